@@ -9,11 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,10 +16,14 @@ from statistics import median, quantiles
 from typing import Any
 
 from nomemory.client import Client
+from nomemory.evaluation.asking import ask_all
+from nomemory.evaluation.loading import wait_for_indexes
+from nomemory.evaluation.methods import Recall
+from nomemory.evaluation.question import Question
+from nomemory.evaluation.temporary_server import temporary_server
 
 SAMPLE = Path(__file__).parent.parent / "sample"
 USER = "bench"
-_CATCH_UP_S = 300
 
 
 def records(name: str) -> list[dict[str, Any]]:
@@ -47,39 +46,11 @@ def messages(count: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def tree(pid: int) -> list[int]:
-    """Give a process and all that it started."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return [pid] + [below for child in children for below in tree(int(child))]
-
-
-def cpu_ms(pids: list[int]) -> float:
-    """Give the CPU time that processes have used, over all their threads."""
-    tasks = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
-    return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks) / 1e6
-
-
-def measure(client: Client, pids: list[int], recalls: int) -> tuple[list[float], list[float]]:
-    """Ask; gives CPU and waiting time of each recall, in milliseconds."""
+def questions(count: int) -> Iterator[Question]:
+    """Make questions of the sample's, over and over, none equal to another."""
     asked = [one["question"] for one in records("questions.jsonl")]
-    costs, waits = [], []
-    for n in range(recalls):
-        before, began = cpu_ms(pids), time.perf_counter()
-        client.recall(f"{asked[n % len(asked)]} #{n}", user_id=USER)
-        waits.append(1000 * (time.perf_counter() - began))
-        costs.append(cpu_ms(pids) - before)
-    return costs, waits
-
-
-def wait_for_indexes(client: Client) -> None:
-    """Wait until everything can be found by words and by meaning."""
-    give_up = time.monotonic() + _CATCH_UP_S
-    while time.monotonic() < give_up:
-        status = client.status()
-        if min(status.lexical.checkpoint, status.vector.checkpoint) >= status.log.sequence:
-            return
-        time.sleep(0.5)
-    raise SystemExit("the indexes did not catch up")
+    for n in range(count):
+        yield Question(str(n), USER, f"{asked[n % len(asked)]} #{n}", "cost", frozenset(), None)
 
 
 def main() -> None:
@@ -88,21 +59,13 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=500)
     parser.add_argument("--recalls", type=int, default=60)
     arguments = parser.parse_args()
-    command = [str(Path(sys.executable).with_name("nomemory")), "serve", "--listen", "127.0.0.1:0"]
-    with tempfile.TemporaryDirectory() as data:
-        environment = {**os.environ, "NOMEMORY_DATA": data, "NOMEMORY_LOG_LEVEL": "warning"}
-        server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
-        try:
-            ready = server.stdout.readline() if server.stdout else ""
-            with Client(ready.split()[2].rstrip(".")) as client:
-                made: Any = messages(arguments.messages)
-                client.import_messages(made)
-                wait_for_indexes(client)
-                client.recall("warm up", user_id=USER)
-                costs, waits = measure(client, tree(server.pid), arguments.recalls)
-        finally:
-            server.terminate()
-            server.wait()
+    with temporary_server({"NOMEMORY_EMBEDDING_CACHE": None}) as server, Client(server.target) as client:
+        made: Any = messages(arguments.messages)
+        client.import_messages(made)
+        wait_for_indexes(client)
+        answers = list(ask_all(client, Recall(), questions(arguments.recalls), server.cpu_ms))
+    costs = [one.cpu_ms for one in answers if one.cpu_ms is not None]
+    waits = [one.latency_ms for one in answers]
     for name, figures in (("CPU of the server", costs), ("waiting", waits)):
         print(f"{name}: p50 {median(figures):.0f} ms, p95 {quantiles(figures, n=20)[-1]:.0f} ms per recall")
 

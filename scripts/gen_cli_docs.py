@@ -24,6 +24,7 @@ nomemory import chat.jsonl --wait                              # messages in; se
 nomemory list --user ann --since 7d                            # the last week
 nomemory search '"不吃辣" AND 火锅' --user ann                  # words and exact phrases
 nomemory semantic 'does she eat spicy food?' --user ann        # what means the same
+nomemory hybrid 'what can she eat?' --user ann                 # what answers a question
 nomemory neighbors m_01HX… --user ann --before 5 --after 5     # what was said around it
 ```
 

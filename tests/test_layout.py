@@ -19,6 +19,14 @@ def test_arrows_point_one_way() -> None:
         "clients/python/nomemory/client": ("nomemory.v1", "nomemory.client"),
         "recall/nomemory/recall": ("nomemory.v1", "nomemory.recall"),
         "server/nomemory/server": ("nomemory.v1", "nomemory.server", "nomemory.recall"),
+        "server/nomemory/evaluation": (
+            "nomemory.v1",
+            "nomemory.evaluation",
+            "nomemory.client",
+            "nomemory.cli",
+            "nomemory.server.embedding",
+            "nomemory.server.hybrid.weights",
+        ),
     }
     for part, targets in allowed.items():
         for file in (ROOT / part).rglob("*.py"):

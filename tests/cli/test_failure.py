@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -101,6 +102,15 @@ def test_a_reader_that_goes_away_is_no_error(script: Scripted) -> None:
             assert process.wait(20) == 128 + signal.SIGPIPE
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Where the tests run in the background, interrupts are ignored, and what they start would inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_is_quiet(tmp_path: Path) -> None:
     fifo = tmp_path / "never.jsonl"
     os.mkfifo(fifo)

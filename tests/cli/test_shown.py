@@ -65,6 +65,28 @@ SEMANTIC = query_service_pb2.SemanticSearchResponse(
     index_behind=True,
     embedding_model="m",
 )
+HYBRID = query_service_pb2.HybridSearchResponse(
+    items=[
+        query_service_pb2.HybridItem(
+            message=CHAT[0],
+            score=1.25,
+            explanation=query_service_pb2.ScoreExplanation(
+                semantic_score=0.875,
+                lexical_score=3.5,
+                coverage=0.5,
+                components=[
+                    query_service_pb2.ScoreComponent(name="meaning", value=0.75),
+                    query_service_pb2.ScoreComponent(name="asks", value=-0.25),
+                ],
+            ),
+        ),
+        query_service_pb2.HybridItem(message=CHAT[4], score=0.75),
+    ],
+    truncated=True,
+    index_behind=True,
+    words_only=True,
+    sufficiency=0.875,
+)
 NEIGHBORS = query_service_pb2.GetNeighborsResponse(items=CHAT[:2][::-1], anchor_index=1, truncated_before=True)
 STATUS = ingest_service_pb2.GetIndexStatusResponse(
     log=ingest_service_pb2.LogStatus(sequence=12_345, messages=11_917, users=46),
@@ -84,6 +106,7 @@ COMMANDS = {
     ),
     "search": (["search", "不吃辣", "--user", "ann", "--limit", "2"], "LexicalSearch", LEXICAL),
     "semantic": (["semantic", "dinner?", "--user", "ann"], "SemanticSearch", SEMANTIC),
+    "hybrid": (["hybrid", "dinner?", "--user", "ann", "--explain"], "HybridSearch", HYBRID),
     "neighbors": (["neighbors", "m5", "--user", "ann"], "GetNeighbors", NEIGHBORS),
     "status": (["status"], "GetIndexStatus", STATUS),
     "delete": (["delete", "m1", "m7", "--user", "ann", "--yes"], "DeleteMessages", DELETED),
@@ -140,6 +163,7 @@ def test_json_says_exactly_what_was_said(run: Run, script: Scripted) -> None:
     [
         (["search", "x"], "LexicalSearch", query_service_pb2.LexicalSearchResponse(index_behind=True), "indexed"),
         (["semantic", "x"], "SemanticSearch", query_service_pb2.SemanticSearchResponse(index_behind=True), "embedded"),
+        (["hybrid", "x"], "HybridSearch", query_service_pb2.HybridSearchResponse(index_behind=True), "indexed"),
     ],
 )
 def test_nothing_found_while_an_index_is_behind_is_not_the_last_word(

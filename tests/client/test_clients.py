@@ -91,6 +91,13 @@ CALLS: list[tuple[str, tuple[Any, ...], str, Message, Message]] = [
         query_service_pb2.SemanticSearchResponse(embedding_model="m"),
     ),
     (
+        "hybrid_search",
+        ("ann", "tea?"),
+        "HybridSearch",
+        query_service_pb2.HybridSearchRequest(user_id="ann", query_text="tea?", filter=message_pb2.Filter()),
+        query_service_pb2.HybridSearchResponse(sufficiency=0.5),
+    ),
+    (
         "neighbors",
         ("ann", "m1"),
         "GetNeighbors",

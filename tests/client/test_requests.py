@@ -129,6 +129,24 @@ def test_a_semantic_query_is_a_text_or_a_vector() -> None:
     assert requests.semantic_search("ann", []).WhichOneof("query") == "query_embedding"
 
 
+def test_a_question_may_bring_its_own_vector() -> None:
+    assert requests.hybrid_search("ann", "tea?", embedding=[0.0, 1.0]).query_embedding.values == [0.0, 1.0]
+    assert requests.recall("tea?", question_embedding=[0.0, 1.0]).question_embedding.values == [0.0, 1.0]
+    assert not requests.hybrid_search("ann", "tea?").HasField("query_embedding")
+    assert not requests.recall("tea?").HasField("question_embedding")
+    # an empty vector is a mistake for the server to name, not one left out
+    assert requests.hybrid_search("ann", "tea?", embedding=[]).HasField("query_embedding")
+    assert requests.recall("tea?", question_embedding=[]).HasField("question_embedding")
+
+
+def test_a_ranking_is_asked_for_with_all_of_its_options() -> None:
+    request = requests.hybrid_search(
+        "ann", "tea?", role="user", top_k=7, explain=True, return_fields=["content"], at_least="t_1"
+    )
+    assert (request.top_k, request.explain, request.at_least) == (7, True, "t_1")
+    assert (request.filter.role, list(request.return_fields.paths)) == (message_pb2.ROLE_USER, ["content"])
+
+
 def test_a_write_without_ids_can_be_sent_again_and_one_with_ids_needs_nothing() -> None:
     assert requests.write([said("")]).request_id
     assert requests.write([said("")]).request_id != requests.write([said("")]).request_id

@@ -23,9 +23,11 @@ def query(text: str) -> Query:
     return parse(text, LIMITS)
 
 
-def message(user: str, content: str, ts_us: int = 0, role: Role = Role.USER, conversation: str = "") -> Message:
+def message(
+    user: str, content: str, ts_us: int = 0, role: Role = Role.USER, conversation: str = "", name: str = ""
+) -> Message:
     """Make a message; its id does not matter to the index."""
-    return Message(user, "m", ts_us, role, content, conversation_id=conversation)
+    return Message(user, "m", ts_us, role, content, conversation_id=conversation, name=name)
 
 
 class Shelf:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.server.lexical.analysis import WORD_MAX_CHARS, terms, tokenise
+from nomemory.server.lexical.analysis import WORD_MAX_CHARS, streams, terms, tokenise
+from nomemory.server.lexical.irregular import BASES
 from nomemory.server.lexical.normalise import normalise
+from nomemory.server.lexical.stopwords import STOP_WORDS
 
 ANYTHING = st.text(st.characters(), max_size=60)
 EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1)]
@@ -100,11 +102,30 @@ def test_a_long_word_is_split() -> None:
         ("不 吃，辣x椒", ["x"]),
         ("She was running to the stores", ["run", "store"]),
         ("Caroline's", ["carolin"]),
+        ("the children went, her feet froze", ["child", "go", "foot", "freez"]),
+        ("don't, won't: we won", ["win"]),
         ("我", []),
     ],
 )
 def test_terms_are_pairs_that_touch_and_stems_of_words_with_content(text: str, expected: list[str]) -> None:
     assert term_texts(text) == expected
+
+
+@given(
+    st.one_of(
+        ANYTHING,
+        st.text("火锅ーが한กé\u0301\u200b'’ aBdontwi3,.\n", max_size=60),
+        st.sampled_from(["x" * 200, "I won't", "don t"]),
+    )
+)
+def test_the_streams_are_what_tokens_and_terms_are_made_of(text: str) -> None:
+    assert streams(text) == (texts(text), term_texts(text))
+
+
+def test_every_form_of_an_irregular_word_becomes_what_its_base_becomes() -> None:
+    assert all(term_texts(form) == term_texts(base) for form, base in BASES.items())
+    assert BASES.keys().isdisjoint(BASES.values()), "a base is no form of another word"
+    assert STOP_WORDS.isdisjoint([*BASES, *BASES.values()]), "a word with content has no base without"
 
 
 def test_a_term_knows_where_it_stands_in_the_original() -> None:

@@ -13,6 +13,7 @@ import pytest
 import tantivy
 from lexical.shelf import HEAP_BYTES, LATEST, message, query
 
+from nomemory.server.lexical import indexer
 from nomemory.server.lexical.indexer import LexicalIndexer
 from nomemory.server.lexical.panics import EnginePanicError
 from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
@@ -141,6 +142,36 @@ def test_large_messages_make_smaller_commits(tmp_path: Path) -> None:
     with following.running():
         following.wait_for(last)
     assert following.commits == [2, 4, 5]
+    following.log.close()
+
+
+def test_commits_follow_each_other_at_once_only_while_a_whole_one_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    following = Following(tmp_path, batch_max=40)
+    pauses: list[tuple[int, bool]] = []
+    pause = following.indexer._pause
+
+    def noted(took_s: float) -> None:
+        pauses.append((following.indexer.applied, took_s > 0))
+        pause(took_s)
+
+    monkeypatch.setattr(following.indexer, "_pause", noted)
+    last = following.write(*(f"火锅 {n}" for n in range(100)))
+    with following.running():
+        following.wait_for(last)
+    assert pauses == [(80, True), (100, True)]
+    following.log.close()
+
+
+def test_a_pause_between_commits_ends_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexer, "_PAUSE_MAX_S", 60)
+    following = Following(tmp_path)
+    pause = following.indexer._pause
+    monkeypatch.setattr(following.indexer, "_pause", lambda _took_s: pause(60.0))
+    last = following.write("火锅")
+    with following.running():
+        following.wait_for(last)
     following.log.close()
 
 

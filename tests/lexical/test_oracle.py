@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lexical.claims import CHARACTERS, WORDS, Claim, claims
-from lexical.shelf import Shelf, message, query
+from lexical.shelf import Shelf, message, query, shelved
 
 from nomemory.server.lexical.protocol import LexicalHit, RankPosition
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
@@ -20,16 +22,18 @@ Listing = list[tuple[float, int, int]]
 
 
 def random_messages(count: int) -> list[Message]:
-    """Make texts of few characters and words, with few distinct times, of two users."""
+    """Make texts of few characters and words, short and long, some that ask, with few times and speakers."""
     chance = random.Random(1)  # noqa: S311 - the same texts each time
 
     def content() -> str:
-        run = "".join(chance.choices(CHARACTERS, k=chance.randint(1, 7)))
-        return " ".join([run, *chance.sample(WORDS, chance.randint(0, 2))])
+        run = "".join(chance.choices(CHARACTERS, k=chance.choice([*range(1, 8), 9, 30, 80])))
+        ending = chance.choice(["", "", "？"])
+        return " ".join([run, *chance.sample(WORDS, chance.randint(0, 2))]) + ending
 
     def one() -> Message:
         role, conversation = chance.choice(list(Role)), chance.choice(["", "c", "d"])
-        return message(chance.choice("uuv"), content(), chance.randint(0, 12), role, conversation)
+        name = chance.choice(["", "Cat", "doggy"])
+        return message(chance.choice("uuv"), content(), chance.randint(0, 12), role, conversation, name)
 
     return [one() for _ in range(count)]
 
@@ -61,10 +65,25 @@ def weight(shelf: Shelf, sought: str) -> float:
     return max(1, round(math.log(1 + (len(mine) - found + 0.5) / (found + 0.5)) * 64)) / 64
 
 
+def worth(content: str) -> float:
+    """Give a sixteenth less for each length that is reached, and two for a question."""
+    run, *words = content.removesuffix("？").split()
+    terms = len(run) - 1 + len(words)
+    return 1 - (sum(terms >= length for length in (8, 24, 72)) + 2 * content.endswith("？")) / 16
+
+
 def expected(shelf: Shelf, claim: Claim, narrowed: Filter) -> Listing:
     weights = {leaf: weight(shelf, leaf[1]) for leaf in claim.leaves}
+    is_prose = not query(claim.text).is_uniform and not re.search(r"AND|OR|NOT|-", claim.text)
+    heaviest = max(weights.values(), default=0.0)
+    for_name = round(min(0.4 * sum(weights.values()), heaviest) * 64) / 64 if ("word", "cat") in weights else 0.0
+
+    def score(each: Message) -> float:
+        found = sum(w for (_, sought), w in weights.items() if sought in each.content)
+        return (found + for_name * (each.name == "Cat")) * worth(each.content) if is_prose else found
+
     matching = [
-        (sum(w for (_, sought), w in weights.items() if sought in each.content), each.ts_us, number)
+        (score(each), each.ts_us, number)
         for number, each in shelf.messages.items()
         if each.user_id == "u" and let_through(narrowed, each) and claim.holds(each.content)
     ]
@@ -164,3 +183,56 @@ def phrases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     filled.put_texts("u", *("".join(chance.choices("不吃辣的我", k=12)) for _ in range(100)))
     yield filled
     filled.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "火锅 辣椒",
+        "cat 火锅 辣椒 dog",
+        "火锅 OR 辣椒 NOT cat",
+        "火锅 AND (辣椒 OR cat)",
+        "dog NOT cat OR 火锅",
+        "a b c d e f g h i 火锅",
+    ],
+)
+def test_ties_of_more_than_was_pulled_are_read_by_time(crowd: Shelf, text: str) -> None:
+    asked = query(text)
+    everything = listed(crowd.hits("u", asked))
+    weights, after, walked = crowd.reader.weigh("u", asked), None, set[int]()
+    while page := [hit for hit in crowd.page("u", asked, weights, after=after, limit=61) if hit.sequence not in walked]:
+        assert listed(page) == everything[len(walked) : len(walked) + len(page)]
+        walked |= {hit.sequence for hit in page}
+        after = at(page[-1])
+    assert len(walked) == len(everything)
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    chance = random.Random(3)  # noqa: S311 - the same texts each time
+    filled = Shelf(tmp_path_factory.mktemp("lexical"))
+    texts = ["火锅 辣椒", "火锅 辣椒 cat", "辣椒 dog", "火锅", "面条", "cat", "dog"]
+    for _ in range(3):
+        filled.put(
+            *(
+                message("u", chance.choice(texts), chance.randint(0, 400), name=chance.choice(["", "Cat"]))
+                for _ in range(700)
+            )
+        )
+    filled.remove(*chance.sample(sorted(filled.messages), 100))
+    yield filled
+    filled.close()
+
+
+def test_what_only_the_right_person_said_is_no_tie(tmp_path: Path) -> None:
+    texts = ["cat", "dog", "火锅", "面条"]
+    with shelved(tmp_path) as shelf:
+        shelf.put(*(message("u", texts[n % 4], n // 3, name="Cat" if n % 16 < 4 else "") for n in range(4800)))
+        asked = query("cat dog 火锅")
+        weights = shelf.reader.weigh("u", asked)
+        assert weights[-1] == max(weights), "as much as a word"
+        after, walked = None, set[int]()
+        while page := [h for h in shelf.page("u", asked, weights, after=after, limit=200) if h.sequence not in walked]:
+            walked |= {hit.sequence for hit in page}
+            after = at(page[-1])
+        assert walked == {number for number, each in shelf.messages.items() if each.content != "面条"}

@@ -58,6 +58,17 @@ async def test_a_message_comes_back_as_it_was_written(log: Log) -> None:
     assert log.everything() == [message]
 
 
+async def test_a_large_batch_comes_back_whole(log: Log) -> None:
+    batch = [
+        replace(said(str(n), message_id=f"{n:04}", ts_us=n), embedding=n.to_bytes(4, "little")) for n in range(1, 1101)
+    ]
+    assert set(await log.write(*batch)) == {Outcome.CREATED}
+    assert [message.content for message in log.everything()] == [str(n) for n in range(1100, 0, -1)]
+    assert log.reader.embeddings("u", [one.message_id for one in batch]) == {
+        one.message_id: one.embedding for one in batch
+    }
+
+
 async def test_the_same_message_twice_is_stored_once(log: Log) -> None:
     assert await log.write(said("x")) == (Outcome.CREATED,)
     assert await log.write(said("x"), said("x")) == (Outcome.UNCHANGED, Outcome.UNCHANGED)
@@ -147,6 +158,20 @@ async def test_an_embedding_is_kept_beside_its_message_and_goes_with_it(log: Log
     assert log.reader.embeddings("u", ["a"]) == {}
 
 
+async def test_what_was_touched_is_told_between_two_sequences_with_vectors_of_the_callers_own_apart(log: Log) -> None:
+    await log.write(said("x"), replace(said("y", message_id="b"), embedding=b"\0\0\x80?"), said("z", message_id="c"))
+    await log.writer.delete("u", ["c"])
+
+    def touched(after: int, until: int, *, own: bool = False) -> list[tuple[int, str]]:
+        found = log.reader.touched(after, until, own_vectors_only=own)
+        return [(one.sequence, one.message_id) for one in found]
+
+    assert touched(0, 4) == [(1, "a"), (2, "b"), (4, "c")]
+    assert touched(1, 2) == [(2, "b")]
+    assert touched(0, 3, own=True) == [(2, "b")]
+    assert touched(0, 4, own=True) == [(2, "b"), (4, "c")], "of what is gone nobody knows any more"
+
+
 async def test_the_sequence_goes_on_after_a_restart(tmp_path: Path) -> None:
     first = Log(tmp_path)
     await first.write(said("x"))
@@ -223,3 +248,34 @@ def test_pages_are_what_a_brute_force_reading_gives_while_writes_land(
         assert asyncio.run(walk()) == oracle(stored, "u", narrowed)
     finally:
         log.close()
+
+
+async def test_a_batch_that_cannot_be_written_spoils_no_other_of_its_commit(log: Log) -> None:
+    beyond_sqlite = said("x", message_id="bad", ts_us=2**63)
+    batches = [[said(f"{n}", message_id=f"m{n}")] for n in range(20)]
+    batches.insert(7, [said("y", message_id="with the bad one"), beyond_sqlite])
+    outcomes = await asyncio.gather(
+        *(log.writer.write(batch, on_conflict=OnConflict.REFUSE) for batch in batches), return_exceptions=True
+    )
+    assert [n for n, outcome in enumerate(outcomes) if isinstance(outcome, BaseException)] == [7]
+    assert {message.message_id for message in log.everything()} == {f"m{n}" for n in range(20)}
+
+
+async def test_storage_that_refuses_one_batch_says_so_to_that_one_alone(log: Log) -> None:
+    sqlite = log.writer._connection
+    sqlite.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON messages WHEN NEW.message_id = 'bad' BEGIN SELECT raise(ABORT, 'no'); END"
+    )
+    writes = [log.write(said("x", message_id=message_id)) for message_id in ("a", "bad", "b")]
+    first, refused, last = await asyncio.gather(*writes, return_exceptions=True)
+    assert first == last == (Outcome.CREATED,)
+    assert isinstance(refused, Fault)
+    assert refused.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
+
+
+async def test_resolving_an_id_does_not_walk_through_all_that_a_user_ever_said(log: Log) -> None:
+    await log.write(*(said("x", message_id=f"m{n}", ts_us=n) for n in range(2000)))
+    steps = []
+    log.reader._connection.set_progress_handler(lambda: steps.append(1), 100)
+    assert set(log.reader.by_ids("u", ["m7", "m1999", "nobody's"])) == {"m7", "m1999"}
+    assert len(steps) < 5

@@ -48,6 +48,7 @@ class Misbehaving:
             "ListMessages": self.crash,
             "LexicalSearch": self.hang,
             "SemanticSearch": self.refuse,
+            "HybridSearch": self.crash,
             "GetNeighbors": self.crash,
             "BatchGetMessages": self.many_violations,
         }

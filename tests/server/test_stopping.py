@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import signal
+import socket
+import subprocess
 
-import grpc
 import pytest
 
 from nomemory.server.app import running
-from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
 from nomemory.server.settings import Settings
-from nomemory.v1 import ingest_service_pb2 as i
-from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
-from talk import said
-
-WAIT_S = 10
+from nomemory.server.worker import Launch
 
 
-async def test_a_commit_under_way_does_not_hold_up_the_event_loop(
+async def test_a_lexical_indexer_that_takes_its_time_does_not_hold_up_the_event_loop(
     own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    committing, released = threading.Event(), threading.Event()
-    was_released: list[bool] = []
-    commit = TantivyLexicalWriter.commit
+    indexers: list[subprocess.Popen[bytes]] = []
+    start = Launch.start
 
-    def slow_commit(writer: TantivyLexicalWriter, applied: int) -> None:
-        committing.set()
-        was_released.append(released.wait(WAIT_S))
-        commit(writer, applied)
+    def noted_start(launch: Launch) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        process, pipe = start(launch)
+        if launch.module.endswith("indexer_worker"):
+            indexers.append(process)
+        return process, pipe
 
-    monkeypatch.setattr(TantivyLexicalWriter, "commit", slow_commit)
-    async with running(own_settings) as address:
-        async with grpc.aio.insecure_channel(str(address)) as channel:
-            await IngestServiceStub(channel).WriteMessages(i.WriteMessagesRequest(messages=[said("u", "m", "hello")]))
-        assert await asyncio.to_thread(committing.wait, WAIT_S)
-        asyncio.get_running_loop().call_later(0.5, released.set)  # while the server is being left
-    assert was_released == [True]
+    monkeypatch.setattr(Launch, "start", noted_start)
+    held_up: list[int | None] = []
+
+    def let_go(indexer: subprocess.Popen[bytes]) -> None:
+        held_up.append(indexer.poll())
+        indexer.send_signal(signal.SIGCONT)
+
+    async with running(own_settings):
+        while not indexers:  # noqa: ASYNC110 - it is started in a thread that nobody can wait for
+            await asyncio.sleep(0.01)
+        (indexer,) = indexers
+        indexer.send_signal(signal.SIGSTOP)
+        asyncio.get_running_loop().call_later(0.5, let_go, indexer)  # while the server is being left
+    assert held_up == [None], "the loop was free while the indexer was waited for"
+    assert indexer.poll() is not None

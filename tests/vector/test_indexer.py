@@ -22,6 +22,7 @@ from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Message, Role
 from nomemory.server.settings import Settings
+from nomemory.server.vector import desk
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.indexer import VectorIndexer
@@ -184,6 +185,61 @@ async def test_a_long_message_is_found_by_each_part_and_shrinks_when_it_is_repla
         assert await w.index.count() == 1
 
 
+async def test_a_replacement_that_is_taken_in_half_by_half_leaves_nothing_of_the_old_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "_FEED_MAX", 1)
+    async with world(tmp_path, ScriptedEmbedder(), vector_flush_s=1e-9) as w, running(w):
+        await w.write(said(" ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))))
+        await w.settled()
+        assert await w.index.count() == 3
+        await w.write(said("short"))
+        await w.settled()
+        assert await w.found("ann", "short") == ["m1"]
+        assert await w.index.count() == 1
+
+
+async def test_only_what_may_be_in_the_index_is_removed_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[str] = []
+    remove = EdgeIndex.remove
+
+    async def counted(index: EdgeIndex, user_id: str, message_id: str, *, from_part: int = 0) -> None:
+        removed.append(message_id)
+        await remove(index, user_id, message_id, from_part=from_part)
+
+    monkeypatch.setattr(EdgeIndex, "remove", counted)
+    async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
+        await w.write(*(said(f"text {number}", f"m{number}") for number in range(50)))
+        await w.settled()
+        assert removed == []
+        await w.write(said("other", "m7"))
+        await w.log.delete("ann", ["m9"])
+        await w.settled()
+        assert set(removed) == {"m7", "m9"}
+
+
+async def test_parts_that_an_earlier_run_stored_and_did_not_note_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise LookupError
+
+    sentences = [f"{name} {'x' * 38}." for name in ("one", "two", "six")]
+    with monkeypatch.context() as broken:
+        broken.setattr(desk.Desk, "settle", failing)
+        async with world(tmp_path, ScriptedEmbedder()) as w:
+            await w.write(said(" ".join(sentences)))
+            with pytest.raises(LookupError):
+                await w.indexer.run()
+            assert await w.index.count() == 3
+    async with world(tmp_path, ScriptedEmbedder(), embedding_parts_max=1) as w, running(w):
+        await w.settled()
+        assert await w.found("ann", sentences[0]) == ["m1"]
+        assert await w.index.count() == 1
+
+
 async def test_equal_texts_are_embedded_once(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w, running(w):
@@ -212,6 +268,38 @@ async def test_without_an_embedder_only_vectors_of_the_callers_own_are_stored(tm
         assert await w.found("ann", "own") == ["m2"]
         assert await w.index.count() == 1
         assert w.indexer.fault == ""
+
+
+async def test_without_an_embedder_messages_without_vectors_are_no_work_at_all(tmp_path: Path) -> None:
+    async with world(tmp_path, NoEmbedder(DIMENSION)) as w:
+        await w.write(*(said("a", f"m{number}") for number in range(50)))
+        assert w.indexer.behind("ann", w.reader.sequence())
+        async with running(w):
+            await w.settled()
+            assert not w.indexer.behind("ann", w.reader.sequence())
+            assert w.index.process_id is None, "the engine was not even started"
+
+
+async def test_a_vector_that_is_replaced_by_none_or_deleted_is_gone_without_an_embedder_too(tmp_path: Path) -> None:
+    async with world(tmp_path, NoEmbedder(DIMENSION)) as w, running(w):
+        await w.write(*(said("a", f"m{number}", embedding=vector_of("own")) for number in range(3)))
+        await w.settled()
+        await w.write(said("without", "m0"))
+        await w.log.delete("ann", ["m2"])
+        await w.settled()
+        assert await w.found("ann", "own") == ["m1"]
+        assert await w.index.count() == 1
+
+
+async def test_what_was_written_before_there_was_an_embedder_is_found_once_there_is_one(tmp_path: Path) -> None:
+    async with world(tmp_path, NoEmbedder(DIMENSION)) as w, running(w):
+        await w.write(said("tea"), said("coffee", "m2", embedding=vector_of("own")))
+        await w.settled()
+    async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
+        await w.until(lambda: w.indexer.texts_embedded == 1)
+        await w.settled()
+        assert await w.found("ann", "tea") == ["m1"]
+        assert await w.found("ann", "own") == ["m2"]
 
 
 async def test_a_user_is_behind_until_their_own_changes_are_applied(tmp_path: Path) -> None:

@@ -15,12 +15,14 @@ from nomemory.recall.question import Question
 from nomemory.recall.result import RecallResult
 from nomemory.recall.search import OnStep, Search
 from nomemory.recall.skill import Skill
+from nomemory.recall.sufficiency import EnoughRule
 from nomemory.recall.synthesis import conclude
 from nomemory.recall.synthesiser import Synthesiser, SynthesiserFailedError
 from nomemory.recall.tools import BoundTools
 
 _KEPT_FOR_FALLBACK_S: Final = 2.0
 """Of the time for searching: a planner that hangs must leave another one enough to answer."""
+_DEFAULT_RULE: Final = EnoughRule()
 
 
 class RecallAgent:
@@ -33,6 +35,7 @@ class RecallAgent:
         synthesiser: drafts the statements.
         fallback_synthesiser: takes over when the synthesiser fails; None: nobody does.
         budget: the host's, as tightened by the request.
+        rule: the host's: from when on the log is said to answer.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class RecallAgent:
         synthesiser: Synthesiser,
         fallback_synthesiser: Synthesiser | None,
         budget: Budget,
+        rule: EnoughRule = _DEFAULT_RULE,
     ) -> None:
         self._tools = tools
         self._planner = planner
@@ -50,6 +54,7 @@ class RecallAgent:
         self._synthesiser = synthesiser
         self._fallback_synthesiser = fallback_synthesiser
         self._budget = budget
+        self._rule = rule
         self._planned_by = planner.name
         self._notes: list[str] = []
 
@@ -58,6 +63,7 @@ class RecallAgent:
 
         Raises:
             QueryServiceUnavailableError: there is nothing to read from.
+            EmbeddingRefusedError: the caller's own vector of the question does not fit what is read from.
         """
         search = Search(self._tools, question, skill, self._budget, on_step)
         stop = await self._search(search)
@@ -65,7 +71,7 @@ class RecallAgent:
         await search.take_neighbours()
         evidence = search.ranked()[: self._budget.evidence_messages]
         drafts = await self._drafts(question, skill, evidence)
-        synthesis = conclude(question, drafts, search.retrieval, evidence)
+        synthesis = conclude(question, drafts, search.retrieval, evidence, search.sufficiency, self._rule)
         return self._result(search, stop, evidence, synthesis, skill)
 
     async def _search(self, search: Search) -> StopReason:

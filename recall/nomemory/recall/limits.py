@@ -20,7 +20,10 @@ class StopReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What was looked at: the widest range and role that were searched, and how much that brought."""
+    """What was looked at: the widest range and role that were searched, and how much that brought.
+
+    `sufficiency` is how likely it is that the log answers, 0 to 1; None: nothing said so.
+    """
 
     time_range: TimeRange
     role: Role
@@ -35,3 +38,4 @@ class Limits:
     skill: str
     dropped_arguments: int
     notes: tuple[str, ...] = ()
+    sufficiency: float | None = None

@@ -15,11 +15,15 @@ from nomemory.recall.trace import JsonValue, Step
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that a planner wants. Its arguments are not trusted: the bound tools check them."""
+    """A call that a planner wants. Its arguments are not trusted: the bound tools check them.
+
+    What a call of a lower `weight` brings counts less, and beside what the others bring.
+    """
 
     tool: str
     arguments: Mapping[str, JsonValue]
     thought: str = ""
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,10 @@ class QueryServiceUnavailableError(Exception):
     """The QueryService cannot be read from at all. Holds no content."""
 
 
+class EmbeddingRefusedError(Exception):
+    """The QueryService does not take the caller's own vector of the question. The text says why, without the vector."""
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """The one user whom a recall may read."""
@@ -46,6 +50,10 @@ class QueryStub(Protocol):
     @property
     def SemanticSearch(self) -> Rpc[pb.SemanticSearchRequest, pb.SemanticSearchResponse]:  # noqa: N802 - as above
         """Search for meaning."""
+
+    @property
+    def HybridSearch(self) -> Rpc[pb.HybridSearchRequest, pb.HybridSearchResponse]:  # noqa: N802 - as above
+        """Search for an answer."""
 
     @property
     def GetNeighbors(self) -> Rpc[pb.GetNeighborsRequest, pb.GetNeighborsResponse]:  # noqa: N802 - as above

@@ -33,9 +33,11 @@ class Question:
 
     `now` is an aware time in the asker's own zone: "yesterday" is counted from it, and nothing said at or after it is
     looked at. `time_range` and `role` are where the caller wants the search to start, None if they do not care.
+    `embedding` is the caller's own vector of the text; empty: there is none.
     """
 
     text: str
     now: datetime
     time_range: TimeRange | None = None
     role: Role | None = None
+    embedding: tuple[float, ...] = ()

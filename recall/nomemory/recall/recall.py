@@ -14,6 +14,7 @@ from nomemory.recall.rules_planner import RulesPlanner
 from nomemory.recall.rules_synthesiser import RulesSynthesiser
 from nomemory.recall.search import OnStep
 from nomemory.recall.skill import Skill
+from nomemory.recall.sufficiency import EnoughRule
 from nomemory.recall.synthesiser import Synthesiser
 from nomemory.recall.tools import Binding, BoundTools, QueryStub
 
@@ -21,6 +22,7 @@ __all__ = ["OnStep", "recall"]
 
 _NO_SKILL: Final = Skill("none", "No skill: the rules alone.", "")
 _DEFAULT_BUDGET: Final = Budget()
+_DEFAULT_RULE: Final = EnoughRule()
 
 
 async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optional and by keyword
@@ -32,6 +34,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
     planner: Planner | None = None,
     synthesiser: Synthesiser | None = None,
     budget: Budget = _DEFAULT_BUDGET,
+    rule: EnoughRule = _DEFAULT_RULE,
     on_step: OnStep | None = None,
     metadata: Sequence[tuple[str, str]] = (),
 ) -> RecallResult:
@@ -45,13 +48,17 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         planner: serves this recall only; None: rules, without a model. Rules go on where it fails.
         synthesiser: None: rules. Rules take over where it fails.
         budget: what the recall may do.
+        rule: from when on the log is said to answer.
         on_step: is awaited with each step as it happens.
         metadata: sent with every read.
 
     Raises:
         QueryServiceUnavailableError: there is nothing to read from.
+        EmbeddingRefusedError: the question's own vector does not fit what is read from.
     """
-    tools = BoundTools(Binding(user_id), stub, budget, question.now, metadata)
+    tools = BoundTools(
+        Binding(user_id), stub, budget, question.now, metadata, embedded=(question.text, question.embedding)
+    )
     agent = RecallAgent(
         tools,
         planner or RulesPlanner(),
@@ -59,5 +66,6 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         synthesiser or RulesSynthesiser(),
         RulesSynthesiser() if synthesiser else None,
         budget,
+        rule,
     )
     return await agent.run(question, skill, on_step)

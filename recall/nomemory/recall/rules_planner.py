@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 from nomemory.recall.evidence import Evidence
 from nomemory.recall.intent import Intent, read_intent
 from nomemory.recall.planner import Plan, Situation, ToolCall
-from nomemory.recall.query_rewriting import content_words, without_names, words_query
-from nomemory.recall.question import ANY_TIME, Question, Role, TimeRange
+from nomemory.recall.query_rewriting import without_names, words_query
+from nomemory.recall.question import Question, TimeRange
 from nomemory.recall.scope import Scope
+from nomemory.recall.steering.search_text import search_text
+from nomemory.recall.steering.steering import Steering
+from nomemory.recall.steering.template import Template
 from nomemory.recall.time_signals import last_days
-from nomemory.recall.tool_schema import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH
+from nomemory.recall.tool_schema import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools import MEANING_IS_OFF
 from nomemory.recall.trace import JsonValue
 
@@ -23,23 +28,34 @@ _LATELY_DAYS: Final = 30
 """How far back a question about what is coming up looks first."""
 _PAGE: Final = 50
 _FOLLOW_UP_PAGE: Final = 20
-_ANCHOR_CHARS: Final = 200
+_LOOKED_AROUND: Final = 2
+"""Of the best hits; the host looks around others once the search has ended."""
+_OF_REWRITE: Final = 0.5
+_OF_LEXICON: Final = 0.7
+"""What a skill adds to a question counts less than the question's own words."""
+_WORD: Final = re.compile(r"[A-Za-z0-9]+")
 
 
 class RulesPlanner:
-    """Plans by rules: the same question over the same messages gives the same plan.
+    """Plans by rules: the same question over the same messages with the same skill gives the same plan.
 
-    First it asks for the question itself, by words and by meaning (and by time, where time matters most), within the
-    window and role that the caller or the question names. Then it asks for what answers to such questions sound like,
-    and again in a wider scope if there was too little, or a narrower one if there was too much. Last it looks for
-    messages that share the best one's words.
+    First it has the question itself ranked as a whole (and reads by time, where time matters most), within the window
+    and role that the caller or the question names. Then it asks for what answers to such questions sound like, and
+    again in a wider scope if there was too little, or a narrower one if there was too much.
+
+    A skill steers it: its defaults are where the search starts, its lexicon adds other words for the same, and its
+    template for the question's intent adds queries and says with which tool to begin and whether to look around.
     """
 
     def __init__(self) -> None:
         self._intent: Intent | None = None
+        self._steering = Steering()
+        self._template: Template | None = None
+        self._page = _PAGE
+        self._in_words = False
         self._scope = Scope()
+        self._looked_around = False
         self._followed_up = False
-        self._looked_alike = False
 
     @property
     def name(self) -> str:
@@ -51,70 +67,138 @@ class RulesPlanner:
         question = situation.question
         if self._intent is None:
             self._intent = read_intent(question.text, question.now)
-            self._scope = _first_scope(question, self._intent)
+            self._steer(situation.skill.steering, question, self._intent)
             return Plan(tuple(self._first(question, self._intent)), thought=_hypotheses(self._intent))
-        calls = [*self._follow_up(situation, self._intent), *self._rescoped(situation, self._intent)]
-        calls = calls or list(self._alike(situation))
+        calls = [*self._around(situation), *self._follow_up(situation, self._intent)]
+        calls += self._rescoped(situation, self._intent)
         if any(MEANING_IS_OFF in step.observation for step in situation.steps):
-            calls = [call for call in calls if call.tool != SEMANTIC_SEARCH]
+            calls = list(self._without_meaning(calls, question, self._intent))
         if not calls:
             return Plan(stop=True, thought=f"{len(situation.ranked)} candidates: more searching would bring noise")
         return Plan(tuple(calls), thought="what was found leads further")
 
+    def _steer(self, steering: Steering, question: Question, intent: Intent) -> None:
+        self._steering = steering
+        self._template = steering.template(intent)
+        self._in_words = self._begins_with == LEXICAL_SEARCH
+        self._page = steering.page(_PAGE)
+        self._scope = steering.first_scope(question, intent)
+
+    @property
+    def _begins_with(self) -> str | None:
+        return self._template.first if self._template else None
+
+    @property
+    def _follow_up_page(self) -> int:
+        return min(_FOLLOW_UP_PAGE, self._page)
+
     def _first(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
-        if intent.first_tool == MESSAGES_LIST:
-            window = question.time_range or last_days(_LATELY_DAYS, question.now)
-            listed: dict[str, JsonValue] = {"role": (question.role or intent.role).value, **_times(window, question)}
+        if (self._begins_with or intent.first_tool) == MESSAGES_LIST:
+            lately = None if intent.signal else self._steering.window(question.now)
+            window = question.time_range or lately or last_days(_LATELY_DAYS, question.now)
+            role = self._steering.preferred_role(question, intent)
+            listed: dict[str, JsonValue] = {"role": role.value, **_times(window, question)}
+            if self._page != _PAGE:
+                listed["page_size"] = self._page
             yield ToolCall(MESSAGES_LIST, listed, "time matters most: what was said lately")
         yield from self._asked(question, intent, _hypotheses(intent))
 
     def _asked(self, question: Question, intent: Intent, why: str) -> Iterator[ToolCall]:
-        """Ask for the question itself, sentence by sentence."""
-        for sentence in intent.sentences:
-            meant = without_names(sentence, intent.names) or sentence
-            yield self._by_meaning(meant, self._scope, question, _PAGE, f"{why}: in other words")
-            words = words_query(content_words(sentence), [phrase for phrase in intent.phrases if phrase in sentence])
-            if words:
-                yield self._by_words(words, self._scope, question, _PAGE, f"{why}: in these words")
+        """Ask for the question itself, then for it as the skill would have it asked; first that, if it says so.
+
+        The ranking looks for the question's words, too: to ask for them once more would count them twice.
+        """
+        ranked = self._ranked(question, intent, why)
+        if self._begins_with != LEXICAL_SEARCH:
+            yield ranked
+        yield from self._in_so_many_words(question, intent)
+        yield from self._in_other_terms(question, intent, why)
+        yield from self._rewritten(question, intent)
+        if self._begins_with == LEXICAL_SEARCH:
+            yield ranked
+
+    def _ranked(self, question: Question, intent: Intent, why: str) -> ToolCall:
+        """Have the question ranked. A time that it names itself ranks, but excludes nothing: people are vague."""
+        is_vague = question.time_range is None and intent.signal is not None
+        scope = Scope(role=self._scope.role) if is_vague else self._scope
+        arguments: dict[str, JsonValue] = {
+            "query_text": question.text,
+            "filter": _filter(scope, question),
+            "top_k": self._page,
+        }
+        return ToolCall(HYBRID_SEARCH, arguments, f"{why}: what answers best")
+
+    def _in_so_many_words(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
+        """Ask for what has to stand just so."""
+        words = words_query([], intent.phrases)
+        if words:
+            yield self._by_words(words, self._scope, question, self._page, "in just these words")
+
+    def _in_other_terms(self, question: Question, intent: Intent, why: str) -> Iterator[ToolCall]:
+        """Ask with the lexicon's other words for what the question names; in a call of its own, they displace none."""
+        others = self._steering.expansions(" ".join(intent.sentences))
+        if others:
+            words = [*intent.words, *filter(_WORD.fullmatch, others)]
+            query = words_query(words, [other for other in others if not _WORD.fullmatch(other)])
+            call = self._by_words(query, self._scope, question, self._page, f"{why}: in the lexicon's terms")
+            yield replace(call, weight=_OF_LEXICON)
+
+    def _rewritten(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
+        """Ask as the template rewrites the question, by words if it begins with them, else by meaning."""
+        asked = " ".join(intent.sentences)
+        meant = without_names(asked, intent.names) or asked
+        for rewrite in self._template.rewrites if self._template else ():
+            words = " ".join(intent.words)
+            if self._in_words:
+                query = words_query(search_text(rewrite.query(words, words)).split())
+                call = self._by_words(query, self._scope, question, self._page, "rewritten, in these words")
+            else:
+                query = rewrite.query(meant, words)
+                call = self._by_meaning(query, self._scope, question, self._page, "rewritten, in other words")
+            if query:
+                yield replace(call, weight=_OF_REWRITE)
+
+    def _without_meaning(self, calls: Iterable[ToolCall], question: Question, intent: Intent) -> Iterator[ToolCall]:
+        """Leave out what cannot be searched by meaning; the rewrites go by words instead."""
+        if not self._in_words:
+            self._in_words = True
+            yield from self._rewritten(question, intent)
+        yield from (call for call in calls if call.tool != SEMANTIC_SEARCH)
+
+    def _around(self, situation: Situation) -> Iterator[ToolCall]:
+        """Look, once, at what stands around the best hits, where the template asks for it."""
+        if self._template and self._template.neighbors and not self._looked_around:
+            self._looked_around = True
+            for evidence in situation.ranked[: min(_LOOKED_AROUND, situation.budget.anchors)]:
+                yield ToolCall(NEIGHBORS, {"message_id": evidence.message.message_id}, "what stands around a good hit")
 
     def _follow_up(self, situation: Situation, intent: Intent) -> Iterator[ToolCall]:
-        """Ask, once, for what answers to such questions sound like, in both languages.
+        """Ask, once, for what answers to such questions sound like, in both languages; rewrites say it better.
 
         Where messages carry names, people talk with each other, and what suits talk with an assistant brings noise.
         """
         if self._followed_up or _has_names(situation.ranked):
             return
         self._followed_up = True
-        question, scope = situation.question, Scope(self._scope.window, situation.question.role or intent.role)
-        for told in intent.told:
-            yield self._by_meaning(told, scope, question, _FOLLOW_UP_PAGE, "what such an answer might sound like")
+        question = situation.question
+        scope = Scope(self._scope.window, self._steering.preferred_role(question, intent))
+        for told in () if self._template and self._template.rewrites else intent.told:
+            yield self._by_meaning(told, scope, question, self._follow_up_page, "what such an answer might sound like")
         if intent.expansion:
             words = words_query([], intent.expansion)
-            yield self._by_words(words, scope, question, _FOLLOW_UP_PAGE, "words in which people speak of it")
+            yield self._by_words(words, scope, question, self._follow_up_page, "words in which people speak of it")
 
     def _rescoped(self, situation: Situation, intent: Intent) -> Iterator[ToolCall]:
         """Ask again in a wider scope where there was too little, in a narrower one where there was too much."""
-        if _too_few(self._scope, situation):
+        if _too_few(self._scope, situation, self._page):
             scope, why = _wider(self._scope, situation.question), "too few: a wider window"
-        elif intent.latest and _too_many(situation):
+        elif intent.latest and _too_many(situation, self._page):
             scope, why = _narrower(self._scope, situation.question), "too many: a shorter window"
         else:
             return
         if scope != self._scope:
             self._scope = scope
             yield from self._asked(situation.question, intent, why)
-
-    def _alike(self, situation: Situation) -> Iterator[ToolCall]:
-        """Ask, once, for messages that share the words of the best one: the other half of what it says."""
-        if self._looked_alike or not situation.ranked:
-            return
-        self._looked_alike = True
-        best = situation.ranked[0].message
-        own = best.name.lower()
-        words = words_query(word for word in content_words(best.content[:_ANCHOR_CHARS]) if word.lower() != own)
-        if words:
-            why = "what else is said of the best hit"
-            yield self._by_words(words, self._scope, situation.question, _FOLLOW_UP_PAGE, why)
 
     @staticmethod
     def _by_meaning(text: str, scope: Scope, question: Question, top_k: int, why: str) -> ToolCall:
@@ -130,30 +214,27 @@ class RulesPlanner:
         return ToolCall(LEXICAL_SEARCH, arguments, why)
 
 
-def _first_scope(question: Question, intent: Intent) -> Scope:
-    """Give where the caller wants to start, else what the question names; a role is preferred, not demanded."""
-    window = question.time_range
-    if window is None and intent.signal is not None:
-        window = intent.signal.window
-    return Scope(window or ANY_TIME, question.role or Role.ANY)
+def _too_few(scope: Scope, situation: Situation, page: int) -> bool:
+    """Tell whether a scope brought less than the evidence needs, or nothing in the question's own words.
 
-
-def _too_few(scope: Scope, situation: Situation) -> bool:
-    """Tell whether a scope brought less than the evidence needs, or nothing in the question's own words."""
+    What the caller wants looked at is left only for the first reason.
+    """
     hits = _hits_by_words(situation)
     within = sum(1 for evidence in situation.ranked if scope.holds(evidence.message))
-    return within < situation.budget.evidence_messages or (bool(hits) and not any(hits))
+    is_own = situation.question.time_range is None and situation.question.role is None
+    return within < min(situation.budget.evidence_messages, page) or (is_own and bool(hits) and not any(hits))
 
 
-def _too_many(situation: Situation) -> bool:
-    """Tell whether the words are too common to tell messages apart: every page came back full."""
+def _too_many(situation: Situation, page: int) -> bool:
+    """Tell whether the words are too common to tell messages apart: a whole page holds them."""
     hits = _hits_by_words(situation)
-    return bool(hits) and min(hits) >= min(_PAGE, situation.budget.result_items)
+    return bool(hits) and min(hits) >= min(page, situation.budget.result_items)
 
 
 def _hits_by_words(situation: Situation) -> list[int]:
+    """Give how many hits of the last round's ranking hold words of the question."""
     last = situation.iteration - 1
-    return [step.hits for step in situation.steps if step.tool == LEXICAL_SEARCH and step.iteration == last]
+    return [step.word_hits for step in situation.steps if step.word_hits is not None and step.iteration == last]
 
 
 def _wider(scope: Scope, question: Question) -> Scope:

@@ -16,8 +16,9 @@ from nomemory.recall.planner import Plan, Situation, ToolCall
 from nomemory.recall.question import Question
 from nomemory.recall.scope import Coverage
 from nomemory.recall.skill import Skill
+from nomemory.recall.sufficiency import Sufficiency
 from nomemory.recall.tool_result import ToolResult
-from nomemory.recall.tool_schema import LEXICAL_SEARCH, NEIGHBORS, SEMANTIC_SEARCH
+from nomemory.recall.tool_schema import HYBRID_SEARCH, LEXICAL_SEARCH, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools import MEANING_IS_OFF, BoundTools
 from nomemory.recall.trace import JsonValue, Step
 
@@ -50,7 +51,7 @@ class Search:
         self._skill = skill
         self._budget = budget
         self._on_step = on_step
-        self._fusion = Fusion(question, read_intent(question.text, question.now))
+        self._fusion = Fusion(question, read_intent(question.text, question.now), skill.steering)
         self._coverage = Coverage(question)
         self._steps: list[Step] = []
         self._made: set[str] = set()
@@ -63,11 +64,17 @@ class Search:
         self._behind = False
         self._meaning_failed = False
         self._words_answered = False
+        self._sufficiency: Sufficiency | None = None
 
     @property
     def remaining_s(self) -> float:
         """Seconds that are left for searching."""
         return self._give_up - time.monotonic()
+
+    @property
+    def sufficiency(self) -> Sufficiency | None:
+        """How likely it is that the log answers, as the first search that says so has it."""
+        return self._sufficiency
 
     @property
     def remaining_calls(self) -> int:
@@ -149,6 +156,7 @@ class Search:
             skill=self._skill.name,
             dropped_arguments=self._dropped,
             notes=self._notes() + notes,
+            sufficiency=self._sufficiency.probability if self._sufficiency else None,
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -172,23 +180,25 @@ class Search:
         result = await self._tools.call(call.tool, call.arguments, self._patience_s(call.tool))
         # The call that shows that meaning is off, once in a recall, takes no other call's place.
         self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_meaning
-        self._take(call.tool, result, iteration)
+        self._take(call, result, iteration)
         await self._tell(_step(call, result, iteration, time.monotonic() - began))
 
     def _patience_s(self, tool: str) -> float:
         share = _SHARE_OF_MEANING if tool == SEMANTIC_SEARCH else 1.0
         return max(self.remaining_s * share, _SHORTEST_CALL_S)
 
-    def _take(self, tool: str, result: ToolResult, iteration: int) -> None:
+    def _take(self, call: ToolCall, result: ToolResult, iteration: int) -> None:
         self._new_in_round += self.retrieval.add(hit.message for hit in result.items)
-        self._fusion.take(tool, _asked_for(result.arguments), result, iteration)
+        self._fusion.take(call.tool, _asked_for(result.arguments), result, iteration, call.weight)
         if result.scope is not None:
             self._coverage.add(result.scope)
         self._dropped += result.dropped
         self._cut |= result.cut
         self._behind |= result.index_behind
-        self._meaning_failed |= tool == SEMANTIC_SEARCH and not result.answered
-        self._words_answered |= tool == LEXICAL_SEARCH and result.answered
+        self._meaning_failed |= result.words_only or (call.tool == SEMANTIC_SEARCH and not result.answered)
+        self._words_answered |= call.tool in {LEXICAL_SEARCH, HYBRID_SEARCH} and result.answered
+        if self._sufficiency is None:
+            self._sufficiency = result.sufficiency
 
     async def _tell(self, step: Step) -> None:
         self._steps.append(step)
@@ -207,6 +217,7 @@ def _step(call: ToolCall, result: ToolResult, iteration: int, elapsed_s: float) 
         tool=call.tool,
         arguments=result.arguments,
         hits=len(result.items),
+        word_hits=result.word_hits,
         message_ids=tuple(hit.message.message_id for hit in result.items[:_SHOWN_IDS]),
         observation=result.observation,
         elapsed_s=elapsed_s,

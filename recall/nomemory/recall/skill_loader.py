@@ -7,20 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nomemory.recall.frontmatter import FrontmatterError, split, string
+from nomemory.recall.host_setting import host_settings
 from nomemory.recall.skill import Skill
 from nomemory.recall.skill_folder import SKILL_FILE, Fingerprint, SkillFolder, SkillInvalidError
+from nomemory.recall.steering.steering_reader import read_steering
 
 __all__ = ["SkillInvalidError", "SkillLibrary", "SkillNotFoundError"]
 
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 _DESCRIPTION_CHARS = 1_024
 _KEYS = ("name", "description")
-_HOST_SETTING = re.compile(
-    r"^[ \t]*(?:[-*][ \t]+)?[*_`]*"
-    r"((?:max_)?(?:iterations|tool_calls|evidence_messages)|budgets?|deadline(?:_s)?|page_size|allowed[-_]tools)"
-    r"[*_`]*[ \t]*[:=：]",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 
 class SkillNotFoundError(Exception):
@@ -76,7 +72,8 @@ class SkillLibrary:
 
 def _read(name: str, folder: SkillFolder) -> Skill:
     try:
-        head, body = split(folder.body())
+        text = folder.body()
+        head, body = split(text)
         named, description = (string(head[key]) if key in head else "" for key in _KEYS)
     except FrontmatterError as error:
         raise SkillInvalidError(f"`{SKILL_FILE}`: {error}") from None
@@ -86,11 +83,12 @@ def _read(name: str, folder: SkillFolder) -> Skill:
         raise SkillInvalidError(f"its `description` has to have 1 to {_DESCRIPTION_CHARS} characters")
     if not body:
         raise SkillInvalidError("it says nothing after its frontmatter")
-    return Skill(name, description, body, folder.references(), tuple(_ignored(head, body)))
+    references = folder.references()
+    steering = read_steering({**references, SKILL_FILE: text})
+    return Skill(name, description, body, references, (*_ignored(head, body), *steering.notes), steering)
 
 
 def _ignored(head: Mapping[str, object], body: str) -> Iterator[str]:
     """Say what a skill tries to set: it may advise, but limits and permissions are the host's."""
-    settings = {found[1].lower(): None for found in _HOST_SETTING.finditer(body)}
-    for key in (*(key for key in head if key not in _KEYS), *settings):
+    for key in (*(key for key in head if key not in _KEYS), *host_settings(body)):
         yield f"the skill's `{key}` is ignored: limits and tools are the server's"

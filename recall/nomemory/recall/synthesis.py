@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from nomemory.recall.conflicts import find_conflicts
 from nomemory.recall.evidence import Evidence, Retrieval
 from nomemory.recall.memory_view import DraftStatement, MemoryView, Synthesis, Verdict
 from nomemory.recall.question import Question
 from nomemory.recall.reading import Reading
-from nomemory.recall.verdict import decide
+from nomemory.recall.sufficiency import EnoughRule, Sufficiency
+from nomemory.recall.verdict import Grounds, decide
 from nomemory.recall.verifier import verify
+
+_DEFAULT_RULE: Final = EnoughRule()
 
 
 def conclude(
-    question: Question, drafts: Sequence[DraftStatement], retrieval: Retrieval, evidence: Sequence[Evidence]
+    question: Question,
+    drafts: Sequence[DraftStatement],
+    retrieval: Retrieval,
+    evidence: Sequence[Evidence],
+    sufficiency: Sufficiency | None = None,
+    rule: EnoughRule = _DEFAULT_RULE,
 ) -> Synthesis:
     """Verify drafts, find what contradicts what, and decide the verdict.
 
@@ -23,7 +32,7 @@ def conclude(
     reading = Reading(retrieval)
     view, notes = verify(drafts, retrieval)
     conflicts = find_conflicts(view.statements(), reading)
-    ruling = decide(question, view, conflicts, reading, evidence)
+    ruling = decide(question, view, conflicts, reading, Grounds(evidence, sufficiency, rule))
     if ruling.verdict is Verdict.INSUFFICIENT:
         return Synthesis(MemoryView(), ruling.verdict, (), (*notes, ruling.reason))
     return Synthesis(view, ruling.verdict, ruling.conflicts, (*notes, ruling.reason))

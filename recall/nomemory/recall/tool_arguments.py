@@ -71,6 +71,15 @@ class SemanticArguments:
 
 
 @dataclass(frozen=True, slots=True)
+class HybridArguments:
+    """Arguments of `hybrid_search`."""
+
+    query_text: str = field(metadata=argument(_QUERY, "a question, or words", required=True))
+    filter: SearchFilter = field(default=SearchFilter(), metadata=_FILTER)
+    top_k: int = field(default=20, metadata=argument(Whole(1, 200), "how many messages at most"))
+
+
+@dataclass(frozen=True, slots=True)
 class NeighborArguments:
     """Arguments of `neighbors`. None: as the host's budget says."""
 
@@ -79,4 +88,4 @@ class NeighborArguments:
     after: int | None = field(default=None, metadata=argument(Whole(0, 200), "how many messages after it"))
 
 
-Arguments = ListArguments | LexicalArguments | SemanticArguments | NeighborArguments
+Arguments = ListArguments | LexicalArguments | SemanticArguments | HybridArguments | NeighborArguments

@@ -10,6 +10,7 @@ from nomemory.recall.budget import Budget
 from nomemory.recall.evidence import Retrieved
 from nomemory.recall.question import Role
 from nomemory.recall.scope import Scope
+from nomemory.recall.sufficiency import Sufficiency
 from nomemory.recall.trace import JsonValue
 from nomemory.v1 import message_pb2
 
@@ -42,6 +43,10 @@ class ToolResult:
         arguments: what the tool was called with.
         scope: where it looked; None for what is no search.
         answered: false if the call was refused or failed.
+        word_hits: how many of the items hold words of the query; None where a call does not say.
+        coverage: how much of the query's words the best of the first items holds, 0 to 1.
+        words_only: a search that should have looked for meaning, too, did not.
+        sufficiency: how likely it is that the log answers; None where a call does not say.
     """
 
     items: tuple[Hit, ...] = ()
@@ -53,6 +58,10 @@ class ToolResult:
     arguments: Mapping[str, JsonValue] = field(default_factory=dict)
     scope: Scope | None = None
     answered: bool = True
+    word_hits: int | None = None
+    coverage: float = 0.0
+    words_only: bool = False
+    sufficiency: Sufficiency | None = None
 
 
 def hits(messages: Iterable[message_pb2.ChatMessage], scores: Sequence[float], before: datetime) -> list[Hit]:

@@ -10,6 +10,7 @@ from typing import Final
 from nomemory.recall.argument_kinds import Schema, object_schema
 from nomemory.recall.tool_arguments import (
     Arguments,
+    HybridArguments,
     LexicalArguments,
     ListArguments,
     NeighborArguments,
@@ -34,6 +35,7 @@ MESSAGES_LIST: Final = "messages_list"
 LEXICAL_SEARCH: Final = "lexical_search"
 SEMANTIC_SEARCH: Final = "semantic_search"
 NEIGHBORS: Final = "neighbors"
+HYBRID_SEARCH: Final = "hybrid_search"
 
 TOOLS: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
     {
@@ -46,6 +48,14 @@ TOOLS: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
         )
     }
 )
+
+CALLABLE: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
+    {
+        **TOOLS,
+        HYBRID_SEARCH: ToolDefinition(HYBRID_SEARCH, "Find what answers a question, best first.", HybridArguments),
+    }
+)
+"""What can be called: the four tools, and the one ranking that the rules begin with. Models are not told of it."""
 
 
 def tool_schemas() -> dict[str, Schema]:

@@ -1,4 +1,4 @@
-"""The four tools, bound to one user: no argument can name another."""
+"""The tools, bound to one user: no argument can name another."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.recall.argument_kinds import ToolRefusedError, known_arguments, read_object
 from nomemory.recall.budget import Budget
-from nomemory.recall.query_stub import Binding, QueryServiceUnavailableError, QueryStub
+from nomemory.recall.query_stub import Binding, EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
 from nomemory.recall.question import Role, TimeRange
 from nomemory.recall.scope import Scope
 from nomemory.recall.smuggled_identity import without_identity
+from nomemory.recall.sufficiency import Sufficiency
 from nomemory.recall.tool_arguments import (
     Arguments,
+    HybridArguments,
     LexicalArguments,
     ListArguments,
     NeighborArguments,
@@ -27,7 +29,7 @@ from nomemory.recall.tool_arguments import (
     Window,
 )
 from nomemory.recall.tool_result import Hit, ToolResult, fitting, hits
-from nomemory.recall.tool_schema import TOOLS
+from nomemory.recall.tool_schema import CALLABLE, TOOLS
 from nomemory.recall.trace import JsonValue
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
@@ -48,6 +50,9 @@ _NOT_NOW: Final = frozenset(
 _NOT_NOW_FOR_MEANING: Final = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
 """An embedder that breaks is no reason not to search for words."""
 _REFUSED: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND})
+_VECTOR: Final = "query_embedding.values: "
+"""How the contract begins what it says against a vector."""
+_FIRST: Final = 3
 MEANING_IS_OFF: Final = "meaning cannot be searched"
 
 
@@ -60,6 +65,7 @@ class BoundTools:
         budget: bounds what a call may bring.
         before: an aware time; nothing said at or after it is asked for or returned.
         metadata: sent with every call, for instance the service's own key.
+        embedded: a text that a planner may search for, and the caller's own vector of it.
     """
 
     def __init__(
@@ -69,7 +75,9 @@ class BoundTools:
         budget: Budget,
         before: datetime,
         metadata: Sequence[tuple[str, str]] = (),
+        embedded: tuple[str, Sequence[float]] = ("", ()),
     ) -> None:
+        self._embedded = embedded
         self._user_id = binding.user_id
         self._stub = stub
         self._budget = budget
@@ -81,7 +89,7 @@ class BoundTools:
 
     @property
     def has_meaning(self) -> bool:
-        """False once the server said that it has no embedder, or let a search for meaning run out of its time."""
+        """False once the server said that it does without meaning, or let a search for it run out of its time."""
         return self._has_meaning
 
     @property
@@ -103,9 +111,10 @@ class BoundTools:
 
         Raises:
             QueryServiceUnavailableError: the service refuses to be read from, whatever the arguments.
+        EmbeddingRefusedError: it does not take the caller's own vector.
         """
         cleaned, dropped = without_identity(arguments)
-        definition = TOOLS.get(tool)
+        definition = CALLABLE.get(tool)
         if dropped:
             _log.warning("recall_arguments_dropped", tool=tool if definition else "unknown", count=dropped)
         if definition is None:
@@ -155,6 +164,16 @@ class BoundTools:
         arguments = SemanticArguments(query_text, tuple(query_embedding), filter or SearchFilter(), top_k, min_score)
         return await self._call(arguments, self._budget.deadline_s)
 
+    async def hybrid_search(
+        self,
+        query_text: str,
+        filter: SearchFilter | None = None,  # noqa: A002 - the tool's own word
+        top_k: int = 20,
+    ) -> ToolResult:
+        """Find what answers a question, best first. Not among the tools of models."""
+        arguments = HybridArguments(query_text, filter or SearchFilter(), top_k)
+        return await self._call(arguments, self._budget.deadline_s)
+
     async def neighbors(self, message_id: str, before: int | None = None, after: int | None = None) -> ToolResult:
         """Read the messages around one of them, oldest first."""
         return await self._call(NeighborArguments(message_id, before, after), self._budget.deadline_s)
@@ -182,6 +201,8 @@ class BoundTools:
             return await self._lexical(arguments, timeout_s)
         if isinstance(arguments, SemanticArguments):
             return await self._semantic(arguments, timeout_s)
+        if isinstance(arguments, HybridArguments):
+            return await self._hybrid(arguments, timeout_s)
         return await self._around(arguments, timeout_s)
 
     async def _list(self, asked: ListArguments, timeout_s: float) -> ToolResult:
@@ -226,6 +247,33 @@ class BoundTools:
         scores = [item.semantic_score for item in reply.items]
         found = hits((item.message for item in reply.items), scores, self._before)
         return self._result(found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated)
+
+    async def _hybrid(self, asked: HybridArguments, timeout_s: float) -> ToolResult:
+        request = pb.HybridSearchRequest(
+            user_id=self._user_id,
+            query_text=asked.query_text,
+            filter=self._filter(asked.filter),
+            top_k=min(asked.top_k, self._budget.result_items),
+            explain=True,
+        )
+        text, vector = self._embedded
+        if vector and text == asked.query_text:
+            request.query_embedding.values.extend(vector)
+        reply = await self._stub.HybridSearch(request, timeout=timeout_s, metadata=self._metadata)
+        scores = [item.score for item in reply.items]
+        found = hits((item.message for item in reply.items), scores, self._before)
+        result = self._result(found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated)
+        covered = [item.explanation.coverage for item in reply.items]
+        self._has_meaning &= not reply.words_only
+        words_only = f"; {MEANING_IS_OFF}: the words decided" if reply.words_only else ""
+        return replace(
+            result,
+            observation=result.observation + words_only,
+            word_hits=sum(1 for share in covered if share > 0),
+            coverage=max(covered[:_FIRST], default=0.0),
+            words_only=reply.words_only,
+            sufficiency=Sufficiency(reply.sufficiency, reply.told_apart) if found else None,
+        )
 
     async def _around(self, asked: NeighborArguments, timeout_s: float) -> ToolResult:
         request = pb.GetNeighborsRequest(
@@ -283,6 +331,8 @@ class BoundTools:
     def _observed(self, error: grpc.RpcError, arguments: Arguments) -> ToolResult:
         """Make an observation of an error that another call may not meet."""
         code, details = _code(error), _details(error)
+        if code is grpc.StatusCode.INVALID_ARGUMENT and isinstance(arguments, HybridArguments) and _VECTOR in details:
+            raise EmbeddingRefusedError(details.partition(_VECTOR)[2].partition(";")[0]) from error
         if code in _REFUSED:
             self._answers += 1
             return ToolResult(observation=f"refused: {details}", answered=False)

@@ -12,6 +12,7 @@ from nomemory.recall.memory_view import Conflict, MemoryView, Verdict
 from nomemory.recall.passages import Passage
 from nomemory.recall.question import Question
 from nomemory.recall.reading import Reading
+from nomemory.recall.sufficiency import EnoughRule, Sufficiency
 
 ENOUGH = 0.55
 """The share of the question that the quoted messages must cover."""
@@ -42,6 +43,30 @@ class Ruling:
     conflicts: tuple[Conflict, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What a verdict rests on beside the statements: the evidence, how likely the log is to answer, and the rule."""
+
+    evidence: Sequence[Evidence]
+    sufficiency: Sufficiency | None
+    rule: EnoughRule
+
+    def suffice(self, covered: float) -> bool:
+        """Tell whether a question is answered of which the quotes cover so much."""
+        if self.sufficiency is None:
+            return covered >= ENOUGH
+        if self.sufficiency.told_apart:
+            return self.sufficiency.probability >= self.rule.told_apart
+        return covered >= ENOUGH or self.sufficiency.probability >= self.rule.otherwise
+
+    def why(self, covered: float) -> str:
+        """Say what the verdict rests on, without content."""
+        cover = f"what was found covers {covered:.0%} of the question"
+        if self.sufficiency is None:
+            return cover
+        return f"{cover}; that the log answers it is {self.sufficiency.probability:.0%} likely"
+
+
 @dataclass(slots=True)
 class _Cited:
     """A message, which of its passages are quoted, and the statements that quote them."""
@@ -56,21 +81,22 @@ def decide(
     view: MemoryView,
     conflicts: Sequence[Conflict],
     reading: Reading,
-    evidence: Sequence[Evidence],
+    grounds: Grounds,
 ) -> Ruling:
-    """Decide by how much of the question the quoted passages cover."""
-    if not evidence:
+    """Decide by how likely the log is to answer, where that can be told, and by how much the quoted passages cover."""
+    if not grounds.evidence:
         return Ruling(Verdict.INSUFFICIENT, "nothing was found")
     if not view.statements():
         return Ruling(Verdict.INSUFFICIENT, "no statement about this is proven by what was found")
     wanted = asked(question.text)
     covered = _covered(wanted, view, reading)
-    if covered < ENOUGH:
-        return Ruling(Verdict.INSUFFICIENT, f"what was found covers {covered:.0%} of the question")
+    why = grounds.why(covered)
+    if not grounds.suffice(covered):
+        return Ruling(Verdict.INSUFFICIENT, why)
     if bearing := tuple(conflict for conflict in conflicts if _bears(conflict, wanted)):
         reason = f"pairs of statements that contradict each other: {len(bearing)}"
         return Ruling(Verdict.CONFLICTING, reason, bearing)
-    return Ruling(Verdict.SUPPORTED, f"what was found covers {covered:.0%} of the question")
+    return Ruling(Verdict.SUPPORTED, why)
 
 
 def _bears(conflict: Conflict, wanted: Asked) -> bool:

@@ -11,7 +11,7 @@ from rich.text import Text
 from nomemory.cli.doctor.check import Check
 from nomemory.cli.importing.summary import Summary
 from nomemory.cli.printable import one_line
-from nomemory.v1 import ingest_service_pb2
+from nomemory.v1 import ingest_service_pb2, query_service_pb2
 
 _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
 
@@ -19,6 +19,11 @@ _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗
 def counted(number: int, noun: str) -> str:
     """Write a number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def explanation(made_of: query_service_pb2.ScoreExplanation) -> str:
+    """Say what a score is made of; nothing where that was not asked for."""
+    return " · ".join(f"{one_line(part.name)} {part.value:+.2f}" for part in made_of.components)
 
 
 def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Table:

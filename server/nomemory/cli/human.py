@@ -58,6 +58,14 @@ class Human:
         for item in items:
             self._hit(item.message, item.semantic_score, None)
 
+    def hybrid(self, reply: query_service_pb2.HybridSearchResponse) -> None:
+        """Show the best first, what their scores are made of if that was asked for, and whether they answer."""
+        for item in reply.items:
+            self._hit(item.message, item.score, None, figures.explanation(item.explanation))
+        if reply.items:
+            likely = f"How likely it is that these answer the question: {reply.sufficiency:.0%}"
+            self._console.print(Text(likely, style="dim"))
+
     def nothing(self) -> None:
         """Say that nothing was found."""
         self._console.print(Text("No messages found.", style="dim"))
@@ -127,7 +135,11 @@ class Human:
             self._heading = heading
 
     def _hit(
-        self, message: message_pb2.ChatMessage, score: float, highlight: query_service_pb2.Highlight | None
+        self,
+        message: message_pb2.ChatMessage,
+        score: float,
+        highlight: query_service_pb2.Highlight | None,
+        made_of: str = "",
     ) -> None:
         said = message.ts.ToDatetime(tzinfo=UTC)
         facts = [f"{said:%Y-%m-%d %H:%M} UTC", one_line(message.conversation_id), one_line(message.message_id)]
@@ -137,4 +149,6 @@ class Human:
         line.add_column(justify="right")
         line.add_row(head, Text(f"{score:.3f}", style="dim"))
         self._console.print(line)
+        if made_of:
+            self._console.print(Padding(Text(made_of, style="dim"), (0, 0, 0, 2)))
         self._console.print(Padding(content(message, highlight, full=self._full), (0, 0, 1, 2)))

@@ -39,6 +39,13 @@ class JsonLines:
         for item in items:
             _write(json_record.semantic_record(item))
 
+    def hybrid(self, reply: query_service_pb2.HybridSearchResponse) -> None:
+        """Write a line for each hit, then one for the answer as a whole."""
+        for item in reply.items:
+            _write(json_record.hybrid_record(item))
+        if reply.items:
+            _write({"answer": json_record.answered_record(reply)})
+
     def nothing(self) -> None:
         """Write nothing."""
 

@@ -51,6 +51,30 @@ def semantic_record(item: query_service_pb2.SemanticItem) -> Json:
     return {**message_record(item.message), "semantic_score": round(item.semantic_score, 6)}
 
 
+def hybrid_record(item: query_service_pb2.HybridItem) -> Json:
+    """Give a hit: the message, its score and, if asked for, what that is made of."""
+    record = {**message_record(item.message), "score": round(item.score, 6)}
+    if item.HasField("explanation"):
+        made_of = item.explanation
+        record["explanation"] = {
+            "semantic_score": round(made_of.semantic_score, 6),
+            "lexical_score": round(made_of.lexical_score, 6),
+            "coverage": round(made_of.coverage, 6),
+            "components": {part.name: round(part.value, 6) for part in made_of.components},
+        }
+    return record
+
+
+def answered_record(reply: query_service_pb2.HybridSearchResponse) -> Json:
+    """Give how likely it is that what was found answers the question, and how that was found out."""
+    return {
+        "sufficiency": round(reply.sufficiency, 6),
+        "told_apart": reply.told_apart,
+        "words_only": reply.words_only,
+        "embedding_model": reply.embedding_model,
+    }
+
+
 def status_record(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
     """Give the whole status."""
     log, embedder = reply.log, reply.embedder

@@ -4,31 +4,55 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Final
 
 import click
 
-from nomemory.cli.delete import delete
-from nomemory.cli.doctor.command import doctor
-from nomemory.cli.importing.command import import_
-from nomemory.cli.keys.command import keys
-from nomemory.cli.listing import list_
-from nomemory.cli.neighbors import neighbors
-from nomemory.cli.recall import recall
-from nomemory.cli.search import search
-from nomemory.cli.semantic import semantic
-from nomemory.cli.serve import serve
-from nomemory.cli.status import status
-
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+
+_COMMANDS: Final = {
+    "serve": "nomemory.cli.serve:serve",
+    "import": "nomemory.cli.importing.command:import_",
+    "list": "nomemory.cli.listing:list_",
+    "search": "nomemory.cli.search:search",
+    "semantic": "nomemory.cli.semantic:semantic",
+    "hybrid": "nomemory.cli.hybrid:hybrid",
+    "neighbors": "nomemory.cli.neighbors:neighbors",
+    "recall": "nomemory.cli.recall:recall",
+    "status": "nomemory.cli.status:status",
+    "delete": "nomemory.cli.delete:delete",
+    "skill": "nomemory.cli.skill.command:skill",
+    "keys": "nomemory.cli.keys.command:keys",
+    "doctor": "nomemory.cli.doctor.command:doctor",
+}
+"""The module of each command, and its name there: one is imported when it is asked for, so that none waits for all."""
+
+
+class _OnDemand(Mapping[str, click.Command]):
+    """Imports a command when it is looked up."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        module, _, attribute = _COMMANDS[name].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
 
 
 class Commands(click.Group):
     """The commands, in the order in which somebody meets them. Errors become lines for people."""
 
+    commands: Mapping[str, click.Command]  # type: ignore[assignment]  # click could add to it, which nobody does here
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Keep the order in which they were added."""
+        """Keep their order."""
         return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -50,12 +74,11 @@ def nomemory() -> None:
     """Keep what was said, find it again, and cite it.
 
     Start a server with `nomemory serve`, give it messages with `nomemory import`, read them with `list`, `search`,
-    `semantic` and `neighbors`, and ask about them with `recall`.
+    `semantic`, `hybrid` and `neighbors`, and ask about them with `recall`.
     """
 
 
-for _command in (serve, import_, list_, search, semantic, neighbors, recall, status, delete, keys, doctor):
-    nomemory.add_command(_command)
+nomemory.commands = _OnDemand()
 
 
 def main() -> None:

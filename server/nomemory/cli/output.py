@@ -26,6 +26,9 @@ class Output(Protocol):
     def semantic(self, items: Iterable[query_service_pb2.SemanticItem]) -> None:
         """Show what a search for meaning found."""
 
+    def hybrid(self, reply: query_service_pb2.HybridSearchResponse) -> None:
+        """Show what a search for an answer found, and how likely it is that it answers."""
+
     def nothing(self) -> None:
         """Show that nothing was found."""
 

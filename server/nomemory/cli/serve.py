@@ -7,16 +7,24 @@ from pathlib import Path
 import click
 
 from nomemory.cli.configuration import LOG_LEVELS, configured
+from nomemory.server.workers.launch import start_readers
 
 
 @click.command("serve")
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Directory of the log and the indexes.")
 @click.option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least level to log.")
+@click.option("--workers", type=click.IntRange(1, 64), help="Processes that answer calls; one by default.")
 @click.option("--recall-only", is_flag=True, help="Keep nothing: serve recalls over the server that --query names.")
 @click.option("--query", "query_target", metavar="HOST:PORT", help="With --recall-only: the server to read from.")
 def serve(
-    *, data: Path | None, listen: str | None, log_level: str | None, recall_only: bool, query_target: str | None
+    *,
+    data: Path | None,
+    listen: str | None,
+    log_level: str | None,
+    workers: int | None,
+    recall_only: bool,
+    query_target: str | None,
 ) -> None:
     """Run the server until it is told to stop.
 
@@ -25,7 +33,10 @@ def serve(
     """
     if recall_only != bool(query_target):
         raise click.UsageError("--recall-only and --query go together.")
-    settings = configured(data=data, listen=listen, log_level=log_level, recall_query_target=query_target)
+    settings = configured(
+        data=data, listen=listen, log_level=log_level, workers=workers, recall_query_target=query_target
+    )
+    readers = start_readers(settings)
     from nomemory.cli import startup  # noqa: PLC0415 - the engines load only in the process that serves
 
-    startup.run(settings)
+    startup.run(settings, readers)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from nomemory.server import app
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.settings import Settings
+from nomemory.server.workers.launch import Loading
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, readers: Mapping[int, Loading]) -> None:
     """Serve until the process is told to stop.
+
+    Args:
+        settings: the configuration.
+        readers: the processes that serve beside this one; they are loading, too.
 
     Raises:
         click.ClickException: the server cannot start; says why.
     """
     try:
-        app.serve(settings, _announce)
+        app.serve(settings, _announce, readers)
     except app.CANNOT_START as error:
         raise click.ClickException(str(error)) from None
 

@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing
+from types import MappingProxyType
 
 import structlog
 import uvloop
 
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError
+from nomemory.server.embedding.cached import CachedEmbedder
 from nomemory.server.embedding.choose import EmbedderSettingsError, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.hybrid.search import HybridMessages
+from nomemory.server.hybrid.weights import Weights
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.choose import checks_credentials, choose_authenticator
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.identity.tls import tls_files
-from nomemory.server.lexical.indexer import LexicalIndexer
+from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
+from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
 from nomemory.server.lexical.tantivy_schema import IndexUnusableError, discard_index
 from nomemory.server.listen_address import (
@@ -30,6 +36,7 @@ from nomemory.server.listen_address import (
     parse_listen_address,
     refuse_exposure,
 )
+from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_schema import LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
@@ -47,9 +54,24 @@ from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.seal import KeyFileError, Seal, load_key
 from nomemory.server.settings import Settings
 from nomemory.server.supervisor import Supervisor
+from nomemory.server.vector.backlog_reader import BacklogReader
 from nomemory.server.vector.choose import choose_vector_index
+from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.workers.calls import EmbedderFacts, Orders
+from nomemory.server.workers.launch import Loading
+from nomemory.server.workers.readers import Readers
+from nomemory.server.workers.reserved_port import reserved
+from nomemory.server.workers.stand_ins import (
+    DistantEmbedder,
+    DistantLog,
+    DistantProgress,
+    DistantReport,
+    DistantVectors,
+    WriterLine,
+)
+from nomemory.server.workers.writer_side import WriterSide
 from nomemory.server.write_token import WriteTokens
 
 CANNOT_START = (
@@ -64,29 +86,41 @@ CANNOT_START = (
 )
 """What `serve` raises if the server cannot start; their words are meant for the operator."""
 
+_WRITER = 0
+"""The number of the writer's process in logs; readers count from 1."""
+
+_SWITCH_S = 0.0005
+"""How long a thread that wants the interpreter's lock waits for one that has it; SQLite lets go of it at each step."""
+
 _log = structlog.get_logger("server")
 
 
-def serve(settings: Settings, ready: Callable[[ListenAddress], None] = lambda _address: None) -> None:
+def serve(
+    settings: Settings,
+    ready: Callable[[ListenAddress], None] = lambda _address: None,
+    readers: Mapping[int, Loading] = MappingProxyType({}),
+) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
     Args:
         settings: the configuration.
         ready: called with the bound address once calls are answered.
+        readers: what `start_readers` has started; without them they are started here.
 
     Raises:
         any of CANNOT_START.
         OSError: the system refuses something; it names the file.
     """
-    configure_logs(settings.log_level)
-    uvloop.run(_serve(settings, ready))
+    configure_logs(settings.log_level, None if settings.workers == 1 else _WRITER)
+    sys.setswitchinterval(_SWITCH_S)
+    uvloop.run(_serve(settings, ready, readers))
 
 
-async def _serve(settings: Settings, ready: Callable[[ListenAddress], None]) -> None:
+async def _serve(settings: Settings, ready: Callable[[ListenAddress], None], readers: Mapping[int, Loading]) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    async with running(settings) as address:
+    async with running(settings, readers) as address:
         _log.info("serving", address=str(address), data=str(settings.data))
         ready(address)
         await stop.wait()
@@ -95,29 +129,107 @@ async def _serve(settings: Settings, ready: Callable[[ListenAddress], None]) -> 
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[ListenAddress]:
+async def running(
+    settings: Settings, readers: Mapping[int, Loading] = MappingProxyType({})
+) -> AsyncIterator[ListenAddress]:
     """Run a server until the context is left; gives the address that was bound.
 
     Raises:
         as `serve`.
     """
-    address = _address(settings)
-    access = Access(choose_authenticator(settings), settings.id_max_chars)
+    address, access = _address(settings), _access(settings)
     async with AsyncExitStack() as stack:
-        services = _recall_only(settings, stack) if settings.recall_query_target else _everything(settings, stack)
-        yield await stack.enter_async_context(serving(services, address, settings, access))
+        if settings.recall_query_target:
+            services = _recall_only(settings, stack)
+            yield await stack.enter_async_context(serving(services, address, settings, access))
+            return
+        directory = DataDirectory(settings.data)
+        stack.callback(os.close, directory.lock())
+        if settings.workers == 1:
+            services, _ = _everything(settings, directory, stack)
+            yield await stack.enter_async_context(serving(services, address, settings, access))
+        else:
+            yield await _with_readers(settings, directory, address, Readers(settings, readers), stack)
 
 
-def _everything(settings: Settings, stack: AsyncExitStack) -> list[Service]:
-    """Build the whole of a server over its data directory; its recall reads without a socket."""
+async def _with_readers(
+    settings: Settings, directory: DataDirectory, address: ListenAddress, readers: Readers, stack: AsyncExitStack
+) -> ListenAddress:
+    """Serve here, and in further processes at the same address that read for themselves and write through this one."""
+    address = stack.enter_context(reserved(address))
+    stack.push_async_callback(readers.close)
+    await readers.start()
+    services, side = _everything(settings, directory, stack)
+    stack.push_async_callback(readers.close)  # before the parts that they ask are taken down
+    readers.give(Orders(settings, address, side.embedder_facts()), side)
+    await stack.enter_async_context(serving(services, address, settings, _access(settings), is_shared=True))
+    await readers.all_serve()
+    stack.callback(readers.drain)  # while this process drains
+    return address
+
+
+def _everything(
+    settings: Settings, directory: DataDirectory, stack: AsyncExitStack
+) -> tuple[list[Service], WriterSide]:
+    """Build the whole of a server over its data directory, and what its readers ask it for."""
+    side, words = _Assembly(settings, directory, stack).build()
+    return _services(settings, directory, side, words, stack), side
+
+
+def reader_services(settings: Settings, line: WriterLine, facts: EmbedderFacts, stack: AsyncExitStack) -> list[Service]:
+    """Build what a reader serves: everything, with stand-ins for what only the writer's process has."""
     directory = DataDirectory(settings.data)
-    stack.callback(os.close, directory.lock())
-    query, ingest = _Assembly(settings, directory, stack).services()
-    return [query, ingest, recall_service(settings, InProcessQuery(query), (), stack)]
+    embedder = CachedEmbedder(DistantEmbedder(line, facts), settings.embedding_cache_max)
+    stack.push_async_callback(embedder.close)
+    backlog = BacklogReader(collection_of(settings, directory.vectors, embedder).backlog)
+    stack.callback(backlog.close)
+    side = WriterSide(
+        DistantLog(line), DistantVectors(line), embedder, DistantProgress(line, backlog), DistantReport(line)
+    )
+    words = stack.enter_context(closing(TantivyLexicalIndex(directory.lexical)))
+    return _services(settings, directory, side, words, stack)
+
+
+def _services(
+    settings: Settings, directory: DataDirectory, side: WriterSide, words: LexicalIndex, stack: AsyncExitStack
+) -> list[Service]:
+    """Build what is served in one process; its recall reads without a socket."""
+    log = stack.enter_context(closing(SqliteLogReader(directory.log)))
+    seal = Seal(load_key(directory.key), log.log_id())
+    tokens, cursors = WriteTokens(seal), Cursors(seal, settings.cursor_lifetime_s)
+    dimension, reply_max = side.embedder.dimension, settings.reply_max_bytes
+    query = QueryService(
+        log,
+        TimeListing(log, cursors, reply_max),
+        LexicalListing(words, log, cursors, reply_max),
+        NearestMessages(side.vectors, side.embedder, side.progress, log, reply_max),
+        _hybrid(settings, side, words, log),
+        tokens,
+        dimension,
+        settings,
+    )
+    ingest = IngestService(side.log, side.report, tokens, dimension, settings)
+    return [query, ingest, recall_service(settings, InProcessQuery(query), (), stack, dimension)]
+
+
+def _hybrid(settings: Settings, side: WriterSide, words: LexicalIndex, log: LogReader) -> HybridMessages:
+    return HybridMessages(
+        words,
+        side.vectors,
+        side.embedder,
+        side.progress,
+        log,
+        weights=Weights().without(settings.hybrid_without.split()),
+        candidates_max=settings.hybrid_candidates_max,
+        timeline_max=settings.hybrid_timeline_max,
+        reply_max_bytes=settings.reply_max_bytes,
+    )
 
 
 def _recall_only(settings: Settings, stack: AsyncExitStack) -> list[Service]:
     """Build a server that keeps nothing: it recalls over a QueryService elsewhere."""
+    if settings.workers > 1:
+        raise RecallSettingsError("a server that only recalls is one process: start several, each at its own address")
     if settings.recall_query_key is not None and not checks_credentials(settings):
         raise RecallSettingsError(
             "refusing to open a guarded QueryService to anybody on this machine: a recall service that reads with a "
@@ -125,6 +237,10 @@ def _recall_only(settings: Settings, stack: AsyncExitStack) -> list[Service]:
         )
     stub, metadata = remote_query(settings, stack)
     return [recall_service(settings, stub, metadata, stack)]
+
+
+def _access(settings: Settings) -> Access:
+    return Access(choose_authenticator(settings), settings.id_max_chars)
 
 
 def _address(settings: Settings) -> ListenAddress:
@@ -135,7 +251,7 @@ def _address(settings: Settings) -> ListenAddress:
 
 
 class _Assembly:
-    """Builds the parts, from the log up. The stack takes them down in the opposite order."""
+    """Builds the parts that a server has once, from the log up. The stack takes them down in the opposite order."""
 
     def __init__(self, settings: Settings, directory: DataDirectory, stack: AsyncExitStack) -> None:
         self._settings = settings
@@ -144,28 +260,16 @@ class _Assembly:
         self._supervisor = Supervisor()
         self._committed = _Committed()
 
-    def services(self) -> tuple[QueryService, IngestService]:
-        """Build everything that is served."""
-        settings = self._settings
-        embedder = choose_embedder(settings)
+    def build(self) -> tuple[WriterSide, TantivyLexicalIndex]:
+        """Build what a server has once, and start its background work; gives the lexical index for reading, too."""
+        embedder = choose_embedder(self._settings)
         self._stack.push_async_callback(embedder.close)
         writer = self._log_writer()
         log = self._stack.enter_context(closing(self._open_log()))
-        seal = Seal(load_key(self._directory.key), log.log_id())
         lexical, words = self._lexical()
         vectors, meaning = self._vector(embedder)
-        tokens, cursors = WriteTokens(seal), Cursors(seal, settings.cursor_lifetime_s)
-        query = QueryService(
-            log,
-            TimeListing(log, cursors, settings.reply_max_bytes),
-            LexicalListing(words, log, cursors, settings.reply_max_bytes),
-            NearestMessages(vectors, embedder, meaning, log, settings.reply_max_bytes),
-            tokens,
-            embedder.dimension,
-            settings,
-        )
         report = StatusReport(log, lexical, meaning, embedder, self._supervisor.fault)
-        return query, IngestService(writer, report, tokens, embedder.dimension, settings)
+        return WriterSide(writer, vectors, embedder, meaning, report), words
 
     def _log_writer(self) -> SqliteLogWriter:
         writer = SqliteLogWriter(
@@ -179,10 +283,10 @@ class _Assembly:
     def _open_log(self) -> SqliteLogReader:
         return SqliteLogReader(self._directory.log)
 
-    def _lexical(self) -> tuple[LexicalIndexer, TantivyLexicalIndex]:
+    def _lexical(self) -> tuple[LexicalIndexerProcess, TantivyLexicalIndex]:
         words = self._stack.enter_context(closing(_open_words(self._directory)))
-        indexer = LexicalIndexer(
-            self._open_log,
+        indexer = LexicalIndexerProcess(
+            self._directory.log,
             self._directory.lexical,
             heap_bytes=self._settings.lexical_heap_bytes,
             batch_max=self._settings.lexical_batch_max,

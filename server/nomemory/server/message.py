@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Role(IntEnum):
@@ -34,9 +35,8 @@ class Message:
     embedding: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedMessage:
-    """One version of a message as the log holds it.
+class LoggedMessage(NamedTuple):
+    """One version of a message as the log holds it; a tuple, because a page is made of many.
 
     `sequence` identifies the version: a replaced message has a new one. `wire` is the message as the bytes of a
     `nomemory.v1.ChatMessage`, so that a reply can be spliced together without building messages anew; see
@@ -58,6 +58,16 @@ class Filter:
     until_us: int | None = None
     role: Role | None = None
     conversation_id: str = ""
+
+    def admits(self, message: Message) -> bool:
+        """Tell whether a message is within it."""
+        since, until = self.since_us, self.until_us
+        return (
+            (since is None or message.ts_us >= since)
+            and (until is None or message.ts_us < until)
+            and (self.role is None or message.role is self.role)
+            and self.conversation_id in {"", message.conversation_id}
+        )
 
 
 EVERYTHING = Filter()

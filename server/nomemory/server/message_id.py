@@ -7,7 +7,9 @@ import os
 import time
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_DIGITS = 26
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+_PAIR_BITS, _DIGITS = 10, 26
+_SHIFTS = range(_DIGITS // 2 * _PAIR_BITS - _PAIR_BITS, -1, -_PAIR_BITS)
 _RANDOM_BITS = 80
 
 
@@ -29,4 +31,4 @@ def derived_id(request_id: str, user_id: str, position: int) -> str:
 
 
 def _crockford(number: int) -> str:
-    return "".join(_ALPHABET[number >> 5 * place & 31] for place in reversed(range(_DIGITS)))
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])

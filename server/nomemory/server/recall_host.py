@@ -7,23 +7,25 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 
 from nomemory.recall import skill_loader
 from nomemory.recall.budget import Budget
-from nomemory.recall.chat_endpoint import ChatEndpoint, connect
-from nomemory.recall.llm_planner import LlmPlanner
-from nomemory.recall.llm_synthesiser import LlmSynthesiser
 from nomemory.recall.recall import OnStep, recall
 from nomemory.recall.result import RecallResult
 from nomemory.recall.skill import Skill
+from nomemory.recall.sufficiency import EnoughRule
 from nomemory.recall.tools import QueryStub
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.rpc.decode_recall import RecallQuery
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2_grpc
+
+if TYPE_CHECKING:
+    from nomemory.server.recall_model import RecallModel
 
 _HERE = Path(skill_loader.__file__)
 _SHIPPED_SKILLS = (_HERE.parents[1] / "skills", _HERE.parents[3] / "skills")
@@ -43,12 +45,14 @@ class RecallHost:
     Attributes:
         stub: where messages are read from.
         metadata: sent with every read: this process's own credentials, where the reads cross a network.
-        endpoint: the chat model, if there is one.
+        model: the chat model, if there is one.
+        rule: from when on a log is said to answer.
     """
 
     stub: QueryStub
     metadata: Metadata
-    endpoint: ChatEndpoint | None
+    model: RecallModel | None
+    rule: EnoughRule
 
     async def ask(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
         """Recall for one user. A planner and a synthesiser serve one recall."""
@@ -57,23 +61,32 @@ class RecallHost:
             user_id,
             query.question,
             skill=skill,
-            planner=LlmPlanner(self.endpoint) if self.endpoint else None,
-            synthesiser=LlmSynthesiser(self.endpoint) if self.endpoint else None,
+            planner=self.model.planner() if self.model else None,
+            synthesiser=self.model.synthesiser() if self.model else None,
             budget=query.budget,
+            rule=self.rule,
             on_step=on_step,
             metadata=self.metadata,
         )
 
 
-def recall_service(settings: Settings, stub: QueryStub, metadata: Metadata, stack: AsyncExitStack) -> RecallService:
-    """Make the service; what it opens is closed with the stack.
+def recall_service(
+    settings: Settings,
+    stub: QueryStub,
+    metadata: Metadata,
+    stack: AsyncExitStack,
+    dimension: int | None = None,
+) -> RecallService:
+    """Make the service; what it opens is closed with the stack. The dimension is that of this server's own vectors.
 
     Raises:
         RecallSettingsError: the settings contradict each other.
     """
-    endpoint = _endpoint(settings, stack)
+    model = _model(settings, stack)
+    enough = EnoughRule(settings.recall_sufficiency, settings.recall_sufficiency_waiver)
     skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall_skill)
-    return RecallService(RecallHost(stub, metadata, endpoint).ask, skills, host_budget(settings), settings)
+    host = RecallHost(stub, metadata, model, enough)
+    return RecallService(host.ask, skills, host_budget(settings), settings, dimension)
 
 
 def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, Metadata]:
@@ -127,14 +140,13 @@ def host_budget(settings: Settings) -> Budget:
     )
 
 
-def _endpoint(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint | None:
+def _model(settings: Settings, stack: AsyncExitStack) -> RecallModel | None:
     if settings.recall_planner == "rules" or (settings.recall_planner == "auto" and not settings.recall_model):
         return None
     if not settings.recall_model:
         raise RecallSettingsError(
             "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
         )
-    key = settings.openai_api_key
-    client = connect(settings.openai_base_url, key.get_secret_value() if key else None, settings.recall_model_timeout_s)
-    stack.push_async_callback(client.close)
-    return ChatEndpoint(client, settings.recall_model, timeout_s=settings.recall_model_timeout_s)
+    from nomemory.server.recall_model import recall_model  # noqa: PLC0415 - it takes half a second
+
+    return recall_model(settings, stack)

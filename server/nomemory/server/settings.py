@@ -11,6 +11,8 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from nomemory.server.hybrid.weights import STEPS
+
 
 class Settings(BaseSettings):
     """The configuration of one server process. Immutable."""
@@ -54,6 +56,19 @@ class Settings(BaseSettings):
     )
     reflection: bool = Field(
         default=True, description="Whether the server describes its contract to anybody who can reach it."
+    )
+
+    # Several processes (docs/operating.md)
+    workers: int = Field(1, ge=1, le=64, description="Processes that answer calls, over one data directory.")
+    workers_start_s: float = Field(
+        10.0, gt=0, description="How long the start waits for all of them; those that are late join later."
+    )
+    workers_connection_s: float = Field(
+        300.0,
+        ge=1,
+        le=86_400,
+        description="Where there are several: age at which a connection is ended, without hurting calls, so that "
+        "clients spread over them again.",
     )
 
     # The contract's limits
@@ -134,7 +149,25 @@ class Settings(BaseSettings):
     )
     embedding_parts_max: int = Field(16, ge=1, description="Most parts of a message; what is beyond is not embedded.")
     embedding_cache_max: int = Field(2048, ge=0, description="Query vectors that are kept for reuse.")
+    embedding_cache: Path | None = Field(
+        None,
+        description="File that keeps every vector for later runs, by digests of the texts. It only grows, and a "
+        "deletion leaves it as it is. Unset: none.",
+    )
     hot_user_s: float = Field(60.0, ge=0, description="How long after a semantic query a user's backlog goes first.")
+
+    # The hybrid search (docs/quality.md)
+    hybrid_candidates_max: int = Field(
+        256, ge=10, le=2000, description="Most messages that each of words and meaning proposes for the ranking."
+    )
+    hybrid_timeline_max: int = Field(
+        1000, ge=0, le=10_000, description="A user with no more messages than this is ranked over all of them."
+    )
+    hybrid_without: str = Field(
+        "",
+        pattern=f"^ *(?:(?:{'|'.join(STEPS)})(?: +|$))*$",
+        description="Steps of the ranking that are left out, parted by spaces, to measure what they are worth.",
+    )
 
     # Recall
     recall_skills: str = Field(
@@ -156,6 +189,18 @@ class Settings(BaseSettings):
     recall_neighbors_before: int = Field(8, ge=0, le=100, description="Messages taken before an anchor.")
     recall_neighbors_after: int = Field(0, ge=0, le=100, description="Messages taken after an anchor.")
     recall_anchors: int = Field(3, ge=0, le=10, description="Anchors whose neighbours are taken.")
+    recall_sufficiency: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="How likely the log must be to answer a question that names one of several speakers.",
+    )
+    recall_sufficiency_waiver: float = Field(
+        0.9,
+        ge=0,
+        le=1,
+        description="How likely it must be, elsewhere, for a verdict whose quotes cover little of the question.",
+    )
     recall_query_target: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
     recall_query_tls: bool = Field(
         default=False, description="Reach that QueryService over TLS; needed beyond this machine."

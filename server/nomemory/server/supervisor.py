@@ -21,7 +21,7 @@ _ENDINGS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit
 
 
 class Supervisor:
-    """Runs jobs until they end by themselves. A job that raises is started again, later each time it fails anew."""
+    """Runs jobs until they end by themselves. A job that raises is started again, later each time it fails soon."""
 
     def __init__(self) -> None:
         self._faults: dict[str, tuple[str, float]] = {}
@@ -51,12 +51,13 @@ class Supervisor:
     def _run_thread(self, name: str, job: Callable[[], None]) -> None:
         wait_s = _FIRST_WAIT_S
         while not self._stopping.is_set():
+            began_at = time.monotonic()
             try:
                 job()
             except _ENDINGS:
                 raise
             except BaseException as error:  # noqa: BLE001 - whatever it was, the work has to go on
-                wait_s = self._note(name, error, wait_s)
+                wait_s = self._note(name, error, _pause(wait_s, began_at))
                 self._stopping.wait(wait_s)
             else:
                 return
@@ -64,12 +65,13 @@ class Supervisor:
     async def _run_task(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
         wait_s = _FIRST_WAIT_S
         while not self._stopping.is_set():
+            began_at = time.monotonic()
             try:
                 await job()
             except _ENDINGS:
                 raise
             except BaseException as error:  # noqa: BLE001 - whatever it was, the work has to go on
-                wait_s = self._note(name, error, wait_s)
+                wait_s = self._note(name, error, _pause(wait_s, began_at))
                 await self._rest(wait_s)
             else:
                 return
@@ -85,3 +87,8 @@ class Supervisor:
         _log.error("background work failed", job=name, kind=type(error).__name__, frames=frames[-6:], retry_s=wait_s)
         _log.debug("background work failed, in full", job=name, exc_info=error)
         return min(wait_s * 2, _LONGEST_WAIT_S)
+
+
+def _pause(latest_s: float, began_at: float) -> float:
+    """Give the pause after a failure: a job that had gone well for a while is started again soon."""
+    return _FIRST_WAIT_S if time.monotonic() - began_at > _LONGEST_WAIT_S else latest_s

@@ -17,8 +17,9 @@ def encode(message: Message) -> bytes:
         content=message.content,
         name=message.name,
         conversation_id=message.conversation_id,
-        metadata=message.metadata,
     )
+    if message.metadata:
+        chat.metadata.update(message.metadata)
     chat.ts.seconds, micros = divmod(message.ts_us, MICROS)
     chat.ts.nanos = micros * 1000
     return chat.SerializeToString(deterministic=True)

@@ -13,10 +13,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, Self
 
-from nomemory.server.worker_pipe import GREETING, HEADER, Answer, pack, unpack
+from nomemory.server.pipe_client import PipeClient, PipeClosedError
+from nomemory.server.worker_pipe import Answer
 
 _START_MAX_S = 120.0
 _EXIT_MAX_S = 20.0
@@ -45,15 +45,40 @@ class WorkerFailedError(WorkerError):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start a worker: a module that is run with the pipe's descriptor and then these arguments."""
+    """How to start a worker: a module that is run with the pipe's descriptor and then these arguments.
+
+    Attributes:
+        logs: whether it writes to this process's standard error.
+    """
 
     module: str
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    logs: bool = False
 
-    def command(self, descriptor: int) -> list[str]:
-        """Give the command line. `-P` keeps the current directory from shadowing modules."""
-        return [sys.executable, "-P", "-m", self.module, str(descriptor), *self.arguments]
+    def start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        """Start a process; gives it and this end of its pipe. `-P` keeps the current directory from shadowing modules.
+
+        Raises:
+            WorkerUnavailableError: the system refuses.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            descriptor = theirs.fileno()
+            command = [sys.executable, "-P", "-m", self.module, str(descriptor), *self.arguments]
+            try:
+                process = subprocess.Popen(  # noqa: S603 - a command of our own
+                    command,
+                    pass_fds=[descriptor],
+                    env={**os.environ, **self.environment},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=None if self.logs else subprocess.DEVNULL,
+                )
+            except OSError as error:
+                ours.close()
+                raise WorkerUnavailableError("cannot be started") from error
+        return process, ours
 
 
 class Worker:
@@ -134,37 +159,24 @@ class Worker:
 class _Link:
     """One running process and the calls that are with it."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        timeout_s: float,
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], client: PipeClient, timeout_s: float) -> None:
         self._process = process
-        self._reader, self._writer = streams
+        self._client = client
         self._timeout_s = timeout_s
-        self._ids = count(GREETING + 1)
-        self._waiting: dict[int, asyncio.Future[Answer | None]] = {}
-        self._loop = asyncio.get_running_loop()
-        self._heard_at = self._loop.time()
-        self.alive = True
-        self._reading = asyncio.create_task(self._read())
 
     @property
     def process_id(self) -> int:
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        return self._client.is_open
+
     @classmethod
     async def open(cls, launch: Launch, timeout_s: float) -> Self:
         """Start a process and wait until it is ready."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                process = _spawn(launch, theirs.fileno())
-            except OSError as error:
-                ours.close()
-                raise WorkerUnavailableError("cannot be started") from error
-        link = cls(process, await asyncio.open_unix_connection(sock=ours), timeout_s)
+        process, ours = launch.start()
+        link = cls(process, PipeClient(await asyncio.open_unix_connection(sock=ours)), timeout_s)
         try:
             await link.greeted()
         except BaseException:
@@ -175,80 +187,41 @@ class _Link:
     async def greeted(self) -> None:
         """Wait until the process is ready."""
         try:
-            answer = await self._exchange(GREETING, b"", _START_MAX_S)
-        except (TimeoutError, WorkerLostError) as error:
+            async with asyncio.timeout(_START_MAX_S):
+                answer = await self._client.greeted()
+        except (TimeoutError, PipeClosedError) as error:
             raise WorkerUnavailableError("did not start") from error
         if answer.error:
             raise WorkerUnavailableError(answer.error)
 
     async def ask(self, request: object) -> Answer:
         """Send a request and wait for its answer."""
-        call_id = next(self._ids)
         try:
-            return await self._exchange(call_id, pack(call_id, request), self._timeout_s)
+            async with asyncio.timeout(self._timeout_s):
+                return await self._client.ask(request)
+        except PipeClosedError as error:
+            raise WorkerLostError from error
         except TimeoutError:
             raise self._given_up() from None
 
     async def close(self, grace_s: float = _EXIT_MAX_S) -> None:
         """Close the pipe, which ends the process; kill it if it does not end. Returns when it is gone."""
-        self.alive = False
-        self._writer.close()
-        try:
-            await asyncio.to_thread(self._process.wait, grace_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            await asyncio.to_thread(self._process.wait)
-        await self._reading
-
-    async def _exchange(self, call_id: int, frame: bytes, timeout_s: float) -> Answer:
-        if not self.alive:
-            raise WorkerLostError
-        arriving = self._waiting[call_id] = self._loop.create_future()
-        try:
-            async with asyncio.timeout(timeout_s):
-                self._writer.write(frame)
-                await self._writer.drain()
-                answer: Answer | None = await arriving
-        except ConnectionError:
-            answer = None
-        finally:
-            del self._waiting[call_id]
-        if answer is None:
-            raise WorkerLostError
-        return answer
+        self._client.close()
+        await ended(self._process, grace_s)
+        await self._client.wait_closed()
 
     def _given_up(self) -> WorkerError:
-        if self._loop.time() - self._heard_at < self._timeout_s:
+        if asyncio.get_running_loop().time() - self._client.heard_at < self._timeout_s:
             return WorkerSlowError()
-        self.alive = False
+        self._client.give_up()
         self._process.kill()
         return WorkerLostError()
 
-    async def _read(self) -> None:
-        try:
-            while True:
-                length, call_id = HEADER.unpack(await self._reader.readexactly(HEADER.size))
-                answer: Answer = unpack(await self._reader.readexactly(length))
-                self._heard_at = self._loop.time()
-                self._settle(call_id, answer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            self.alive = False
-            self._writer.close()
-            for call_id in self._waiting:
-                self._settle(call_id, None)
 
-    def _settle(self, call_id: int, answer: Answer | None) -> None:
-        arriving = self._waiting.get(call_id)
-        if arriving is not None and not arriving.done():
-            arriving.set_result(answer)
-
-
-def _spawn(launch: Launch, descriptor: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - a command of our own
-        launch.command(descriptor),
-        pass_fds=[descriptor],
-        env={**os.environ, **launch.environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+async def ended(process: subprocess.Popen[bytes], grace_s: float) -> int:
+    """Wait until a process has ended, kill it after a while; gives its exit code."""
+    try:
+        return await asyncio.to_thread(process.wait, grace_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return await asyncio.to_thread(process.wait)

@@ -24,10 +24,15 @@ _DRAIN_MAX = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a worker sends back: a value, or the kind of error that it ran into."""
+    """What comes back: a value, or the kind of error that a worker ran into."""
 
     value: Any = None
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The body of a frame that calls an earlier one of the same id back: nobody waits for its answer any more."""
 
 
 @dataclass(frozen=True, slots=True)

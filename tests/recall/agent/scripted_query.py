@@ -17,6 +17,7 @@ REPLIES: dict[str, type[Message]] = {
     "ListMessages": pb.ListMessagesResponse,
     "LexicalSearch": pb.LexicalSearchResponse,
     "SemanticSearch": pb.SemanticSearchResponse,
+    "HybridSearch": pb.HybridSearchResponse,
     "GetNeighbors": pb.GetNeighborsResponse,
     "BatchGetMessages": pb.BatchGetMessagesResponse,
 }
@@ -25,7 +26,9 @@ REPLIES: dict[str, type[Message]] = {
 class ScriptedQuery:
     """Stands in the form of a stub. `failing` maps a method to the code it fails with; `hangs` names one that waits.
 
-    One that waits is out of time after its timeout, as with grpc.
+    One that waits is out of time after its timeout, as with grpc. Where meaning cannot be searched, its ranking goes by
+    words. `coverage` is how much of a question each message holds, `sufficiency` how likely they answer it, and
+    `told_apart` whether that knows of whom things were said.
     """
 
     def __init__(
@@ -33,6 +36,10 @@ class ScriptedQuery:
         messages: Sequence[message_pb2.ChatMessage] = (),
         failing: dict[str, grpc.StatusCode] | None = None,
         hangs: str = "",
+        *,
+        coverage: float = 0.5,
+        sufficiency: float = 0.5,
+        told_apart: bool = False,
     ) -> None:
         self.asked: list[Any] = []
         self.metadata: list[tuple[tuple[str, str], ...]] = []
@@ -41,9 +48,13 @@ class ScriptedQuery:
         self._messages = messages
         self._failing = failing or {}
         self._hangs = hangs
+        self._coverage = coverage
+        self._sufficiency = sufficiency
+        self._told_apart = told_apart
         self.ListMessages = self._method("ListMessages")
         self.LexicalSearch = self._method("LexicalSearch")
         self.SemanticSearch = self._method("SemanticSearch")
+        self.HybridSearch = self._method("HybridSearch")
         self.GetNeighbors = self._method("GetNeighbors")
         self.BatchGetMessages = self._method("BatchGetMessages")
 
@@ -79,8 +90,18 @@ class ScriptedQuery:
         if name == "SemanticSearch":
             for place, message in enumerate(self._messages):
                 reply.items.add(message=message, semantic_score=1 - place / 100)
+        elif name == "HybridSearch":
+            self._rank(reply)
         else:
             reply.items.extend(self._messages)
         if name == "LexicalSearch":
             reply.scores.extend(float(-place) for place in range(len(self._messages)))
         return reply  # type: ignore[no-any-return]  # the protobuf types are looked up by name
+
+    def _rank(self, reply: pb.HybridSearchResponse) -> None:
+        for place, message in enumerate(self._messages):
+            item = reply.items.add(message=message, score=1 - place / 100)
+            item.explanation.coverage = self._coverage
+        reply.sufficiency = self._sufficiency if self._messages else 0.0
+        reply.told_apart = self._told_apart
+        reply.words_only = "SemanticSearch" in {*self._failing, self._hangs}

@@ -28,6 +28,9 @@ NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 FOOD = Question("你记得我有什么饮食偏好吗？", NOW)
 
 
+MEANT = ToolCall("semantic_search", {"query_text": "饮食"})
+
+
 class Scripted:
     """A planner that plans what the test tells it to."""
 
@@ -87,7 +90,7 @@ async def test_a_budget_of_one_call_is_the_planners(sample: QueryStub) -> None:
 async def test_too_little_widens_and_the_limits_say_so(sample: QueryStub) -> None:
     question = replace(FOOD, time_range=TimeRange(NOW - timedelta(days=2), NOW), role=Role.ASSISTANT)
     result = await recall(sample, "lin", question)
-    searched = [step.arguments["filter"] for step in result.trace if step.tool == "semantic_search"]
+    searched = [step.arguments["filter"] for step in result.trace if step.tool == "hybrid_search"]
     assert searched[0] == {
         "role": "assistant",
         "time_range": {"since": "2026-03-12T02:00:00+00:00", "until": "2026-03-14T02:00:00+00:00"},
@@ -194,19 +197,34 @@ async def test_nothing_found_is_insufficient_and_no_error() -> None:
     assert result.limits.stop_reason is not StopReason.SUFFICIENT
 
 
-async def test_a_server_without_an_embedder_is_asked_for_meaning_once() -> None:
+async def test_the_rules_begin_with_one_ranking_of_the_question() -> None:
+    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)])
+    result = await recall(stub, "lin", FOOD)
+    assert [step.tool for step in result.trace][:1] == ["hybrid_search"]
+    assert stub.methods()[0] == "HybridSearch"
+    assert (stub.asked[0].query_text, stub.asked[0].explain) == (FOOD.text, True)
+
+
+async def test_a_ranking_by_words_alone_is_noted_and_meaning_is_not_asked_for_again() -> None:
     messages = [said("lin", f"m{number}", f"我不吃辣，第 {number} 次说了", number) for number in range(9)]
     stub = ScriptedQuery(messages, failing={"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION})
     result = await recall(stub, "lin", Question("我不吃什么？另外，我对什么过敏？", NOW))
-    assert stub.methods().count("SemanticSearch") == 1
+    assert "SemanticSearch" not in stub.methods()
+    assert result.trace[0].observation.endswith("meaning cannot be searched: the words decided")
     assert len(result.evidence) == 6
     assert result.limits.notes[0] == "not everything was searched by meaning: the words decided"
 
 
+async def test_a_ranking_with_meaning_has_no_such_note() -> None:
+    result = await recall(ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)]), "lin", FOOD)
+    assert not [note for note in result.limits.notes if "meaning" in note]
+
+
 async def test_an_embedder_that_hangs_leaves_the_words_time_to_answer() -> None:
     stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)], hangs="SemanticSearch")
+    planner = Scripted(Plan((MEANT, lexical("不吃辣"))))
     async with asyncio.timeout(10):
-        result = await recall(stub, "lin", FOOD, budget=Budget(deadline_s=1.5))
+        result = await recall(stub, "lin", FOOD, planner=planner, budget=Budget(deadline_s=1.5))
     assert [evidence.message.message_id for evidence in result.evidence] == ["m1"]
     assert result.limits.stop_reason is not StopReason.DEADLINE
     assert stub.methods().count("SemanticSearch") == 1
@@ -215,15 +233,15 @@ async def test_an_embedder_that_hangs_leaves_the_words_time_to_answer() -> None:
 @pytest.mark.parametrize("code", [grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.DEADLINE_EXCEEDED])
 async def test_a_call_that_shows_that_meaning_is_off_is_not_counted(code: grpc.StatusCode) -> None:
     stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)], failing={"SemanticSearch": code})
-    result = await recall(stub, "lin", FOOD, budget=Budget(tool_calls=1))
+    planner = Scripted(Plan((MEANT, lexical("不吃辣"))))
+    result = await recall(stub, "lin", FOOD, planner=planner, budget=Budget(tool_calls=1))
     assert [evidence.message.message_id for evidence in result.evidence] == ["m1"]
     assert result.limits.tool_calls == 1
 
 
 async def test_words_that_were_not_asked_for_decided_nothing() -> None:
     stub = ScriptedQuery(failing={"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION})
-    planner = Scripted(Plan((ToolCall("semantic_search", {"query_text": "饮食"}),)))
-    result = await recall(stub, "lin", FOOD, planner=planner)
+    result = await recall(stub, "lin", FOOD, planner=Scripted(Plan((MEANT,))))
     assert result.limits.notes[0] == "not everything was searched by meaning"
 
 
@@ -238,30 +256,31 @@ async def test_words_that_were_not_asked_for_decided_nothing() -> None:
 )
 async def test_without_meaning_the_words_decide(code: grpc.StatusCode) -> None:
     stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)], failing={"SemanticSearch": code})
-    result = await recall(stub, "lin", FOOD)
+    result = await recall(stub, "lin", FOOD, planner=Scripted(Plan((MEANT, lexical("不吃辣")))))
     assert [evidence.message.message_id for evidence in result.evidence] == ["m1"]
     assert any(code.name.lower() in step.observation for step in result.trace)
 
 
 async def test_a_service_that_never_answers_is_an_error_soon() -> None:
     failing = dict.fromkeys(
-        ("ListMessages", "LexicalSearch", "SemanticSearch", "GetNeighbors"), grpc.StatusCode.UNAVAILABLE
+        ("ListMessages", "LexicalSearch", "SemanticSearch", "HybridSearch", "GetNeighbors"),
+        grpc.StatusCode.UNAVAILABLE,
     )
     stub = ScriptedQuery(failing=failing)
     with pytest.raises(QueryServiceUnavailableError):
         await recall(stub, "lin", FOOD)
-    assert len(stub.asked) == 2
+    assert stub.methods() == ["HybridSearch"]
 
 
 async def test_cancelling_stops_the_call_in_flight() -> None:
-    stub = ScriptedQuery(hangs="LexicalSearch")
+    stub = ScriptedQuery(hangs="HybridSearch")
     task = asyncio.create_task(recall(stub, "lin", FOOD))
     await stub.hanging.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert stub.cancelled == 1
-    assert stub.methods()[-1] == "LexicalSearch"
+    assert stub.methods() == ["HybridSearch"]
 
 
 async def test_time_that_is_up_stops_the_search() -> None:

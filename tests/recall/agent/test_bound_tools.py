@@ -10,18 +10,19 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recall.agent.scripted_query import ScriptedQuery
 from structlog.testing import capture_logs
 
 from nomemory.recall.budget import Budget
 from nomemory.recall.evidence import Retrieved
-from nomemory.recall.query_stub import Binding, QueryServiceUnavailableError, QueryStub
+from nomemory.recall.query_stub import Binding, EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
 from nomemory.recall.question import Role
 from nomemory.recall.smuggled_identity import names_a_user, without_identity
+from nomemory.recall.sufficiency import Sufficiency
 from nomemory.recall.tool_arguments import SearchFilter, Window
-from nomemory.recall.tool_schema import TOOLS, tool_schemas
+from nomemory.recall.tool_schema import CALLABLE, TOOLS, tool_schemas
 from nomemory.recall.tools import BoundTools
 from talk import said
 
@@ -42,6 +43,7 @@ VALID: dict[str, dict[str, Any]] = {
     "messages_list": {"role": "user", "since": "2026-01-01T00:00:00Z"},
     "lexical_search": {"query_text": "hot pot", "filter": {"role": "user", "time_range": {}}},
     "semantic_search": {"query_text": "hot pot", "filter": {"role": "any"}},
+    "hybrid_search": {"query_text": "hot pot?", "filter": {"role": "user", "time_range": {}}},
     "neighbors": {"message_id": "m1"},
 }
 
@@ -64,7 +66,7 @@ def carriers(key: str, value: str) -> st.SearchStrategy[Any]:
 
 
 @given(
-    tool=st.sampled_from(sorted(TOOLS)),
+    tool=st.sampled_from(sorted(CALLABLE)),
     key=st.sampled_from(SPELLINGS),
     place=st.sampled_from(["", "filter", "cursor", "query_text", "anything"]),
     data=st.data(),
@@ -86,10 +88,10 @@ def test_a_smuggled_user_is_dropped_and_counted_and_never_asked_for(
     assert logs == [{"event": "recall_arguments_dropped", "tool": tool, "count": 1, "log_level": "warning"}]
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.text() | st.integers(), st.lists)))
 def test_whatever_a_planner_says_is_answered(arguments: dict[str, Any]) -> None:
-    for tool in TOOLS:
+    for tool in CALLABLE:
         stub = ScriptedQuery()
         result = asyncio.run(bound(stub).call(tool, arguments, 1.0))
         assert result.observation
@@ -115,6 +117,10 @@ def test_the_tools_own_arguments_name_no_user() -> None:
     assert not [name for name in named if names_a_user(name)]
 
 
+def test_planners_are_told_of_four_tools() -> None:
+    assert set(tool_schemas()) == set(TOOLS) == {"messages_list", "lexical_search", "semantic_search", "neighbors"}
+
+
 def test_schemas_are_what_the_arguments_are_read_by() -> None:
     schema: Any = tool_schemas()["lexical_search"]
     assert schema["required"] == ["query_text"]
@@ -138,8 +144,14 @@ def test_schemas_are_what_the_arguments_are_read_by() -> None:
         ("semantic_search", {"query_text": "a", "query_embedding": [1]}, "give exactly one of"),
         ("semantic_search", {"query_embedding": ["a"]}, "query_embedding: must hold finite numbers only"),
         ("semantic_search", {"query_text": "a", "min_score": 2}, "min_score: must be a number from -1 to 1"),
+        ("hybrid_search", {}, "query_text: is required"),
+        ("hybrid_search", {"query_text": "a", "top_k": 201}, "top_k: must be a number from 1 to 200"),
         ("neighbors", {"message_id": "m", "before": True}, "before: must be a number"),
-        ("drop_table", {}, "there is no such tool"),
+        (
+            "drop_table",
+            {},
+            "there is no such tool: use one of messages_list, lexical_search, semantic_search, neighbors",
+        ),
     ],
 )
 async def test_bad_arguments_are_an_observation(tool: str, arguments: dict[str, Any], says: str) -> None:
@@ -172,11 +184,12 @@ async def test_nothing_at_or_after_the_time_of_the_question_is_asked_for_or_give
         await tools.messages_list(until=window.time_range.until),
         await tools.lexical_search("x", window),
         await tools.semantic_search("x", filter=window),
+        await tools.hybrid_search("x", window),
         await tools.neighbors("before", after=5),
     ]
     for result in results:
         assert [hit.message.message_id for hit in result.items] == ["before"]
-    for request in stub.asked[:3]:
+    for request in stub.asked[:4]:
         assert request.filter.time_range.until.ToDatetime(UTC) == NOW
 
 
@@ -206,6 +219,38 @@ async def test_what_stands_nearest_to_an_anchor_stays(sample: QueryStub) -> None
 async def test_the_host_says_how_far_neighbours_reach(sample: QueryStub) -> None:
     result = await bound(sample).neighbors("lin-0041")
     assert [hit.message.message_id for hit in result.items] == [f"lin-00{number}" for number in range(33, 42)]
+
+
+async def test_the_callers_vector_goes_with_the_question_and_with_no_other_text() -> None:
+    stub = ScriptedQuery()
+    tools = BoundTools(Binding("lin"), stub, Budget(), NOW, embedded=("what can I eat?", (0.0, 1.0)))
+    await tools.hybrid_search("what can I eat?")
+    await tools.hybrid_search("what can I drink?")
+    await tools.semantic_search("what can I eat?")
+    with_vector, other, meant = stub.asked
+    assert list(with_vector.query_embedding.values) == [0.0, 1.0]
+    assert not other.HasField("query_embedding")
+    assert meant.WhichOneof("query") == "query_text"
+
+
+async def test_without_a_vector_of_the_callers_none_is_sent() -> None:
+    stub = ScriptedQuery()
+    await bound(stub).hybrid_search("")
+    assert not stub.asked[0].HasField("query_embedding")
+
+
+async def test_a_vector_that_does_not_fit_is_the_callers_fault_and_no_observation(sample: QueryStub) -> None:
+    tools = BoundTools(Binding("lin"), sample, Budget(), NOW, embedded=("x", (0.0, 1.0)))
+    with pytest.raises(EmbeddingRefusedError, match=r"^must have \d+ numbers, has 2$"):
+        await tools.hybrid_search("x")
+
+
+async def test_a_ranking_says_how_likely_it_answers_and_how_much_of_it_words_found() -> None:
+    stub = ScriptedQuery([said("lin", "m1", "x", 1)], coverage=0.25, sufficiency=0.75, told_apart=True)
+    result = await bound(stub).hybrid_search("x")
+    assert (result.word_hits, result.coverage, result.words_only) == (1, 0.25, False)
+    assert result.sufficiency == Sufficiency(0.75, told_apart=True)
+    assert (await bound(ScriptedQuery()).hybrid_search("x")).sufficiency is None
 
 
 async def test_a_cursor_goes_back_unchanged(sample: QueryStub) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from nomemory.recall.evidence import Retrieved
@@ -37,6 +38,50 @@ def test_meaning_weighs_more_than_words_and_both_more_than_either() -> None:
     ranking.take("semantic_search", "q", brought((both, 0.9), (meant, 0.9), (neither, 0.5)), 1)
     ranking.take("lexical_search", "q", brought((both, 7.0), (worded, 7.0), (neither, 1.0)), 1)
     assert order(ranking) == ["both", "meant", "worded", "neither"]
+
+
+def test_what_was_ranked_as_a_whole_keeps_its_scores_and_the_rest_counts_beside_it() -> None:
+    first, second, told = (message(name) for name in ("first", "second", "told"))
+    ranking = fusion()
+    ranking.take("hybrid_search", "q", replace(brought((first, 1.8), (second, 0.8)), coverage=1.0), 1)
+    ranking.take("semantic_search", "what one might say", brought((told, 0.9), (second, 0.8)), 2)
+    scores = {one.message.message_id: one.score for one in ranking.ranked()}
+    assert scores == {"first": 1.8, "second": 0.8, "told": 0.0}
+
+
+def test_the_less_of_the_question_stands_in_what_was_found_the_more_the_rest_counts() -> None:
+    ranked, told, other = (message(name) for name in ("ranked", "told", "other"))
+    for coverage, best in ((1.0, "ranked"), (0.0, "told")):
+        ranking = fusion()
+        ranking.take("hybrid_search", "q", replace(brought((ranked, 0.6)), coverage=coverage), 1)
+        ranking.take("semantic_search", "what one might say", brought((told, 0.9), (other, 0.8)), 2)
+        assert order(ranking)[0] == best
+
+
+def test_what_a_skill_asks_for_counts_even_where_every_word_was_found() -> None:
+    best, alias, other = (message(name) for name in ("best", "alias", "other"))
+    ranking = fusion()
+    ranking.take("hybrid_search", "q", replace(brought((best, 1.0), (alias, 0.9)), coverage=1.0), 1)
+    ranking.take("lexical_search", "q and more", brought((alias, 3.0), (other, 1.0)), 1, 0.7)
+    assert order(ranking)[0] == "alias"
+
+
+def test_the_ranking_of_the_last_scope_stands() -> None:
+    early, late, lost = (message(name) for name in ("early", "late", "lost"))
+    ranking = fusion()
+    ranking.take("hybrid_search", "q", brought((early, 1.0), (lost, 0.9)), 1)
+    ranking.take("hybrid_search", "q", brought((late, 1.0), (early, 0.4)), 2)
+    assert [(one.message.message_id, one.score) for one in ranking.ranked()] == [
+        ("late", 1.0),
+        ("lost", 0.4),
+        ("early", 0.4),
+    ]
+
+
+def test_nods_step_back_in_a_ranking_too() -> None:
+    ranking = fusion()
+    ranking.take("hybrid_search", "q", brought((message("nods", "😀", days=1), 1.0), (message("says"), 0.9)), 1)
+    assert order(ranking) == ["says", "nods"]
 
 
 def test_ties_are_ordered_by_time_and_then_by_id() -> None:
@@ -110,3 +155,13 @@ def test_a_listing_ranks_by_its_order() -> None:
     ranking = fusion()
     ranking.take("messages_list", "", brought((message("newer", days=1), 0), (message("older", days=2), 0)), 1)
     assert order(ranking) == ["newer", "older"]
+
+
+def test_what_is_asked_with_further_words_adds_to_the_exact_words_and_does_not_displace_them() -> None:
+    exact, alias, both, neither = (message(name) for name in ("exact", "alias", "both", "neither"))
+    ranking = fusion()
+    ranking.take("lexical_search", "q", brought((exact, 5.0), (both, 5.0), (neither, 0.0)), 1)
+    ranking.take(
+        "lexical_search", "q and more", brought((both, 9.0), (alias, 7.0), (exact, 5.0), (neither, 0.0)), 1, 0.7
+    )
+    assert order(ranking) == ["both", "exact", "alias", "neither"]

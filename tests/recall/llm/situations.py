@@ -15,7 +15,15 @@ from nomemory.recall.trace import Step
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 QUESTION = Question("我是不是说过我不吃辣？", NOW)
 SKILL = Skill("small", "for tests", "Search for the words of the question.")
-STEP = Step(1, "", "semantic_search", {"query_text": "辣", "filter": {"role": "user"}}, 1, ("m1",), "1 hit")
+STEP = Step(
+    1,
+    "",
+    "semantic_search",
+    {"query_text": "辣", "filter": {"role": "user"}},
+    1,
+    message_ids=("m1",),
+    observation="1 hit",
+)
 
 
 def said(*contents: str) -> list[Evidence]:

@@ -85,6 +85,10 @@ BAD: dict[str, tuple[Answer, str]] = {
     "half an object": (says('{"stop": false, "tool": "lexi'), "no JSON object"),
     "too long": (says("x" * 70_000), "too long"),
     "unknown tool": (answers(call("read_everything")), "messages_list, lexical_search, semantic_search, neighbors"),
+    "the rules' own ranking": (
+        answers(call("hybrid_search", query_text="辣", filter={"role": "any", "time_range": {"until": "2026-01-01"}})),
+        "messages_list, lexical_search, semantic_search, neighbors",
+    ),
     "a tool that is no string": (answers({"stop": False, "tool": ["neighbors"], "args": {}}), '"tool"'),
     "no tool": (answers({"stop": False}), '"tool"'),
     "no arguments": (answers({"stop": False, "tool": "neighbors"}), '"args"'),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 DESCRIPTION = "Finds what was said about tea."
 
 
 def written(library: Path, name: str = "tea", /, **files: str | bytes) -> Path:
-    """Write a valid skill; `files` add to it or replace: `__` in a name stands for `/`, `_md` at its end for `.md`."""
+    """Write a valid skill; `files` add to it or replace.
+
+    `__` in a name stands for `/`, and at its end `_md` for `.md`, `_yaml` and `_json` likewise.
+    """
     folder = library / name
     skill = f"---\nname: {name}\ndescription: {DESCRIPTION}\n---\n\n# Tea\n\nSearch for tea.\n"
     for path, content in {"SKILL_md": skill, **files}.items():
-        file = folder / path.replace("__", "/").replace("_md", ".md")
+        file = folder / re.sub(r"_(md|yaml|json)$", r".\1", path.replace("__", "/"))
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
     return folder

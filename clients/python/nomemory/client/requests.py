@@ -59,6 +59,17 @@ class SemanticOptions(Narrowing, Reading, total=False):
     min_score: float | None
 
 
+class HybridOptions(Narrowing, Reading, total=False):
+    """The options of `hybrid_search`: at most `top_k` messages (20 by default), each explained if `explain` is set.
+
+    `embedding` is the caller's own vector of the question.
+    """
+
+    top_k: int
+    explain: bool
+    embedding: Sequence[float] | None
+
+
 class NeighborOptions(TypedDict, total=False):
     """The options of `neighbors`: how many messages before (20 by default) and after (none by default)."""
 
@@ -68,11 +79,15 @@ class NeighborOptions(TypedDict, total=False):
 
 
 class RecallOptions(Narrowing, total=False):
-    """Where a recall starts, and with what: `now` needs a time zone, `time_zone` is an IANA name."""
+    """Where a recall starts, and with what: `now` needs a time zone, `time_zone` is an IANA name.
+
+    `question_embedding` is the caller's own vector of the question, of the server's dimension.
+    """
 
     now: datetime | None
     time_zone: str
     skill: str
+    question_embedding: Sequence[float] | None
 
 
 def list_messages(user_id: str, **options: Unpack[ListOptions]) -> query_service_pb2.ListMessagesRequest:
@@ -122,6 +137,22 @@ def semantic_search(
         request.query_embedding.values.extend(query)
         request.query_embedding.SetInParent()
     return request
+
+
+def hybrid_search(
+    user_id: str, question: str, **options: Unpack[HybridOptions]
+) -> query_service_pb2.HybridSearchRequest:
+    """Build a search for what answers a question."""
+    return query_service_pb2.HybridSearchRequest(
+        user_id=user_id,
+        query_text=question,
+        query_embedding=_embedding(options.get("embedding")),
+        filter=_filter(options),
+        top_k=options.get("top_k", 0),
+        explain=options.get("explain", False),
+        return_fields=_mask(options.get("return_fields")),
+        at_least=options.get("at_least", ""),
+    )
 
 
 def neighbors(
@@ -182,7 +213,11 @@ def recall(
     if options.get("since") is not None or options.get("until") is not None:
         context.time_range.CopyFrom(_filter(options).time_range)
     return recall_service_pb2.RecallRequest(
-        question=question, context=context, skill=options.get("skill", ""), include_trace=include_trace
+        question=question,
+        context=context,
+        skill=options.get("skill", ""),
+        include_trace=include_trace,
+        question_embedding=_embedding(options.get("question_embedding")),
     )
 
 
@@ -236,6 +271,10 @@ def _filter(narrowing: Narrowing) -> message_pb2.Filter:
     if role is not None:
         narrowed.role = role_number(role)
     return narrowed
+
+
+def _embedding(values: Sequence[float] | None) -> query_service_pb2.Embedding | None:
+    return None if values is None else query_service_pb2.Embedding(values=values)
 
 
 def _mask(fields: Sequence[str] | None) -> FieldMask | None:

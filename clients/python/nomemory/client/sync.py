@@ -139,6 +139,12 @@ class Client:
         """Find what means the same as a text, or what is near a vector of the caller's own."""
         return self._call(self._query.SemanticSearch, requests.semantic_search(user_id, query, **options))
 
+    def hybrid_search(
+        self, user_id: str, question: str, **options: Unpack[requests.HybridOptions]
+    ) -> query_service_pb2.HybridSearchResponse:
+        """Find what answers a question, best first: by words, by meaning, by who spoke and by what stands around."""
+        return self._call(self._query.HybridSearch, requests.hybrid_search(user_id, question, **options))
+
     def neighbors(
         self, user_id: str, message_id: str, **options: Unpack[requests.NeighborOptions]
     ) -> query_service_pb2.GetNeighborsResponse:

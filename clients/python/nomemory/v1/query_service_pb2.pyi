@@ -430,6 +430,218 @@ class SemanticItem(_message.Message):
 Global___SemanticItem: _TypeAlias = SemanticItem  # noqa: Y015
 
 @_typing.final
+class HybridSearchRequest(_message.Message):
+    """HybridSearchRequest asks for the messages that answer a question best."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    QUERY_TEXT_FIELD_NUMBER: _builtins.int
+    QUERY_EMBEDDING_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    TOP_K_FIELD_NUMBER: _builtins.int
+    EXPLAIN_FIELD_NUMBER: _builtins.int
+    RETURN_FIELDS_FIELD_NUMBER: _builtins.int
+    AT_LEAST_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id is whose messages are searched. Required. At most 128 characters."""
+    query_text: _builtins.str
+    """query_text is a question, or words: everyday text in Chinese or English, no grammar. Required, not blank, at most
+    2,000 characters.
+    """
+    top_k: _builtins.int
+    """top_k is how many messages to return at most. 0 (the default): 20. More than 200, or negative: INVALID_ARGUMENT."""
+    explain: _builtins.bool
+    """explain asks for `explanation` in each item. Default: false."""
+    at_least: _builtins.str
+    """at_least is a write token: the search waits, within its deadline, until both indexes have applied this user's part
+    of that write. Empty: no waiting.
+    """
+    @_builtins.property
+    def query_embedding(self) -> Global___Embedding:
+        """query_embedding is the caller's own vector of `query_text`, of the server's dimension, finite, not zero. Unset: the
+        server embeds; without an embedder the words decide alone, and the answer says so.
+        """
+
+    @_builtins.property
+    def filter(self) -> _message_pb2.Filter:
+        """filter narrows what is returned. Unset: everything. Messages outside it may still rank others, as their neighbours."""
+
+    @_builtins.property
+    def return_fields(self) -> _field_mask_pb2.FieldMask:
+        """return_fields names the fields of ChatMessage to return. Unset: all. `message_id` is always there."""
+
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        query_text: _builtins.str = ...,
+        query_embedding: Global___Embedding | None = ...,
+        filter: _message_pb2.Filter | None = ...,
+        top_k: _builtins.int = ...,
+        explain: _builtins.bool = ...,
+        return_fields: _field_mask_pb2.FieldMask | None = ...,
+        at_least: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "query_embedding", b"query_embedding", "return_fields", b"return_fields"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "explain", b"explain", "filter", b"filter", "query_embedding", b"query_embedding", "query_text", b"query_text", "return_fields", b"return_fields", "top_k", b"top_k", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HybridSearchRequest: _TypeAlias = HybridSearchRequest  # noqa: Y015
+
+@_typing.final
+class HybridSearchResponse(_message.Message):
+    """HybridSearchResponse has the best messages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    INDEX_BEHIND_FIELD_NUMBER: _builtins.int
+    WORDS_ONLY_FIELD_NUMBER: _builtins.int
+    EMBEDDING_MODEL_FIELD_NUMBER: _builtins.int
+    SUFFICIENCY_FIELD_NUMBER: _builtins.int
+    TOLD_APART_FIELD_NUMBER: _builtins.int
+    truncated: _builtins.bool
+    """truncated is true if the reply ended at 3 MB before `top_k` was reached."""
+    index_behind: _builtins.bool
+    """index_behind is true if messages of this user were acknowledged but not yet searchable by words or by meaning."""
+    words_only: _builtins.bool
+    """words_only is true if meaning had no part in the ranking: the server has no embedder, or it does not answer."""
+    embedding_model: _builtins.str
+    """embedding_model names the model whose vectors were compared. Empty if `words_only`."""
+    sufficiency: _builtins.float
+    """sufficiency is how likely it is that these messages answer the question at all, 0 to 1: see docs/quality.md for how
+    far it can be trusted.
+    """
+    told_apart: _builtins.bool
+    """told_apart is true if the question names one of several speakers: then `sufficiency` knows of whom things were said,
+    and can be trusted most.
+    """
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___HybridItem]:
+        """items are the messages with their scores, best first."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___HybridItem] | None = ...,
+        truncated: _builtins.bool = ...,
+        index_behind: _builtins.bool = ...,
+        words_only: _builtins.bool = ...,
+        embedding_model: _builtins.str = ...,
+        sufficiency: _builtins.float = ...,
+        told_apart: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "index_behind", b"index_behind", "items", b"items", "sufficiency", b"sufficiency", "told_apart", b"told_apart", "truncated", b"truncated", "words_only", b"words_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HybridSearchResponse: _TypeAlias = HybridSearchResponse  # noqa: Y015
+
+@_typing.final
+class HybridItem(_message.Message):
+    """HybridItem is a message and how well it answers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    EXPLANATION_FIELD_NUMBER: _builtins.int
+    score: _builtins.float
+    """score compares within one answer only. It depends on the bound user's messages and the query alone."""
+    @_builtins.property
+    def message(self) -> _message_pb2.ChatMessage:
+        """message is what was said."""
+
+    @_builtins.property
+    def explanation(self) -> Global___ScoreExplanation:
+        """explanation says what the score is made of, if the request asked for it."""
+
+    def __init__(
+        self,
+        *,
+        message: _message_pb2.ChatMessage | None = ...,
+        score: _builtins.float = ...,
+        explanation: Global___ScoreExplanation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "message", b"message"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "message", b"message", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HybridItem: _TypeAlias = HybridItem  # noqa: Y015
+
+@_typing.final
+class ScoreExplanation(_message.Message):
+    """ScoreExplanation says what a score is made of. Every part depends on the bound user's messages alone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEMANTIC_SCORE_FIELD_NUMBER: _builtins.int
+    LEXICAL_SCORE_FIELD_NUMBER: _builtins.int
+    COMPONENTS_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
+    semantic_score: _builtins.float
+    """semantic_score is the raw cosine, -1 to 1; 0 where meaning found nothing."""
+    lexical_score: _builtins.float
+    """lexical_score is what the words that are found are worth, before anything is made comparable."""
+    coverage: _builtins.float
+    """coverage is how much of the question's words stands in the message itself, 0 to 1, a rare word counting more."""
+    @_builtins.property
+    def components(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoreComponent]:
+        """components are the parts that add up to the score, by name; docs/quality.md says what each is."""
+
+    def __init__(
+        self,
+        *,
+        semantic_score: _builtins.float = ...,
+        lexical_score: _builtins.float = ...,
+        components: _abc.Iterable[Global___ScoreComponent] | None = ...,
+        coverage: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["components", b"components", "coverage", b"coverage", "lexical_score", b"lexical_score", "semantic_score", b"semantic_score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScoreExplanation: _TypeAlias = ScoreExplanation  # noqa: Y015
+
+@_typing.final
+class ScoreComponent(_message.Message):
+    """ScoreComponent is one part of a score."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name is `meaning`, `words`, `speaker`, `concrete`, `dates`, `occasion`, `answers`, `asks`, `around`, `conversation` or
+    `shared`.
+    """
+    value: _builtins.float
+    """value is what it adds; it may be negative."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScoreComponent: _TypeAlias = ScoreComponent  # noqa: Y015
+
+@_typing.final
 class GetNeighborsRequest(_message.Message):
     """GetNeighborsRequest asks for the messages around an anchor."""
 

@@ -58,6 +58,11 @@ class QueryServiceStub(object):
                 request_serializer=nomemory_dot_v1_dot_query__service__pb2.SemanticSearchRequest.SerializeToString,
                 response_deserializer=nomemory_dot_v1_dot_query__service__pb2.SemanticSearchResponse.FromString,
                 _registered_method=True)
+        self.HybridSearch = channel.unary_unary(
+                '/nomemory.v1.QueryService/HybridSearch',
+                request_serializer=nomemory_dot_v1_dot_query__service__pb2.HybridSearchRequest.SerializeToString,
+                response_deserializer=nomemory_dot_v1_dot_query__service__pb2.HybridSearchResponse.FromString,
+                _registered_method=True)
         self.GetNeighbors = channel.unary_unary(
                 '/nomemory.v1.QueryService/GetNeighbors',
                 request_serializer=nomemory_dot_v1_dot_query__service__pb2.GetNeighborsRequest.SerializeToString,
@@ -104,6 +109,14 @@ class QueryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HybridSearch(self, request, context):
+        """HybridSearch finds what answers a question: words, meaning, who spoke and what stands around, in one ranking. Order:
+        score descending, `ts` descending, `message_id` descending. There is no paging.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetNeighbors(self, request, context):
         """GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending).
         """
@@ -135,6 +148,11 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.SemanticSearch,
                     request_deserializer=nomemory_dot_v1_dot_query__service__pb2.SemanticSearchRequest.FromString,
                     response_serializer=nomemory_dot_v1_dot_query__service__pb2.SemanticSearchResponse.SerializeToString,
+            ),
+            'HybridSearch': grpc.unary_unary_rpc_method_handler(
+                    servicer.HybridSearch,
+                    request_deserializer=nomemory_dot_v1_dot_query__service__pb2.HybridSearchRequest.FromString,
+                    response_serializer=nomemory_dot_v1_dot_query__service__pb2.HybridSearchResponse.SerializeToString,
             ),
             'GetNeighbors': grpc.unary_unary_rpc_method_handler(
                     servicer.GetNeighbors,
@@ -237,6 +255,33 @@ class QueryService(object):
             '/nomemory.v1.QueryService/SemanticSearch',
             nomemory_dot_v1_dot_query__service__pb2.SemanticSearchRequest.SerializeToString,
             nomemory_dot_v1_dot_query__service__pb2.SemanticSearchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HybridSearch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nomemory.v1.QueryService/HybridSearch',
+            nomemory_dot_v1_dot_query__service__pb2.HybridSearchRequest.SerializeToString,
+            nomemory_dot_v1_dot_query__service__pb2.HybridSearchResponse.FromString,
             options,
             channel_credentials,
             insecure,

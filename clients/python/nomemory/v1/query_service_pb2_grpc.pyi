@@ -50,6 +50,10 @@ class QueryServiceStub:
     """
     SemanticSearch: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.SemanticSearchRequest, _query_service_pb2.SemanticSearchResponse]
     """SemanticSearch finds what means the same. Order: score descending, `ts` descending, `message_id` descending."""
+    HybridSearch: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.HybridSearchRequest, _query_service_pb2.HybridSearchResponse]
+    """HybridSearch finds what answers a question: words, meaning, who spoke and what stands around, in one ranking. Order:
+    score descending, `ts` descending, `message_id` descending. There is no paging.
+    """
     GetNeighbors: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.GetNeighborsRequest, _query_service_pb2.GetNeighborsResponse]
     """GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending)."""
     BatchGetMessages: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.BatchGetMessagesRequest, _query_service_pb2.BatchGetMessagesResponse]
@@ -77,6 +81,10 @@ class QueryServiceAsyncStub(QueryServiceStub):
     """
     SemanticSearch: _aio.UnaryUnaryMultiCallable[_query_service_pb2.SemanticSearchRequest, _query_service_pb2.SemanticSearchResponse]  # type: ignore[assignment]
     """SemanticSearch finds what means the same. Order: score descending, `ts` descending, `message_id` descending."""
+    HybridSearch: _aio.UnaryUnaryMultiCallable[_query_service_pb2.HybridSearchRequest, _query_service_pb2.HybridSearchResponse]  # type: ignore[assignment]
+    """HybridSearch finds what answers a question: words, meaning, who spoke and what stands around, in one ranking. Order:
+    score descending, `ts` descending, `message_id` descending. There is no paging.
+    """
     GetNeighbors: _aio.UnaryUnaryMultiCallable[_query_service_pb2.GetNeighborsRequest, _query_service_pb2.GetNeighborsResponse]  # type: ignore[assignment]
     """GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending)."""
     BatchGetMessages: _aio.UnaryUnaryMultiCallable[_query_service_pb2.BatchGetMessagesRequest, _query_service_pb2.BatchGetMessagesResponse]  # type: ignore[assignment]
@@ -119,6 +127,16 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.SemanticSearchResponse, _abc.Awaitable[_query_service_pb2.SemanticSearchResponse]]:
         """SemanticSearch finds what means the same. Order: score descending, `ts` descending, `message_id` descending."""
+
+    @_abc_1.abstractmethod
+    def HybridSearch(
+        self,
+        request: _query_service_pb2.HybridSearchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_query_service_pb2.HybridSearchResponse, _abc.Awaitable[_query_service_pb2.HybridSearchResponse]]:
+        """HybridSearch finds what answers a question: words, meaning, who spoke and what stands around, in one ranking. Order:
+        score descending, `ts` descending, `message_id` descending. There is no paging.
+        """
 
     @_abc_1.abstractmethod
     def GetNeighbors(

@@ -12,6 +12,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from nomemory.v1 import message_pb2 as _message_pb2
+from nomemory.v1 import query_service_pb2 as _query_service_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -98,6 +99,7 @@ class RecallRequest(_message.Message):
     SKILL_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
     INCLUDE_TRACE_FIELD_NUMBER: _builtins.int
+    QUESTION_EMBEDDING_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """question is asked about the bound user, in Chinese or English. Required, not blank, at most 2,000 characters."""
     skill: _builtins.str
@@ -114,6 +116,12 @@ class RecallRequest(_message.Message):
     def budget(self) -> Global___RecallBudget:
         """budget may tighten the server's own; what is higher than that has no effect."""
 
+    @_builtins.property
+    def question_embedding(self) -> _query_service_pb2.Embedding:
+        """question_embedding is the caller's own vector of `question`, of the server's dimension, finite, not zero. It saves
+        the server embedding the question, and lets a server without an embedder search by meaning. Unset: the server embeds.
+        """
+
     def __init__(
         self,
         *,
@@ -122,10 +130,11 @@ class RecallRequest(_message.Message):
         skill: _builtins.str = ...,
         budget: Global___RecallBudget | None = ...,
         include_trace: _builtins.bool = ...,
+        question_embedding: _query_service_pb2.Embedding | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "context", b"context"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "context", b"context", "question_embedding", b"question_embedding"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "context", b"context", "include_trace", b"include_trace", "question", b"question", "skill", b"skill"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "context", b"context", "include_trace", b"include_trace", "question", b"question", "question_embedding", b"question_embedding", "skill", b"skill"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -498,6 +507,7 @@ class RecallLimits(_message.Message):
     SKILL_FIELD_NUMBER: _builtins.int
     DROPPED_ARGUMENTS_FIELD_NUMBER: _builtins.int
     NOTES_FIELD_NUMBER: _builtins.int
+    SUFFICIENCY_FIELD_NUMBER: _builtins.int
     role: _message_pb2.Role.ValueType
     """role is whose messages were searched; ROLE_UNSPECIFIED: anybody's."""
     messages_considered: _builtins.int
@@ -520,6 +530,10 @@ class RecallLimits(_message.Message):
     """skill names the skill that was used."""
     dropped_arguments: _builtins.int
     """dropped_arguments counts arguments that a planner was not allowed to give, such as a user id."""
+    sufficiency: _builtins.float
+    """sufficiency is how likely it is that the log answers the question at all, 0 to 1, as HybridSearch gives it. Unset: it
+    was not asked.
+    """
     @_builtins.property
     def time_range(self) -> _message_pb2.TimeRange:
         """time_range is the widest range that was searched. Unset bounds were open."""
@@ -544,12 +558,15 @@ class RecallLimits(_message.Message):
         skill: _builtins.str = ...,
         dropped_arguments: _builtins.int = ...,
         notes: _abc.Iterable[_builtins.str] | None = ...,
+        sufficiency: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["time_range", b"time_range"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "sufficiency", b"sufficiency", "time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dropped_arguments", b"dropped_arguments", "index_behind", b"index_behind", "iterations", b"iterations", "messages_considered", b"messages_considered", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "time_range", b"time_range", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "dropped_arguments", b"dropped_arguments", "index_behind", b"index_behind", "iterations", b"iterations", "messages_considered", b"messages_considered", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "sufficiency", b"sufficiency", "time_range", b"time_range", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__sufficiency: _TypeAlias = _typing.Literal["sufficiency"]  # noqa: Y015
+    _WhichOneofArgType__sufficiency: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sufficiency) -> _WhichOneofReturnType__sufficiency | None: ...
 
 Global___RecallLimits: _TypeAlias = RecallLimits  # noqa: Y015
 
@@ -572,7 +589,9 @@ class RecallStep(_message.Message):
     thought: _builtins.str
     """thought is why the call was made."""
     tool: _builtins.str
-    """tool is `messages_list`, `lexical_search`, `semantic_search` or `neighbors`; empty for a decision without a call."""
+    """tool is `messages_list`, `lexical_search`, `semantic_search` or `neighbors`, or `hybrid_search`, which only rules
+    call; empty for a decision without a call.
+    """
     hits: _builtins.int
     """hits is how many messages it brought."""
     observation: _builtins.str

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from nomemory.server.embedding import local
 from nomemory.server.embedding.cached import CachedEmbedder
+from nomemory.server.embedding.kept import KeptEmbedder
+from nomemory.server.embedding.kept_vectors import KeptVectors, KeptVectorsError
 from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER, LocalEmbedder, local_is_available
 from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.settings import Settings
+from nomemory.server.vector.unit import NUMBER
 
 _CALLERS_DIMENSION = local.DIMENSION
 """Dimension of callers' own vectors where nothing else is said: that of the model which may be added later."""
@@ -18,14 +21,25 @@ class EmbedderSettingsError(ValueError):
 
 
 def choose_embedder(settings: Settings) -> Embedder:
-    """Make the embedder, with a memory for queries. Nothing is started or sent yet.
+    """Make the embedder, with a memory for queries, and a file of vectors if there is to be one. Nothing is sent yet.
 
     `auto` is `local` where its package is installed, else `none`: see `local_is_available`.
 
     Raises:
-        EmbedderSettingsError: a setting is missing or contradicts the model.
+        EmbedderSettingsError: a setting is missing or contradicts the model, or the file cannot be used.
     """
-    return CachedEmbedder(_embedder(settings), settings.embedding_cache_max)
+    return CachedEmbedder(_kept(_embedder(settings), settings), settings.embedding_cache_max)
+
+
+def _kept(embedder: Embedder, settings: Settings) -> Embedder:
+    if settings.embedding_cache is None or isinstance(embedder, NoEmbedder):
+        return embedder
+    model = f"{embedder.kind} {embedder.model} {embedder.dimension}"
+    try:
+        kept = KeptVectors(settings.embedding_cache, model, embedder.dimension * NUMBER.itemsize)
+    except KeptVectorsError as error:
+        raise EmbedderSettingsError(str(error)) from None
+    return KeptEmbedder(embedder, kept)
 
 
 def _embedder(settings: Settings) -> Embedder:

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
+from nomemory.server.lexical.asking import as_asked
 from nomemory.server.lexical.normalise import visible
 from nomemory.server.lexical.query import AllOf, Node, Query, all_of, any_of, count_terms
-from nomemory.server.lexical.scanner import depth, scan
+from nomemory.server.lexical.scanner import Mark, MarkKind, depth, scan
 from nomemory.server.lexical.syntax import Chain, Clause, Operand, Text, arrange
 from nomemory.server.lexical.words import Reading, combined, exact, phrase, ranked
 
 __all__ = ["Limits", "Query", "parse"]
+
+
+_OPERATORS = frozenset([MarkKind.AND, MarkKind.OR, MarkKind.NOT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,8 @@ def parse(text: str, limits: Limits) -> Query:
     """
     if len(text) > limits.chars:
         raise _too_complex(f"is longer than {limits.chars} characters")
-    marks = scan(visible(text))
+    text = visible(text)
+    marks = scan(text)
     if not marks:
         return Query()
     if depth(marks) > limits.depth:
@@ -46,7 +51,14 @@ def parse(text: str, limits: Limits) -> Query:
     root = _clause(arrange(marks), decides=False)
     if count_terms(root) > limits.terms:
         raise _too_complex(f"has more than {limits.terms} terms")
-    return Query(root)
+    return _asked(text, marks, Query(root))
+
+
+def _asked(text: str, marks: Sequence[Mark], query: Query) -> Query:
+    """Read words and phrases without operators as somebody's question."""
+    if any(mark.kind in _OPERATORS for mark in marks):
+        return query
+    return as_asked(text, query, [phrase(mark.text) for mark in marks if mark.kind is MarkKind.PHRASE])
 
 
 def _too_complex(description: str) -> Fault:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,9 @@ from nomemory.server.log.protocol import Change, LogReader
 
 _POLL_S = 0.5
 """How long a change waits at most if nobody rings."""
+
+_PAUSE_MAX_S = 0.2
+"""Longest pause between two commits. Each commit is a view that every reader has to open."""
 
 _READ_MAX = 50
 """Changes read from the log at once: bounds the memory that they take, and what a full batch leaves to read again."""
@@ -32,6 +36,7 @@ class LexicalIndexer:
         batch_max: most changes in one commit.
         batch_bytes: size of messages that is enough for one commit.
         wake: set by whoever writes to the log.
+        committed: called by `run` with what `applied` has become.
     """
 
     def __init__(
@@ -43,6 +48,7 @@ class LexicalIndexer:
         batch_max: int,
         batch_bytes: int,
         wake: threading.Event,
+        committed: Callable[[int], None] = lambda _applied: None,
     ) -> None:
         self._open_log = open_log
         self._directory = directory
@@ -50,6 +56,7 @@ class LexicalIndexer:
         self._batch_max = batch_max
         self._batch_bytes = batch_bytes
         self._wake = wake
+        self._committed = committed
         self._stopping = threading.Event()
         self._applied = 0
 
@@ -65,16 +72,27 @@ class LexicalIndexer:
             TantivyLexicalWriter(self._directory, self._heap_bytes) as writer,
             closing(self._open_log()) as log,
         ):
-            self._applied = writer.applied
+            self._note(writer.applied)
             while not self._stopping.is_set():
                 self._wake.clear()
+                began_at = time.monotonic()
                 if not self._catch_up(writer, log):
                     self._wake.wait(_POLL_S)
+                elif log.sequence() - writer.applied < self._batch_max:
+                    self._pause(time.monotonic() - began_at)
 
     def stop(self) -> None:
         """End `run` after the change in its hands, with a commit. It cannot be started again."""
         self._stopping.set()
         self._wake.set()
+
+    def _pause(self, took_s: float) -> None:
+        """Let as much time pass as the last commit took, so that under steady writes commits are few and larger."""
+        self._stopping.wait(min(took_s, _PAUSE_MAX_S))
+
+    def _note(self, applied: int) -> None:
+        self._applied = applied
+        self._committed(applied)
 
     def _catch_up(self, writer: TantivyLexicalWriter, log: LogReader) -> bool:
         """Apply what has queued up, in one commit. Gives False if there was nothing."""
@@ -88,7 +106,7 @@ class LexicalIndexer:
                 break
         if reached > first:
             writer.commit(reached)
-            self._applied = reached
+            self._note(reached)
         return reached > first
 
     def _queued(self, log: LogReader, after: int) -> Iterator[Change]:

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nomemory.server.lexical.query import Query
 from nomemory.server.message import Filter
 
@@ -27,6 +30,14 @@ class LexicalHit:
     sequence: int
 
 
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """In how many of a user's messages a term stands, and in which versions, unless those are too many."""
+
+    count: int
+    sequences: NDArray[np.int64]
+
+
 class LexicalIndex(Protocol):
     """Finds words and phrases in one user's messages. Not to be shared between threads."""
 
@@ -34,11 +45,12 @@ class LexicalIndex(Protocol):
         """Give the sequence up to which this reader's view contains everything."""
 
     def weigh(self, user_id: str, query: Query) -> tuple[float, ...]:
-        """Give the weight of each leaf of the query, from this user's messages alone.
+        """Give the weight of each leaf and each sign of the query, from this user's messages alone.
 
-        Leaves are counted in the order of `Query.leaves`. A score is a sum of weights; weights are multiples of
-        1/64, so that sums are exact in 32 bits and do not depend on their order. A query that is listed by time has
-        no leaves.
+        First those of `Query.leaves`, in their order, then those of `Query.signs`, of which one at most is not 0.
+        Weights are multiples of 1/64, so that sums are exact in 32 bits and do not depend on their order. Where time
+        alone orders (`Query.is_uniform`), a score is the sum of all weights; elsewhere it is the sum of those of what
+        is found, times the worth of the message's form. A query that asks for nothing has no leaves.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
@@ -58,8 +70,22 @@ class LexicalIndex(Protocol):
         """Give the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on.
 
         At least `limit` if there are as many; hits of equal score and `ts` are never cut apart, so there may be
-        more. Hits exactly at `after` are included: who pages knows which of them it has delivered. `weights` are
-        parallel to the query's leaves, as `weigh` gave them; a `limit` below 1 gives nothing.
+        more. Hits exactly at `after` are included: who pages knows which of them it has delivered. `weights` are as
+        `weigh` gave them; a `limit` below 1 gives nothing.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE.
+        """
+
+    def total(self, user_id: str, narrowed: Filter) -> int:
+        """Count the messages of a user that a filter admits.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE.
+        """
+
+    def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
+        """Give, for each term of the analysis, where it stands; the versions only where they are at most `most`.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.

@@ -12,8 +12,11 @@ _TOKENS_PER_TERM = 8
 """Looking up a phrase costs by its length: a limit on terms has to bound that too."""
 
 
-VERSION = 1
-"""Raise it when a text is read into other leaves than before: cursors of then do not fit any more."""
+VERSION = 2
+"""Raise it when a text is read into other leaves or weights than before: cursors of then do not fit any more."""
+
+_ASIDE = 1 / 8
+"""What a leaf counts that stands beside what is asked."""
 
 
 class Stream(Enum):
@@ -55,16 +58,40 @@ Node = Leaf | AllOf | AnyOf
 EVERYTHING = AllOf()
 
 
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A message said by somebody with one of these terms in their name; without names, by the user.
+
+    Signs rank what matches, and never match.
+    """
+
+    names: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Query:
-    """A parsed query. A match scores the sum of the weights of those of its leaves that are found in it."""
+    """A parsed query. A match scores by the weights of its leaves and signs that are found in it.
+
+    Attributes:
+        root: what has to be found.
+        aside: leaves that stand beside what is asked, and count less.
+        signs: what else ranks; of several only the first that some message of the user bears.
+        by_form: whether the form of a message ranks too: it does where a text is words and phrases side by side.
+    """
 
     root: Node = EVERYTHING
+    aside: frozenset[Leaf] = frozenset()
+    signs: tuple[Sign, ...] = ()
+    by_form: bool = False
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
-        """The leaves that score, each once, in the order of the text; weights are parallel to them."""
+        """The leaves that score, each once, in the order of the text."""
         return tuple(dict.fromkeys(_scoring(self.root)))
+
+    def share(self, leaf: Leaf) -> float:
+        """Give what a leaf counts of its rarity."""
+        return _ASIDE if leaf in self.aside else 1.0
 
     @property
     def is_empty(self) -> bool:

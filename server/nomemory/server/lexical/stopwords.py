@@ -20,7 +20,10 @@ all any both each few more most other another some such no not own same also eve
 _NEGATED = "ain aren couldn didn doesn hadn hasn haven isn mightn mustn needn shan shouldn wasn weren wouldn"
 
 STOP_WORDS = frozenset(_FUNCTION_WORDS.split()) | frozenset(_NEGATED.split()) | CLITICS
-"""Normalised. `don` and `won` are not among them: they are words as well as halves of contractions."""
+"""Normalised. The halves are not among them."""
 
-CONTRACTED = STOP_WORDS | {"don", "won"}
+HALVES = frozenset(["don", "won"])
+"""What is the half of a contraction before 't, and a word of its own elsewhere."""
+
+CONTRACTED = STOP_WORDS | HALVES
 """What makes a word without content when a clitic follows it: don't, what's, I'll."""

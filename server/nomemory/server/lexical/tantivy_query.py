@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress, product
+from operator import not_
+from typing import Final
 
 import tantivy
 from tantivy import Occur
 
-from nomemory.server.lexical.query import AllOf, AnyOf, Leaf, Node, Query, any_of
+from nomemory.server.lexical.form import FORMS, worth
+from nomemory.server.lexical.query import AllOf, AnyOf, Leaf, Node, Query, Sign, any_of
 from nomemory.server.lexical.tantivy_schema import build_schema
-from nomemory.server.message import Filter
+from nomemory.server.message import Filter, Role
 
 _SCHEMA = build_schema()
 _UNRANKED = "basic"
+_PARTS_MAX = 8
+"""Most leaves and signs of which all choices are looked at: 256, for each form."""
+
+_LIFT: Final = 2.0
+"""The engine multiplies by 1 or more only: it is given the worth of a form times this."""
+
+_EXACT: Final = 512
+"""What the engine makes of a score is a whole number of 1/512: weights are of 1/64, a lifted worth is of 1/8."""
 
 
 def of_user(user_id: str) -> tantivy.Query:
@@ -27,7 +39,7 @@ def of_filter(narrowed: Filter) -> Iterator[tantivy.Query]:
     if narrowed.until_us is not None:
         yield of_range("ts", most=narrowed.until_us - 1)
     if narrowed.role is not None:
-        yield _scoring(tantivy.Query.term_query(_SCHEMA, "role", int(narrowed.role), _UNRANKED), 0.0)
+        yield _of_role(narrowed.role)
     if narrowed.conversation_id:
         of_conversation = tantivy.Query.term_query(_SCHEMA, "conversation", narrowed.conversation_id, _UNRANKED)
         yield _scoring(of_conversation, 0.0)
@@ -46,25 +58,103 @@ def of_leaf(leaf: Leaf) -> tantivy.Query:
     return tantivy.Query.phrase_query(_SCHEMA, field, list(leaf.tokens))
 
 
-def of_node(node: Node, everything: tantivy.Query) -> tantivy.Query:
-    """Match as a node says; the score means nothing. A node that only negates chooses from `everything`."""
+def of_sign(sign: Sign) -> tantivy.Query:
+    """Match what bears a sign, in anybody's messages."""
+    if not sign.names:
+        return _of_role(Role.USER)
+    return _boolean(
+        {Occur.Should: [tantivy.Query.term_query(_SCHEMA, "speaker", name, _UNRANKED) for name in sign.names]}
+    )
+
+
+def of_node(node: Node, mine: tantivy.Query) -> tantivy.Query:
+    """Match as a node says, among `mine` at least where there is a choice; the score means nothing.
+
+    A choice is made among `mine` part by part: the engine walks through all that any part matches.
+    """
     match node:
         case Leaf():
             return of_leaf(node)
         case AllOf(wanted, unwanted):
-            must = [of_node(child, everything) for child in wanted] or [everything]
-            return _boolean({Occur.Must: must, Occur.MustNot: [of_node(child, everything) for child in unwanted]})
+            must = [of_node(child, mine) for child in wanted] or [mine]
+            return _boolean({Occur.Must: must, Occur.MustNot: [of_node(child, mine) for child in unwanted]})
         case AnyOf(parts):
-            return _boolean({Occur.Should: [of_node(part, everything) for part in parts]})
+            return _boolean({Occur.Should: [all_of([mine, of_node(part, mine)]) for part in parts]})
 
 
-def of_ranking(query: Query, weights: Sequence[float], everything: tantivy.Query) -> tantivy.Query:
-    """Match as a query says. The score is the sum of the weights of those of its leaves that are found."""
-    leaves = [_scoring(of_leaf(leaf), weight) for leaf, weight in zip(query.leaves, weights, strict=True)]
-    if query.root == any_of(query.leaves):
-        return _boolean({Occur.Should: leaves})
-    matching = _scoring(of_node(query.root, everything), 0.0)
-    return _boolean({Occur.Must: [matching], Occur.Should: leaves})
+def of_ranking(query: Query, weights: Sequence[float], mine: tantivy.Query) -> tantivy.Query:
+    """Match as a query says, among `mine`. The score is the sum of the weights of what is found.
+
+    Where forms rank, the engine is to weight it by the field WORTH; `score_of` reads what comes of that.
+    """
+    found = [_scoring(all_of([mine, part]), weight) for part, weight in _parts(query, weights)]
+    leaves, signs = found[: len(query.leaves)], found[len(query.leaves) :]
+    if _is_union(query):
+        matching = _boolean({Occur.Should: leaves})
+        return _boolean({Occur.Must: [matching], Occur.Should: signs}) if signs else matching
+    matching = _scoring(all_of([mine, of_node(query.root, mine)]), 0.0)
+    return _boolean({Occur.Must: [matching], Occur.Should: found})
+
+
+def worth_of(form: int) -> float:
+    """Give what the engine has to find in the field WORTH to multiply by a form's worth: it takes log2(2 + value)."""
+    return float(2 ** (_LIFT * worth(form)) - 2)
+
+
+def score_of(weighted: float) -> float:
+    """Give the score that the engine has weighted, exactly: without what 32 bits and its logarithm add."""
+    return round(weighted * _EXACT) / (_EXACT * _LIFT)
+
+
+def of_score(query: Query, weights: Sequence[float], score: float, mine: tantivy.Query) -> tantivy.Query | None:
+    """Match where one of `mine` has just this score; None if the query has too many leaves to say so.
+
+    A score tells the form, and which leaves and signs are found: those whose weights sum to it. Several choices may.
+    """
+    parts = _parts(query, weights)
+    if len(parts) > _PARTS_MAX:
+        return None
+    is_union = _is_union(query)  # of which a sign alone is no part
+    queries, numbers = [part for part, _ in parts], [weight for _, weight in parts]
+    sums = [(chosen, sum(compress(numbers, chosen), start=0.0)) for chosen in product((True, False), repeat=len(parts))]
+    choices = [
+        _boolean(
+            {
+                Occur.Must: [mine, *of_form, *compress(queries, chosen)],
+                Occur.MustNot: list(compress(queries, map(not_, chosen))),
+            }
+        )
+        for worths, of_form in _forms(query)
+        for chosen, total in sums
+        if total * worths == score and (any(chosen[: len(query.leaves)]) or not is_union)
+    ]
+    just_these = choices[0] if len(choices) == 1 else _boolean({Occur.Should: choices})
+    return just_these if is_union else all_of([just_these, of_node(query.root, mine)])
+
+
+def _parts(query: Query, weights: Sequence[float]) -> list[tuple[tantivy.Query, float]]:
+    """Give what may be found, first the leaves, then the signs that weigh."""
+    leaves, signs = weights[: len(query.leaves)], weights[len(query.leaves) :]
+    found = [(of_leaf(leaf), weight) for leaf, weight in zip(query.leaves, leaves, strict=True)]
+    return found + [(of_sign(sign), weight) for sign, weight in zip(query.signs, signs, strict=True) if weight]
+
+
+def _is_union(query: Query) -> bool:
+    """Say whether whatever has a leaf matches."""
+    return query.root == any_of(query.leaves)
+
+
+def _forms(query: Query) -> list[tuple[float, list[tantivy.Query]]]:
+    """Give by what a sum of weights may be multiplied, and which messages it is multiplied by that for."""
+    return [(worth(form), [_of_number("form", form)]) for form in FORMS] if query.by_form else [(1.0, [])]
+
+
+def _of_role(role: Role) -> tantivy.Query:
+    return _of_number("role", int(role))
+
+
+def _of_number(field: str, number: int) -> tantivy.Query:
+    return _scoring(tantivy.Query.term_query(_SCHEMA, field, number, _UNRANKED), 0.0)
 
 
 def all_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:

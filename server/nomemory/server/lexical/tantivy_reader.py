@@ -5,14 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+import tantivy
+
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.lexical.form import FORMS
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
-from nomemory.server.lexical.protocol import LexicalHit, RankPosition
-from nomemory.server.lexical.query import Query
+from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
+from nomemory.server.lexical.query import Leaf, Query, Sign, Stream
 from nomemory.server.lexical.tantivy_listing import Listing, count
-from nomemory.server.lexical.tantivy_query import all_of, of_filter, of_leaf, of_node, of_range, of_ranking, of_user
+from nomemory.server.lexical.tantivy_query import (
+    all_of,
+    of_filter,
+    of_leaf,
+    of_node,
+    of_range,
+    of_ranking,
+    of_score,
+    of_sign,
+    of_user,
+)
 from nomemory.server.lexical.tantivy_schema import IndexUnusableError, open_index, read_checkpoint, reload_index
 from nomemory.server.message import Filter
 
@@ -20,6 +35,18 @@ _STEPS = 64
 """Weights are whole numbers of 1/64."""
 
 _RETRY_AFTER_S = 1.0
+
+_COUNTS_KEPT = 4096
+"""Counts that are remembered until the view moves: a recall asks many things of one user."""
+
+_POSTINGS_KEPT = 512
+"""Postings that are, likewise."""
+
+_SIGN = 0.4
+"""What a sign weighs of all that is asked, but never more than the heaviest of it."""
+
+_CROWDED = 2.0
+"""How many times more ties than are wanted make it likely that a page holds nothing else."""
 
 
 @contextmanager
@@ -47,6 +74,8 @@ class TantivyLexicalIndex:
         self._meta = directory / "meta.json"
         self._index = open_index(directory)
         self._committed: tuple[int, int] | None = None
+        self._count = lru_cache(_COUNTS_KEPT)(self._counted)
+        self._posting = lru_cache(_POSTINGS_KEPT)(self._posted)
         self.refresh()
 
     def applied(self) -> int:
@@ -55,12 +84,12 @@ class TantivyLexicalIndex:
 
     @_answering()
     def weigh(self, user_id: str, query: Query) -> tuple[float, ...]:
-        """Give the weight of each leaf: the rarer it is in this user's messages, the more."""
+        """Give the weight of each leaf, the rarer it is in this user's messages the more, and of each sign."""
         if not query.leaves:
             return ()
-        mine = of_user(user_id)
-        total = count(self._searcher, mine)
-        return tuple(_rarity(total, count(self._searcher, all_of([mine, of_leaf(leaf)]))) for leaf in query.leaves)
+        total = self._count(user_id, None)
+        leaves = [_rarity(total, self._count(user_id, leaf), query.share(leaf)) for leaf in query.leaves]
+        return (*leaves, *self._weights_of_signs(user_id, query.signs, min(_SIGN * sum(leaves), max(leaves))))
 
     @_answering()
     def search(
@@ -77,15 +106,34 @@ class TantivyLexicalIndex:
         """Give the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on."""
         if limit < 1:  # the engine panics
             return []
-        mine = of_user(user_id)
-        wanted = [mine, *of_filter(narrowed)]
+        mine, narrowing = of_user(user_id), list(of_filter(narrowed))
         if pinned < self._applied:
-            wanted.append(of_range("seq", most=pinned))
+            narrowing.append(of_range("seq", most=pinned))
         if query.is_uniform:
-            matching = all_of([*wanted, of_node(query.root, mine)])
+            matching = all_of([mine, *narrowing, of_node(query.root, mine)])
             return Listing(self._searcher, matching).by_time(sum(weights, start=0.0), after, limit)
-        ranking = all_of([*wanted, of_ranking(query, weights, mine)])
-        return Listing(self._searcher, ranking).by_rank(after, limit)
+
+        def scoring(score: float) -> tantivy.Query | None:
+            tied = of_score(query, weights, score, mine)
+            return None if tied is None else all_of([tied, *narrowing])
+
+        ranking = all_of([of_ranking(query, weights, mine), *narrowing])
+        listing = Listing(self._searcher, ranking, scoring, by_form=query.by_form)
+        if self._is_crowded(user_id, query, weights, limit):
+            page = listing.tied(sum(weights, start=0.0), after, limit)
+            if len(page) >= limit:
+                return page
+        return listing.by_rank(after, limit)
+
+    @_answering()
+    def total(self, user_id: str, narrowed: Filter) -> int:
+        """Count the messages of a user that a filter admits."""
+        return count(self._searcher, all_of([of_user(user_id), *of_filter(narrowed)]))
+
+    @_answering()
+    def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
+        """Give, for each term of the analysis, where it stands; the versions only where they are at most `most`."""
+        return [self._posting(user_id, term, narrowed, most) for term in terms]
 
     @_answering()
     def refresh(self) -> None:
@@ -99,12 +147,43 @@ class TantivyLexicalIndex:
             return
         reload_index(self._index)
         self._searcher = self._index.searcher()
+        self._count.cache_clear()
+        self._posting.cache_clear()
         self._applied = read_checkpoint(self._index)
         self._committed = committed
 
     def close(self) -> None:
         """Let go of the index."""
         del self._searcher, self._index
+
+    def _counted(self, user_id: str, part: Leaf | Sign | None) -> int:
+        """Count a user's messages in this view: all, or those where a leaf or a sign is found."""
+        mine = of_user(user_id)
+        if part is None:
+            return count(self._searcher, mine)
+        return count(self._searcher, all_of([mine, of_leaf(part) if isinstance(part, Leaf) else of_sign(part)]))
+
+    def _weights_of_signs(self, user_id: str, signs: Sequence[Sign], weight: float) -> Iterator[float]:
+        """Give the weight to the first sign that a message bears, and none to the others."""
+        left = _rounded(weight)
+        for sign in signs:
+            borne = left and self._count(user_id, sign)
+            yield left if borne else 0.0
+            left = 0.0 if borne else left
+
+    def _posted(self, user_id: str, term: str, narrowed: Filter, most: int) -> Posting:
+        """Look a term up in this view."""
+        wanted = [of_user(user_id), *of_filter(narrowed), of_leaf(Leaf(Stream.TERMS, (term,)))]
+        found = self._searcher.search(all_of(wanted), limit=most)
+        matching = int(found.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
+        addresses = [address for _, address in found.hits] if matching <= most else []
+        sequences = self._searcher.fast_field_values("seq", addresses)
+        return Posting(matching, np.array(sequences, dtype=np.int64))
+
+    def _is_crowded(self, user_id: str, query: Query, weights: Sequence[float], limit: int) -> bool:
+        """Guess whether the best score has more ties than are wanted: a rarity is about ln(all / matching)."""
+        rarities = [weight / query.share(leaf) for leaf, weight in zip(query.leaves, weights, strict=False)]
+        return self._count(user_id, None) * math.exp(-sum(rarities)) > _CROWDED * limit * len(FORMS)
 
     def _look(self) -> tuple[int, int] | None:
         """Tell one commit from another: each one replaces the file. None while the writer builds the index anew."""
@@ -115,7 +194,11 @@ class TantivyLexicalIndex:
         return stat.st_ino, stat.st_mtime_ns
 
 
-def _rarity(total: int, matching: int) -> float:
-    """Give the inverse document frequency, rounded so that sums are exact in 32 bits, and never 0."""
-    idf = math.log1p((total - matching + 0.5) / (matching + 0.5))
-    return max(1, round(idf * _STEPS)) / _STEPS
+def _rarity(total: int, matching: int, share: float) -> float:
+    """Give a share of the inverse document frequency."""
+    return _rounded(share * math.log1p((total - matching + 0.5) / (matching + 0.5)))
+
+
+def _rounded(weight: float) -> float:
+    """Round a weight so that sums are exact in 32 bits, but never to 0."""
+    return max(1, round(weight * _STEPS)) / _STEPS

@@ -11,12 +11,18 @@ import tantivy
 
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
 
-DIRECTORY = "lexical-v1"
+_NAME = "lexical-v"
+_VERSION = 2
+
+DIRECTORY = f"{_NAME}{_VERSION}"
 """The directory's name, within the server's data. A change of the fields or of the analysis needs a new one: the
 index is then built anew from the log."""
 
 CHECKPOINT = "checkpoint"
 """The `kind` of the one document that holds the applied sequence. It has no user, so that no search finds it."""
+
+WORTH = "worth"
+"""The field by which a ranking is weighted."""
 
 _SPACED = "spaced"
 
@@ -28,7 +34,9 @@ class IndexUnusableError(Exception):
 def build_schema() -> tantivy.Schema:
     """Describe a document: one version of a message, without its content.
 
-    `seq` is the version's sequence, by which it is deleted. `kind` and `applied` are the checkpoint document's only.
+    `seq` is the version's sequence, by which it is deleted. `speaker` holds the terms of the speaker's name, `form` the
+    message's form, and `worth` what the engine needs to multiply by the worth of that form. `kind` and `applied` are
+    the checkpoint document's only.
     """
     fields = tantivy.SchemaBuilder()
     fields.add_text_field("kind", tokenizer_name="raw", index_option="basic")
@@ -36,6 +44,9 @@ def build_schema() -> tantivy.Schema:
     fields.add_text_field("conversation", tokenizer_name="raw", index_option="basic")
     fields.add_text_field("chars", tokenizer_name=_SPACED, index_option="position")
     fields.add_text_field("terms", tokenizer_name=_SPACED, index_option="basic")
+    fields.add_text_field("speaker", tokenizer_name=_SPACED, index_option="basic")
+    fields.add_integer_field("form", indexed=True)
+    fields.add_float_field(WORTH, fast=True)
     fields.add_integer_field("role", indexed=True)
     fields.add_integer_field("ts", indexed=True, fast=True)
     fields.add_integer_field("seq", indexed=True, fast=True)
@@ -81,6 +92,13 @@ def open_or_rebuild(directory: Path) -> tantivy.Index:
 def discard_index(directory: Path) -> None:
     """Delete the index. Readers that have it open keep their view until they refresh."""
     shutil.rmtree(directory)
+
+
+def discard_former(directory: Path) -> None:
+    """Delete the indexes of former versions, which nothing reads any more, from beside the index of this one."""
+    if directory.name == DIRECTORY:
+        for version in range(1, _VERSION):
+            shutil.rmtree(directory.with_name(f"{_NAME}{version}"), ignore_errors=True)
 
 
 def read_checkpoint(index: tantivy.Index) -> int:

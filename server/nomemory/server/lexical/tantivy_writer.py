@@ -8,15 +8,25 @@ from typing import Self
 
 import tantivy
 
-from nomemory.server.lexical.analysis import terms, tokenise
-from nomemory.server.lexical.tantivy_schema import CHECKPOINT, open_index, open_or_rebuild, read_checkpoint
+from nomemory.server.lexical.analysis import streams
+from nomemory.server.lexical.form import form_of
+from nomemory.server.lexical.speaker import name_terms
+from nomemory.server.lexical.tantivy_query import worth_of
+from nomemory.server.lexical.tantivy_schema import (
+    CHECKPOINT,
+    WORTH,
+    discard_former,
+    open_index,
+    open_or_rebuild,
+    read_checkpoint,
+)
 from nomemory.server.message import Message
 
 
 class TantivyLexicalWriter:
     """Applies changes and commits them together with how far it got. Belongs to one thread; one per directory.
 
-    An index that cannot be read is discarded, and `applied` begins at 0 again.
+    An index that cannot be read is discarded, and `applied` begins at 0 again. Those of former versions are, too.
 
     Args:
         directory: where the index lives; created if it is missing.
@@ -27,6 +37,7 @@ class TantivyLexicalWriter:
     """
 
     def __init__(self, directory: Path, heap_bytes: int) -> None:
+        discard_former(directory)
         index = open_or_rebuild(directory)
         self._directory = directory
         self._applied = read_checkpoint(index)
@@ -39,13 +50,17 @@ class TantivyLexicalWriter:
 
     def add(self, sequence: int, message: Message) -> None:
         """Add a version of a message."""
-        tokens = tokenise(message.content)
+        tokens, terms = streams(message.content)
+        form = form_of(message.content, len(terms))
         self._writer.add_document(
             tantivy.Document(
+                **{WORTH: worth_of(form)},
                 user=message.user_id,
                 conversation=message.conversation_id,
-                chars=" ".join(token.text for token in tokens),
-                terms=" ".join(term.text for term in terms(tokens)),
+                chars=" ".join(tokens),
+                terms=" ".join(terms),
+                speaker=" ".join(name_terms(message.name)),
+                form=form,
                 role=int(message.role),
                 ts=message.ts_us,
                 seq=sequence,

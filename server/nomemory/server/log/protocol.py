@@ -57,16 +57,22 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Touched:
+    """A message that was stored or removed at a sequence."""
+
+    sequence: int
+    user_id: str
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Touched):
     """One entry of the feed. Exactly one of `stored` and `removed_sequence` is set.
 
     `stored` is a version that is current at the time of reading. `removed_sequence` is the sequence of a version
     that is gone, because it was deleted or replaced. Versions that came and went meanwhile are not in the feed.
     """
 
-    sequence: int
-    user_id: str
-    message_id: str
     stored: LoggedMessage | None = None
     removed_sequence: int | None = None
 
@@ -111,6 +117,13 @@ class LogReader(Protocol):
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Give up to `limit` entries of the feed with `sequence > after`, in order of sequence."""
+
+    def touched(self, after: int, until: int, *, own_vectors_only: bool) -> list[Touched]:
+        """Say what the feed is about between two sequences (`after < sequence <= until`), without the messages.
+
+        `until` is at most the latest sequence. With `own_vectors_only`, stored messages without a caller's own vector
+        are left out.
+        """
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
         """Give the callers' own vectors (little-endian float32) of those messages that brought one."""

@@ -7,12 +7,17 @@ from pathlib import Path
 
 import orjson
 
-from nomemory.server.log.protocol import Change, LogCounts, Position
+from nomemory.server.log.protocol import Change, LogCounts, Position, Touched
 from nomemory.server.log.sqlite_schema import latest_sequence, log_id, open_for_reading
 from nomemory.server.message import Filter, LoggedMessage
 
 _ROW = "user_id, message_id, ts, seq, wire"
 _OLDER = "(ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
+_STORED = "SELECT seq, user_id, message_id FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND seq <= ?"
+_HAS_VECTOR = (
+    "EXISTS (SELECT 1 FROM embeddings AS e WHERE (e.user_id, e.message_id) = (messages.user_id, messages.message_id))"
+)
+_REMOVED = "SELECT seq, user_id, message_id FROM removals WHERE seq > ? AND seq <= ?"
 _NEWER = "(ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT ?"
 
 
@@ -69,7 +74,10 @@ class SqliteLogReader:
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
         found = self._messages(
-            "user_id=? AND message_id IN (SELECT value FROM json_each(?))", (user_id, orjson.dumps(list(message_ids)))
+            "user_id=? AND message_id IN (SELECT value FROM json_each(?))",
+            (user_id, orjson.dumps(list(message_ids))),
+            # Left to itself SQLite walks through all that the user ever said.
+            index="messages_by_id",
         )
         return {message.message_id: message for message in found}
 
@@ -102,6 +110,12 @@ class SqliteLogReader:
         feed += [Change(seq, user, message, removed_sequence=gone) for seq, user, message, gone in removed]
         return sorted(feed, key=lambda change: change.sequence)[:limit]
 
+    def touched(self, after: int, until: int, *, own_vectors_only: bool) -> list[Touched]:
+        """Say what the feed is about between two sequences; what is removed between the two looks comes later."""
+        stored = f"{_STORED} AND {_HAS_VECTOR}" if own_vectors_only else _STORED
+        rows = [row for statement in (stored, _REMOVED) for row in self._connection.execute(statement, (after, until))]
+        return [Touched(*row) for row in rows]
+
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Give the callers' own vectors of those messages that brought one."""
         rows = self._connection.execute(
@@ -115,12 +129,13 @@ class SqliteLogReader:
         """Close the connection."""
         self._connection.close()
 
-    def _messages(self, where: str, values: Sequence[object]) -> list[LoggedMessage]:
+    def _messages(self, where: str, values: Sequence[object], *, index: str = "") -> list[LoggedMessage]:
+        indexed = f"INDEXED BY {index}" if index else ""
         rows: list[tuple[str, str, int, int, bytes]] = self._connection.execute(
-            f"SELECT {_ROW} FROM messages WHERE {where}",  # noqa: S608 - conditions are ours, values are bound
+            f"SELECT {_ROW} FROM messages {indexed} WHERE {where}",  # noqa: S608 - the text is ours, values are bound
             values,
         ).fetchall()
-        return [LoggedMessage(*row) for row in rows]
+        return list(map(LoggedMessage._make, rows))
 
 
 def _conditions(user_id: str, narrowed: Filter) -> tuple[list[str], list[str | int]]:

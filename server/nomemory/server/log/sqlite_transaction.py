@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import chain
 from types import TracebackType
 from typing import Self
 
@@ -18,9 +18,13 @@ from nomemory.server.message import Message
 _EXISTING = """
 SELECT m.user_id, m.message_id, m.ts, m.seq, m.wire, e.vector
 FROM json_each(?) AS wanted
-CROSS JOIN messages AS m INDEXED BY messages_by_id ON m.user_id = ? AND m.message_id = wanted.value
+CROSS JOIN messages AS m INDEXED BY messages_by_id
+  ON m.user_id = json_extract(wanted.value, '$[0]') AND m.message_id = json_extract(wanted.value, '$[1]')
 LEFT JOIN embeddings AS e ON e.user_id = m.user_id AND e.message_id = m.message_id
 """
+
+_ROWS_MAX = 512
+"""Rows in one statement. The interpreter's lock is let go with each step of SQLite, and has to be waited for again."""
 
 
 class Transaction:
@@ -69,14 +73,13 @@ class Transaction:
         return Deleted(len(existing), missing, self.sequence)
 
     def _existing(self, keys: Iterable[Key]) -> dict[Key, Version]:
-        found = {}
-        for user_id, of_user in groupby(sorted(set(keys)), key=lambda key: key[0]):
-            wanted = orjson.dumps([message_id for _, message_id in of_user])
-            for user, message_id, *version in self._connection.execute(_EXISTING, (wanted, user_id)):
-                found[user, message_id] = Version(*version)
-        return found
+        wanted = orjson.dumps(sorted(set(keys)))
+        rows = self._connection.execute(_EXISTING, (wanted,))
+        return {(user, message_id): Version(*version) for user, message_id, *version in rows}
 
     def _remove(self, versions: dict[Key, Version], *, gone: bool) -> None:
+        if not versions:
+            return
         removals = [(self._next(), *key, version.sequence) for key, version in versions.items()]
         self._connection.executemany("INSERT INTO removals VALUES (?, ?, ?, ?)", removals)
         self._connection.executemany(
@@ -94,10 +97,17 @@ class Transaction:
             rows.append((m.user_id, m.ts_us, m.message_id, self._next(), m.role.value, m.conversation_id, store.wire))
             if m.embedding is not None:
                 vectors.append((m.user_id, m.message_id, m.embedding))
-        self._connection.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-        self._connection.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", vectors)
+        self._insert("messages", rows)
+        self._insert("embeddings", vectors)
         created = Counter(user for user, message in plan.stores if (user, message) not in plan.removes)
         self._count(Counter({user: created[user] for user, _ in plan.stores}), sign=1)
+
+    def _insert(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+        for at in range(0, len(rows), _ROWS_MAX):
+            some = rows[at : at + _ROWS_MAX]
+            row = f"({', '.join('?' * len(some[0]))})"
+            values = ", ".join([row] * len(some))
+            self._connection.execute(f"INSERT INTO {table} VALUES {values}", list(chain.from_iterable(some)))  # noqa: S608 - names are ours, values are bound
 
     def _count(self, per_user: Counter[str], *, sign: int) -> None:
         self._connection.executemany(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -94,16 +94,32 @@ class SqliteLogWriter:
         group = [job for job in self._queue.take(_GROUP_MAX) if job.done.set_running_or_notify_cancel()]
         if not group:
             return
+        try:
+            self._commit_together(group)
+        finally:
+            self._announce()
+
+    def _commit_together(self, group: Sequence[_Job[Written] | _Job[Deleted]]) -> None:
+        """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""
+        with ExitStack() as one_by_one:
+            for job in reversed(group):
+                one_by_one.callback(self._commit_alone, job)
+            self._commit(group)
+            one_by_one.pop_all()
+        for job in group:
+            job.settle(None)
+
+    def _commit_alone(self, job: _Job[Written] | _Job[Deleted]) -> None:
         failure: BaseException | None = None
         try:
-            self._commit(group)
+            self._commit([job])
         except sqlite3.Error as error:
             failure = _storage_fault(error)
+        except BaseException as error:
+            failure = error
+            raise
         finally:
-            failure = failure or sys.exception()
-            for job in group:
-                job.settle(failure)
-        self._announce()
+            job.settle(failure)
 
     def _commit(self, group: Sequence[_Job[Written] | _Job[Deleted]]) -> None:
         with Transaction(self._connection, self._sequence) as transaction:

@@ -11,7 +11,7 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter
 from nomemory.server.reads.ranked import Ranked, best
 from nomemory.server.reads.reply_budget import fitting
-from nomemory.server.vector.protocol import Vector, VectorHit, VectorIndex
+from nomemory.server.vector.protocol import Vector, VectorHit, VectorSearch
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class NearestMessages:
 
     def __init__(
         self,
-        index: VectorIndex,
+        index: VectorSearch,
         embedder: Embedder,
         progress: VectorProgress,
         log: LogReader,

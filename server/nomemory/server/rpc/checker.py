@@ -116,6 +116,8 @@ class Checker:
 
     def metadata(self, field: str, value: Mapping[str, str]) -> dict[str, str]:
         """Check metadata: bounded in entries, keys and values. Keys are never quoted back."""
+        if not value:
+            return {}
         limits = self.settings
         if len(value) > limits.metadata_max_entries:
             self.refuse(field, f"must have at most {limits.metadata_max_entries} entries")

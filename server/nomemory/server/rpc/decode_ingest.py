@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nomemory.server.faults import Reason, Violation
 from nomemory.server.log.protocol import OnConflict
@@ -60,7 +61,7 @@ def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension
     check = Checker(settings)
     name_id = _id_maker(check, request.messages, request.request_id)
     messages = [
-        _message(check, f"messages[{position}].", chat, dimension, name_id(chat.user_id, position))
+        _message(check, f"messages[{position}].", chat, dimension, partial(name_id, chat.user_id, position))
         for position, chat in enumerate(request.messages[: settings.write_batch_max])
     ]
     check.done()
@@ -79,7 +80,7 @@ def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimensi
     batch = ImportBatch([], [], [], OnConflict.REPLACE if request.replace else OnConflict.SKIP)
     for position, chat in enumerate(request.messages):
         alone = Checker(settings)
-        message = _message(alone, "", chat, dimension, name_id(chat.user_id, position))
+        message = _message(alone, "", chat, dimension, partial(name_id, chat.user_id, position))
         if alone.violations:
             shown_id = chat.message_id[: settings.id_max_chars]
             reason = Reason.ERROR_REASON_INVALID_FIELD
@@ -127,12 +128,14 @@ def _id_maker(
     return lambda _user_id, _position: fresh_id()
 
 
-def _message(check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: int, own_id: str) -> Message:
+def _message(
+    check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: int, own_id: Callable[[], str]
+) -> Message:
     if not chat.HasField("ts"):
         check.refuse(f"{at}ts", "must be set")
     return Message(
         user_id=check.identifier(f"{at}user_id", chat.user_id, required=True),
-        message_id=check.identifier(f"{at}message_id", chat.message_id, required=False) or own_id,
+        message_id=check.identifier(f"{at}message_id", chat.message_id, required=False) or own_id(),
         ts_us=check.timestamp(f"{at}ts", chat.ts),
         role=check.role(f"{at}role", chat.role, required=True) or Role.USER,
         content=_content(check, f"{at}content", chat.content),

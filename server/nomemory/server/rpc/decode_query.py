@@ -8,6 +8,7 @@ from nomemory.server.cursor import Listing
 from nomemory.server.faults import Fault, bad_field
 from nomemory.server.lexical.grammar import Limits, Query, parse
 from nomemory.server.lexical.query import VERSION
+from nomemory.server.message import Filter
 from nomemory.server.reads.nearest import NearestQuery
 from nomemory.server.rpc.checker import Checker
 from nomemory.server.settings import Settings
@@ -46,6 +47,20 @@ class SemanticQuery:
     """A checked SemanticSearchRequest."""
 
     nearest: NearestQuery
+    mask: Mask
+    at_least: str
+
+
+@dataclass(frozen=True, slots=True)
+class HybridSearchQuery:
+    """A checked HybridSearchRequest."""
+
+    user_id: str
+    text: str
+    vector: bytes | None
+    narrowed: Filter
+    top_k: int
+    explain: bool
     mask: Mask
     at_least: str
 
@@ -121,6 +136,27 @@ def decode_semantic(request: pb.SemanticSearchRequest, settings: Settings, dimen
     check.done()
     nearest = NearestQuery(user_id, text, vector, narrowed, top_k, min_score)
     return SemanticQuery(nearest, mask, request.at_least)
+
+
+def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension: int) -> HybridSearchQuery:
+    """Check a HybridSearchRequest.
+
+    Raises:
+        Fault: INVALID_FIELD.
+    """
+    check = Checker(settings)
+    user_id = check.identifier("user_id", request.user_id, required=True)
+    text = check.text("query_text", request.query_text, most=settings.query_max_chars)
+    if not request.query_text.strip():
+        check.refuse("query_text", "must not be blank")
+    vector = None
+    if request.HasField("query_embedding"):
+        vector = check.vector("query_embedding.values", request.query_embedding.values, dimension)
+    narrowed = check.narrowed("filter", request.filter)
+    top_k = check.count("top_k", request.top_k, default=settings.top_k_default, most=settings.top_k_max)
+    mask = check.mask("return_fields", request.return_fields)
+    check.done()
+    return HybridSearchQuery(user_id, text, vector, narrowed, top_k, request.explain, mask, request.at_least)
 
 
 def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> NeighborsQuery:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -32,7 +32,9 @@ class RecallQuery:
     include_trace: bool
 
 
-def decode_recall(request: pb.RecallRequest, settings: Settings, host: Budget, now: datetime) -> RecallQuery:
+def decode_recall(
+    request: pb.RecallRequest, settings: Settings, host: Budget, now: datetime, dimension: int | None
+) -> RecallQuery:
     """Check a RecallRequest.
 
     Args:
@@ -40,6 +42,7 @@ def decode_recall(request: pb.RecallRequest, settings: Settings, host: Budget, n
         settings: the limits.
         host: the host's budget, which the request may tighten.
         now: the server's time, for requests that say none; aware.
+        dimension: of the server's vectors; None where they are another server's.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -48,11 +51,20 @@ def decode_recall(request: pb.RecallRequest, settings: Settings, host: Budget, n
     text = check.text("question", request.question, most=settings.query_max_chars)
     if not text.strip():
         check.refuse("question", "must not be blank")
-    question = _question(check, text, request.context, now)
+    question = replace(_question(check, text, request.context, now), embedding=_embedding(check, request, dimension))
     skill = check.identifier("skill", request.skill, required=False)
     budget = _budget(check, request.budget, host)
     check.done()
     return RecallQuery(question, skill, budget, request.include_trace)
+
+
+def _embedding(check: Checker, request: pb.RecallRequest, dimension: int | None) -> tuple[float, ...]:
+    """Read the caller's own vector; one for another server's vectors is checked there."""
+    if not request.HasField("question_embedding"):
+        return ()
+    values = request.question_embedding.values
+    check.vector("question_embedding.values", values, len(values) if dimension is None else dimension)
+    return tuple(values)
 
 
 def _question(check: Checker, text: str, context: pb.RecallContext, now: datetime) -> Question:

@@ -118,7 +118,7 @@ class Edge:
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - errors become statuses here; an engine's panic is no Exception
-            fault = _fault_of(error, log)
+            fault = fault_of(error, log)
             log.info("rpc", code=code_name(fault), reason=Reason.Name(fault.reason), ms=_milliseconds(started))
             await _abort(context, fault, request_id)
         context.set_trailing_metadata(((REQUEST_ID, request_id),))
@@ -153,7 +153,8 @@ def _parsed(request_type: type[ProtoMessage], raw: bytes) -> ProtoMessage:
         raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, f"the request is not a valid {name} in UTF-8") from None
 
 
-def _fault_of(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
+def fault_of(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
+    """Give the fault that a caller may see of an error; what was not expected is logged."""
     if isinstance(error, Fault):
         return error
     if isinstance(error, TimeoutError):

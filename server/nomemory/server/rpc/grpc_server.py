@@ -22,15 +22,17 @@ _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 @asynccontextmanager
 async def serving(
-    services: Sequence[Service], address: ListenAddress, settings: Settings, access: Access
+    services: Sequence[Service], address: ListenAddress, settings: Settings, access: Access, *, is_shared: bool = False
 ) -> AsyncIterator[ListenAddress]:
     """Serve until the context is left, then let calls in flight finish; gives the address that was bound.
+
+    With `is_shared` other processes serve at the same address; somebody has to hold it for all of them.
 
     Raises:
         ListenAddressError: the port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    server = _server(settings)
+    server = _server(settings, is_shared=is_shared)
     edge = Edge(access, settings.deadline_default_s, settings.deadline_import_s)
     server.add_generic_rpc_handlers([edge.handlers(service) for service in services])
     states = health.aio.HealthServicer()
@@ -49,11 +51,14 @@ async def serving(
         await server.stop(settings.drain_s)
 
 
-def _server(settings: Settings) -> grpc.aio.Server:
+def _server(settings: Settings, *, is_shared: bool) -> grpc.aio.Server:
+    # Clients stay with the process that they were given. Ending connections now and then spreads them again.
+    age = [("grpc.max_connection_age_ms", int(settings.workers_connection_s * 1000))] if is_shared else []
     return grpc.aio.server(
         options=[
+            *age,
             # Without this a second server on the same port binds silently and takes half of the connections.
-            ("grpc.so_reuseport", 0),
+            ("grpc.so_reuseport", int(is_shared)),
             ("grpc.max_receive_message_length", settings.request_max_bytes),
             ("grpc.max_send_message_length", -1),
         ]

@@ -37,6 +37,7 @@ class InProcessQuery:
         self.ListMessages = _unary(service.list_messages, pb.ListMessagesResponse)
         self.LexicalSearch = _unary(service.lexical_search, pb.LexicalSearchResponse)
         self.SemanticSearch = _unary(service.semantic_search, pb.SemanticSearchResponse)
+        self.HybridSearch = _unary(service.hybrid_search, pb.HybridSearchResponse)
         self.GetNeighbors = _unary(service.get_neighbors, pb.GetNeighborsResponse)
         self.BatchGetMessages = _unary(service.batch_get_messages, pb.BatchGetMessagesResponse)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.lexical.indexer import LexicalIndexer
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.v1 import ingest_service_pb2 as pb
@@ -16,22 +16,37 @@ VECTOR_JOB = "vector-indexer"
 """What the supervisor knows the indexers by."""
 
 
+class LexicalProgress(Protocol):
+    """Knows how far the lexical index has come, in whichever process it is written."""
+
+    @property
+    def applied(self) -> int:
+        """The sequence up to which everything is committed."""
+
+
+class Report(Protocol):
+    """Knows how far the log and each index are, in whichever process they are."""
+
+    async def status(self, user_id: str | None) -> pb.GetIndexStatusResponse:
+        """Report on one user's messages or on all. No sequence is beyond the latest change that is reported on."""
+
+
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """Asks everybody how far they are.
+    """Implements `Report`: asks everybody in this process.
 
     Attributes:
         job_fault: names the kind of error that a job failed with, empty if it is healthy.
     """
 
     log: LogReader
-    lexical: LexicalIndexer
+    lexical: LexicalProgress
     vector: VectorIndexer
     embedder: Embedder
     job_fault: Callable[[str], str]
 
-    def status(self, user_id: str | None) -> pb.GetIndexStatusResponse:
-        """Report on one user's messages or on all. No sequence is beyond the latest change that is reported on."""
+    async def status(self, user_id: str | None) -> pb.GetIndexStatusResponse:
+        """Report on one user's messages or on all."""
         counts = self.log.counts(user_id)
         return pb.GetIndexStatusResponse(
             log=pb.LogStatus(sequence=counts.sequence, messages=counts.messages, users=counts.users),

@@ -19,7 +19,7 @@ from nomemory.server.rpc.decode_ingest import (
     decode_write,
 )
 from nomemory.server.rpc.import_tally import ImportTally
-from nomemory.server.rpc.index_status import StatusReport
+from nomemory.server.rpc.index_status import Report
 from nomemory.server.settings import Settings
 from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import ingest_service_pb2 as pb
@@ -36,7 +36,7 @@ class IngestService:
     """Serves `nomemory.v1.IngestService`."""
 
     writer: LogWriter
-    report: StatusReport
+    report: Report
     tokens: WriteTokens
     dimension: int
     settings: Settings
@@ -99,7 +99,7 @@ class IngestService:
 
     async def get_index_status(self, request: pb.GetIndexStatusRequest, _call: Call) -> pb.GetIndexStatusResponse:
         """Say how far the log and each index are."""
-        return self.report.status(decode_status(request, self.settings))
+        return await self.report.status(decode_status(request, self.settings))
 
     async def _write_in_turn(self, batch: ImportBatch, call: Call) -> Written:
         """Store a batch of an import; where too much is queued, wait for room within the deadline.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from nomemory.server.hybrid.search import HybridMessages, HybridQuery
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.scope import Scope
 from nomemory.server.log.protocol import LogReader
@@ -19,19 +20,22 @@ from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_query import (
     LexicalQuery,
     decode_batch_get,
+    decode_hybrid,
     decode_lexical,
     decode_list,
     decode_neighbors,
     decode_semantic,
 )
 from nomemory.server.rpc.highlights import highlights, room
-from nomemory.server.rpc.reply import listing_reply, semantic_reply
+from nomemory.server.rpc.reply import hybrid_reply, listing_reply, semantic_reply
 from nomemory.server.settings import Settings
 from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import query_service_pb2 as pb
 
 _ANSWERING_S = 0.05
 """What is kept of a deadline for answering, when a read waits for its index."""
+_SHARE_OF_MEANING = 0.5
+"""Of the time that is left: an embedder that hangs must leave the words enough to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class QueryService:
     by_time: TimeListing
     by_words: LexicalListing
     by_meaning: NearestMessages
+    hybrid: HybridMessages
     tokens: WriteTokens
     dimension: int
     settings: Settings
@@ -57,6 +62,7 @@ class QueryService:
             "ListMessages": self.list_messages,
             "LexicalSearch": self.lexical_search,
             "SemanticSearch": self.semantic_search,
+            "HybridSearch": self.hybrid_search,
             "GetNeighbors": self.get_neighbors,
             "BatchGetMessages": self.batch_get_messages,
         }
@@ -99,6 +105,28 @@ class QueryService:
             truncated=nearest.truncated, index_behind=nearest.behind, embedding_model=self.by_meaning.model
         )
         return semantic_reply(nearest.items, query.mask, reply)
+
+    async def hybrid_search(self, request: pb.HybridSearchRequest, call: Call) -> bytes:
+        """Find what answers a question."""
+        query = decode_hybrid(request, self.settings, self.dimension)
+        user_id, sequence = query.user_id, self.tokens.read(query.at_least)
+        self.by_meaning.expect(user_id)
+        await self._wait(lambda: self.by_words.reached(user_id, sequence), "lexical index", call)
+        await self._wait(lambda: self.by_meaning.reached(user_id, sequence), "vector index", call)
+        patience_s = call.remaining_s() * _SHARE_OF_MEANING
+        wanted = HybridQuery(
+            user_id, query.text, query.vector, query.narrowed, query.top_k, patience_s, explains=query.explain
+        )
+        answer = await self.hybrid.search(wanted)
+        reply = pb.HybridSearchResponse(
+            truncated=answer.truncated,
+            index_behind=answer.behind,
+            words_only=answer.words_only,
+            embedding_model="" if answer.words_only else self.by_meaning.model,
+            sufficiency=answer.sufficiency,
+            told_apart=answer.told_apart,
+        )
+        return hybrid_reply(answer.items, query.mask, reply, explain=query.explain)
 
     async def get_neighbors(self, request: pb.GetNeighborsRequest, _call: Call) -> bytes:
         """Read what stands around a message."""

@@ -120,6 +120,8 @@ def _limits(limits: Limits) -> pb.RecallLimits:
         dropped_arguments=limits.dropped_arguments,
         notes=limits.notes,
     )
+    if limits.sufficiency is not None:
+        encoded.sufficiency = limits.sufficiency
     if limits.time_range.since is not None:
         encoded.time_range.since.CopyFrom(_timestamp(limits.time_range.since))
     if limits.time_range.until is not None:

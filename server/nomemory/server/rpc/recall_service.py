@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from nomemory.recall.budget import Budget
+from nomemory.recall.query_stub import EmbeddingRefusedError, QueryServiceUnavailableError
 from nomemory.recall.result import RecallResult
 from nomemory.recall.skill import Skill
 from nomemory.recall.skill_loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
-from nomemory.recall.tools import QueryServiceUnavailableError
 from nomemory.recall.trace import Step
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.scope import Scope
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
@@ -36,12 +36,14 @@ class RecallService:
         ask: the recall itself, with its planner and where it reads from.
         skills: what a request may choose from.
         budget: the host's.
+        dimension: of the vectors that are searched; None where they are another server's.
     """
 
     ask: Ask
     skills: SkillLibrary
     budget: Budget
     settings: Settings
+    dimension: int | None = None
     full_name: str = "nomemory.v1.RecallService"
 
     def needs(self) -> Mapping[str, Need]:
@@ -92,7 +94,7 @@ class RecallService:
 
     def _prepared(self, request: pb.RecallRequest, call: Call) -> tuple[str, RecallQuery, Skill]:
         user_id = call.bound_user()
-        query = decode_recall(request, self.settings, self.budget, datetime.now(UTC))
+        query = decode_recall(request, self.settings, self.budget, datetime.now(UTC), self.dimension)
         with _faults():
             skill = self.skills.load(query.skill)
         return user_id, replace(query, budget=_within(query.budget, call.remaining_s())), skill
@@ -126,6 +128,9 @@ def _faults() -> Iterator[None]:
         raise Fault(Reason.ERROR_REASON_SKILL_NOT_FOUND, str(error)) from error
     except SkillInvalidError as error:
         raise Fault(Reason.ERROR_REASON_SKILL_INVALID, str(error)) from error
+    except EmbeddingRefusedError as error:
+        refused = Violation("question_embedding.values", str(error))
+        raise bad_field(Reason.ERROR_REASON_INVALID_FIELD, refused) from error
     except QueryServiceUnavailableError as error:
         message = "the query service does not answer"
         raise Fault(Reason.ERROR_REASON_QUERY_SERVICE_UNAVAILABLE, message, retry_after_s=1.0) from error

@@ -9,32 +9,54 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from google.protobuf.message import Message as ProtoMessage
 
+from nomemory.server.hybrid.search import HybridHit
 from nomemory.server.message import LoggedMessage
 from nomemory.server.reads.ranked import Ranked
 from nomemory.server.rpc.decode_query import Mask
 from nomemory.v1 import message_pb2
+from nomemory.v1 import query_service_pb2 as pb
 
 _FIELD_1_BYTES = b"\x0a"  # (1 << 3) | 2: field 1, length-delimited
 _FIELD_2_FLOAT = b"\x15"  # (2 << 3) | 5: field 2, 32 bits
 _VARINT_7, _VARINT_14 = 1 << 7, 1 << 14
+_HEADERS_KEPT = 4096
 _ALL_FIELDS = tuple(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name)
 
 
 def listing_reply(messages: Iterable[LoggedMessage], mask: Mask, rest: ProtoMessage) -> bytes:
     """Make a reply whose field 1 is the messages; `rest` has its other fields."""
-    return b"".join([_framed(_masked(message.wire, mask)) for message in messages]) + rest.SerializeToString()
+    payloads = [message.wire if mask is None else _masked(message.wire, mask) for message in messages]
+    return b"".join([_framed(payload) for payload in payloads]) + rest.SerializeToString()
 
 
 def semantic_reply(items: Sequence[Ranked], mask: Mask, rest: ProtoMessage) -> bytes:
     """Make a reply whose field 1 is SemanticItems: a message in field 1, its score in field 2."""
-    framed = [
-        _framed(_framed(_masked(item.message.wire, mask)) + _FIELD_2_FLOAT + struct.pack("<f", item.score))
-        for item in items
-    ]
+    return b"".join(_scored(item.message, item.score, mask) for item in items) + rest.SerializeToString()
+
+
+def hybrid_reply(items: Sequence[HybridHit], mask: Mask, rest: ProtoMessage, *, explain: bool) -> bytes:
+    """Make a reply whose field 1 is HybridItems: a SemanticItem's fields, and an explanation if it is asked for."""
+    framed = [_scored(item.message, item.score, mask, _explained(item) if explain else b"") for item in items]
     return b"".join(framed) + rest.SerializeToString()
+
+
+def _scored(message: LoggedMessage, score: float, mask: Mask, beside: bytes = b"") -> bytes:
+    return _framed(_framed(_masked(message.wire, mask)) + _FIELD_2_FLOAT + struct.pack("<f", score) + beside)
+
+
+def _explained(item: HybridHit) -> bytes:
+    components = [pb.ScoreComponent(name=name, value=value) for name, value in item.components.items() if value]
+    explanation = pb.ScoreExplanation(
+        semantic_score=item.semantic_score,
+        lexical_score=item.lexical_score,
+        coverage=item.coverage,
+        components=components,
+    )
+    return pb.HybridItem(explanation=explanation).SerializeToString()
 
 
 def _masked(wire: bytes, mask: Mask) -> bytes:
@@ -48,7 +70,13 @@ def _masked(wire: bytes, mask: Mask) -> bytes:
 
 
 def _framed(payload: bytes) -> bytes:
-    return _FIELD_1_BYTES + _varint(len(payload)) + payload
+    return _header(len(payload)) + payload
+
+
+@lru_cache(_HEADERS_KEPT)
+def _header(length: int) -> bytes:
+    """Give what stands before a payload in field 1; messages are mostly of a few hundred lengths."""
+    return _FIELD_1_BYTES + _varint(length)
 
 
 def _varint(number: int) -> bytes:

@@ -29,9 +29,12 @@ class Batch:
     points: list[VectorPoint] = field(default_factory=list)
     parts: dict[Pending, int] = field(default_factory=dict)
     refused: dict[Pending, str] = field(default_factory=dict)
+    new: set[Pending] = field(default_factory=set)
 
     def add(self, wanted: Wanted, vectors: Sequence[Vector] | None) -> None:
         """Add a message with the vectors of its texts; None if the model refused one of them."""
+        if wanted.is_new:
+            self.new.add(wanted.item)
         if vectors is None:
             self.refused[wanted.item] = TEXT_REFUSED
             return
@@ -127,5 +130,9 @@ class Applier:
             await self._index.upsert(batch.points)
         surplus = batch.parts | dict.fromkeys(batch.refused, 0)
         await asyncio.gather(
-            *(self._index.remove(item.user_id, item.message_id, from_part=parts) for item, parts in surplus.items())
+            *(
+                self._index.remove(item.user_id, item.message_id, from_part=parts)
+                for item, parts in surplus.items()
+                if item not in batch.new
+            )
         )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from nomemory.server.log.protocol import Change
+from nomemory.server.log.protocol import Touched
 
 PENDING, APPLIED, PARKED = range(3)
 
@@ -40,17 +40,20 @@ ON CONFLICT DO UPDATE SET
     latest = max(latest, excluded.latest), state = {PENDING}, reason = ''
 """  # noqa: S608 - the states are our own numbers
 _SETTLE = "UPDATE work SET state = ?, reason = ? WHERE user_id = ? AND message_id = ? AND latest = ? AND state = 0"
-_TAKE = "SELECT user_id, message_id, latest FROM work WHERE state = 0"
-_RECOUNT = "UPDATE feed SET pending = (SELECT count(*) FROM work WHERE state = 0)"
+_TAKE = "SELECT user_id, message_id, latest, oldest = latest FROM work WHERE state = 0"
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A message to bring in line with the log. `latest` is the change that was known when the work was taken."""
+    """A message to bring in line with the log. `latest` is the change that was known when the work was taken.
+
+    `is_single` says that it is the only one since the index was in line.
+    """
 
     user_id: str
     message_id: str
     latest: int
+    is_single: bool = field(default=False, compare=False)
 
 
 class Backlog:
@@ -68,15 +71,15 @@ class Backlog:
         self.path = path
         self._connection = _open_or_begin_anew(path)
         with self._transaction():
-            self._connection.execute("UPDATE work SET state = 0 WHERE state > 0 AND state = ?", (APPLIED,))
-            self._connection.execute(_RECOUNT)
+            again = self._connection.execute("UPDATE work SET state = 0 WHERE state > 0 AND state = ?", (APPLIED,))
+            self._connection.execute("UPDATE feed SET pending = pending + ?", (again.rowcount,))
 
     @property
     def fed(self) -> int:
         """The log's sequence up to which the feed has been taken in."""
         return int(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
 
-    def feed(self, changes: Iterable[Change], fed: int) -> None:
+    def feed(self, changes: Iterable[Touched], fed: int) -> None:
         """Take in entries of the feed, and with them the sequence up to which there are no others."""
         spans = _spans(changes)
         with self._transaction():
@@ -125,9 +128,9 @@ class Backlog:
         return self._connection
 
     def _collect(self, taken: dict[tuple[str, str], Pending], which: str, values: Sequence[str | int]) -> None:
-        for row in self._connection.execute(f"{_TAKE} {which}", values):
-            item = Pending(*row)
-            taken.setdefault((item.user_id, item.message_id), item)
+        for user_id, message_id, latest, is_single in self._connection.execute(f"{_TAKE} {which}", values):
+            item = Pending(user_id, message_id, latest, bool(is_single))
+            taken.setdefault((user_id, message_id), item)
 
     def _settle(self, settled: Sequence[tuple[int, str, str, str, int]]) -> None:
         if not settled:
@@ -156,7 +159,7 @@ def _open(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _spans(changes: Iterable[Change]) -> list[tuple[str, str, int, int]]:
+def _spans(changes: Iterable[Touched]) -> list[tuple[str, str, int, int]]:
     """Give each message once: user, message, latest and oldest sequence."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for change in changes:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from nomemory.server.vector.backlog import PARKED
 
+_PROGRESS = "SELECT fed, (SELECT min(oldest) FROM work WHERE state = 0 AND user_id = ?) FROM feed"
+
 
 @dataclass(frozen=True, slots=True)
 class BacklogCounts:
@@ -34,21 +36,20 @@ class BacklogReader:
     def is_behind(self, user_id: str, sequence: int) -> bool:
         """Tell whether a change of this user up to a sequence may not be applied yet.
 
-        What was fed is read first: work that is fed after that look belongs to later changes.
+        What was fed and what is left of it are read in one statement, so that they belong together.
         """
-        if self.fed() < sequence:
-            return True
-        oldest = self._oldest("SELECT min(oldest) FROM work WHERE state = 0 AND user_id = ?", (user_id,))
-        return oldest is not None and oldest <= sequence
+        fed, oldest = self._connection.execute(_PROGRESS, (user_id,)).fetchone()
+        return fed < sequence or (oldest is not None and oldest <= sequence)
 
     def is_pending(self, user_id: str) -> bool:
         """Tell whether there is work for a user."""
-        return self._oldest("SELECT min(oldest) FROM work WHERE state = 0 AND user_id = ?", (user_id,)) is not None
+        found = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
+        return found.fetchone() is not None
 
     def checkpoint(self) -> int:
         """Give the sequence up to which everything has been applied or parked."""
         fed = self.fed()
-        oldest = self._oldest("SELECT min(oldest) FROM work WHERE state = 0")
+        (oldest,) = self._connection.execute("SELECT min(oldest) FROM work WHERE state = 0").fetchone()
         return fed if oldest is None else min(fed, oldest - 1)
 
     def counts(self, user_id: str | None = None) -> BacklogCounts:
@@ -70,10 +71,6 @@ class BacklogReader:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-    def _oldest(self, statement: str, values: Sequence[str] = ()) -> int | None:
-        (oldest,) = self._connection.execute(statement, values).fetchone()
-        return oldest if oldest is None else int(oldest)
 
     def _number(self, statement: str, values: Sequence[str | int] = ()) -> int:
         return int(self._connection.execute(statement, values).fetchone()[0])

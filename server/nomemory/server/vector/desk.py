@@ -13,16 +13,21 @@ from nomemory.server.vector.backlog import Backlog, Pending
 from nomemory.server.vector.protocol import Vector, VectorPoint
 from nomemory.server.vector.unit import UnusableVectorError, unit
 
-_FEED_MAX = 256
+_FEED_MAX, _FEED_MAX_OF_OWN = 256, 4096
+"""Sequences that are taken in at once: where all messages are work, and where only few are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the index should hold of a message: a vector for each of the texts, or the caller's own, or nothing."""
+    """What the index should hold of a message: a vector for each of the texts, or the caller's own, or nothing.
+
+    Of one that `is_new` the index has nothing yet that would have to go.
+    """
 
     item: Pending
     message: Message | None = None
     sequence: int = 0
+    is_new: bool = False
     texts: tuple[str, ...] = ()
     own: Vector | None = None
 
@@ -54,14 +59,18 @@ class Desk:
         log: the log, opened in that thread; closed with the desk.
         backlog: the work.
         dimension: how many numbers a caller's own vector must have to be used.
-        cut: makes the texts to embed of a content; none, where there is no embedder.
+        cut: makes the texts to embed of a content. None, where there is no embedder: then only messages with a vector
+            of the caller's own are work.
     """
 
-    def __init__(self, log: LogReader, backlog: Backlog, dimension: int, cut: Callable[[str], Sequence[str]]) -> None:
+    def __init__(
+        self, log: LogReader, backlog: Backlog, dimension: int, cut: Callable[[str], Sequence[str]] | None
+    ) -> None:
         self._log = log
         self._backlog = backlog
         self._dimension = dimension
         self._cut = cut
+        self._maybe_stored = log.sequence()  # by an earlier run
 
     def feed(self) -> bool:
         """Take in a batch of the feed; False if that was the end of it.
@@ -71,13 +80,13 @@ class Desk:
         fed, sequence = self._backlog.fed, self._log.sequence()
         if sequence <= fed:
             return False
-        changes = self._log.changes(fed, _FEED_MAX)
-        has_more = len(changes) == _FEED_MAX
-        self._backlog.feed(changes, changes[-1].sequence if has_more else sequence)
-        return has_more
+        until = min(sequence, fed + (_FEED_MAX if self._cut else _FEED_MAX_OF_OWN))
+        self._backlog.feed(self._log.touched(fed, until, own_vectors_only=self._cut is None), until)
+        return until < sequence
 
-    def start_over_if_lost(self) -> None:
-        """Take in the feed from its beginning if the index, which is empty, should hold something."""
+    def begin_empty(self) -> None:
+        """Hear that the index is empty. If it should hold something, the feed is taken in from its beginning."""
+        self._maybe_stored = 0
         if self._backlog.fed and self._log.counts(None).messages:
             self._backlog.start_over()
 
@@ -111,8 +120,15 @@ class Desk:
             return Wanted(item)
         message = wire.decode(version.wire)
         usable = self._usable(own)
-        texts = () if usable else tuple(self._cut(message.content))
-        return Wanted(item, message, version.sequence, texts, usable)
+        texts = tuple(self._cut(message.content)) if self._cut and not usable else ()
+        return Wanted(item, message, version.sequence, self._is_new(item, version), texts, usable)
+
+    def _is_new(self, item: Pending, version: LoggedMessage) -> bool:
+        """Tell whether no version was ever stored: there was but one change, in this run, and it is this version.
+
+        Whatever replaces or deletes a version is a change, too; half of a replacement is not the version itself.
+        """
+        return item.is_single and item.latest == version.sequence > self._maybe_stored
 
     def _usable(self, own: Vector | None) -> Vector | None:
         """Keep a caller's own vector only if it fits; it may be of the time of another model."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -144,7 +144,7 @@ class VectorIndexer:
     def _open_desk(self) -> Desk:
         settings = self._settings
         cut = partial(parts_of, part_chars=settings.embedding_part_chars, parts_max=settings.embedding_parts_max)
-        return Desk(self._open_log(), self._backlog, self._embedder.dimension, cut if self._embeds else _no_texts)
+        return Desk(self._open_log(), self._backlog, self._embedder.dimension, cut if self._embeds else None)
 
     @property
     def _embeds(self) -> bool:
@@ -188,7 +188,7 @@ class VectorIndexer:
     async def _check(self, thread: ThreadPoolExecutor, desk: Desk) -> None:
         """Build an index anew that was lost behind the backlog's back."""
         if self._embeds and not await self._index.count():
-            await self._at_desk(thread, desk.start_over_if_lost)
+            await self._at_desk(thread, desk.begin_empty)
 
     async def _work_once(self, thread: ThreadPoolExecutor, desk: Desk) -> bool:
         """Do one batch; False if there is nothing to do."""
@@ -227,10 +227,6 @@ class VectorIndexer:
 
     def _is_interrupted(self) -> bool:
         return self._is_overtaken or self._stopping.is_set()
-
-
-def _no_texts(_: str) -> Sequence[str]:
-    return ()
 
 
 async def _wait(event: asyncio.Event, longest_s: float) -> None:

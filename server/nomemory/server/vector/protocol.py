@@ -35,7 +35,20 @@ class VectorHit:
     sequence: int
 
 
-class VectorIndex(Protocol):
+class VectorSearch(Protocol):
+    """What reads need of a vector index, in whichever process it is."""
+
+    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
+        """Give the nearest messages by score and `ts` descending, each once, at its best part.
+
+        At least `limit` if there are as many; hits of equal score are never cut apart, so there may be more.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE if the engine does not answer.
+        """
+
+
+class VectorIndex(VectorSearch, Protocol):
     """Nearest neighbours within one user, exactly, by cosine. All methods run on the event loop.
 
     Raises (any method): Fault INDEX_UNAVAILABLE if the engine does not answer.
@@ -46,12 +59,6 @@ class VectorIndex(Protocol):
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
-
-    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
-        """Give the nearest messages by score and `ts` descending, each once, at its best part.
-
-        At least `limit` if there are as many; hits of equal score are never cut apart, so there may be more.
-        """
 
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""

@@ -1,0 +1,21 @@
+"""What stands in a skill in the shape of an entry and cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An entry that steers nothing, or not as it is written.
+
+    `file` is the path within the skill, `line` is counted from 1, and `why` is a sentence without its full stop. It
+    quotes nothing but the names that the form itself knows.
+    """
+
+    file: str
+    line: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"`{self.file}` line {self.line}: {self.why}"

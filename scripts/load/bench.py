@@ -1,0 +1,304 @@
+"""What does each read cost under load, and what do writes? `scripts/bench_load --help` (Linux).
+
+A seeded corpus is written through the public API into a fresh server; every read is then called in closed loops, by
+another process, for typical users and for a heavy one. Two references are measured beside it: a server that answers
+with prebuilt bytes, and the engines' own calls without gRPC.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from load.cases import Case, cases
+from load.closed_loop import Load, Outcome, closed_loop
+from load.corpus import Notes, Size, user_name
+from load.engines import engine_calls
+from load.ingest import Loaded, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
+from load.null_server import SERVICE
+from load.process_tree import cpu_s, pss_mb, tree
+from load.report import print_report
+from load.server_process import ServerProcess
+
+from nomemory.v1.query_service_pb2 import ListMessagesRequest
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Figures = dict[str, Any]
+
+SMALL = Size(messages=20_000, users=400, heavy=5_000, vectors=2_000)
+CONCURRENCIES = (1, 16)
+
+_GROWTH = ("list", "neighbors", "lexical_middle", "lexical_phrase", "semantic")
+_UNDER_WRITES = ("list_typical", "lexical_middle_typical")
+_WRITES_PER_S = 2000
+_SINGLES = 200
+_AGAINST_NULL = ("list_typical", "list_heavy", "neighbors_typical", "neighbors_heavy")
+
+
+class Bench:
+    """One run. `load` and `load_beside` run in two processes of their own."""
+
+    def __init__(self, arguments: argparse.Namespace, stack: ExitStack) -> None:
+        self._size = Size(arguments.messages, arguments.users, arguments.heavy, arguments.vectors)
+        self._seconds: float = arguments.seconds
+        self._wanted: list[str] = arguments.cases
+        self._keep: Path | None = arguments.keep
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory())) if self._keep is None else self._keep
+        root.mkdir(parents=True, exist_ok=True)
+        self._root = root
+        self._loader, self._beside = (
+            stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"))) for _ in range(2)
+        )
+        self._server = ServerProcess(root / "data", arguments.workers)
+        stack.callback(self._server.stop)
+        self.result: Figures = {
+            "size": {name: getattr(self._size, name) for name in ("messages", "users", "heavy", "vectors")},
+            "workers": arguments.workers,
+            "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
+            "cases": {},
+            "skipped": {},
+        }
+
+    def run(self) -> None:
+        """Measure everything, in order."""
+        self._server.start()
+        notes = self._loaded()
+        self.result["memory_idle_mb"] = pss_mb(self._server.pids())
+        self._read(notes)
+        self.result["memory_mb"] = round(pss_mb(self._server.pids())["pss"], 1)
+        self.result["memory"] = pss_mb(self._server.pids())
+        _say("reads while writes land …")
+        self._read_while_writing(notes)
+        _say("single writes …")
+        self._write_singles()
+        self._server.stop()
+        _say("engines …")
+        self.result["engine"] = self._load(engine_calls, self._root / "data", self._chosen(notes), self._seconds / 2)
+        _say("start …")
+        self._server.start()
+        self.result["start_s"] = round(self._server.start_s, 2)
+        self.result["data_mb"] = _data_mb(self._root / "data")
+
+    def _load(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._loader.submit(job, *args, **kwargs).result()
+
+    def _loaded(self) -> Notes:
+        """Fill the server, or find it filled by an earlier run."""
+        kept = self._root / "notes.pickle"
+        if kept.exists():
+            size, notes, self.result["ingest"], self.result["growth"] = pickle.loads(kept.read_bytes())  # noqa: S301 - our own file
+            if size != self._size:
+                raise SystemExit(f"{self._root} holds another corpus: {size}")
+            return Notes(notes.typical, notes.heavy)
+        notes = self._fill()
+        kept.write_bytes(pickle.dumps((self._size, notes, self.result["ingest"], self.result["growth"])))
+        return notes
+
+    def _fill(self) -> Notes:
+        ingest: Figures = {}
+        self.result["ingest"] = ingest
+        _say("writing a tenth …")
+        before_cpu = self._cpu_of_each()
+        first = self._load(write_phase, self._server.target, self._size, 0)
+        self._server.wait_for_lexical()
+        ingest |= _ingest_figures("write", first)
+        self._server.wait_for_indexes()
+        ingest["write_everything_searchable_s"] = round(time.time() - first.began_at, 2)
+        ingest["write_cpu_us_per_message"] = self._cpu_per_message(before_cpu, first.messages)
+        with tempfile.TemporaryDirectory(dir=self._root) as beside:
+            alone = self._load(plain_sqlite, Path(beside) / "plain.db", self._size, 0)
+        ingest["plain_sqlite_per_s"] = round(first.messages / alone)
+        ingest["durable_of_plain"] = round(alone / first.seconds, 3)
+        before = self._grown(first.notes)
+        _say("importing the rest …")
+        before_cpu = self._cpu_of_each()
+        rest = self._load(import_phase, self._server.target, self._size, 1)
+        self._server.wait_for_lexical()
+        ingest |= _ingest_figures("import", rest)
+        self._server.wait_for_indexes()
+        ingest["import_everything_searchable_s"] = round(time.time() - rest.began_at, 2)
+        ingest["import_cpu_us_per_message"] = self._cpu_per_message(before_cpu, rest.messages)
+        after = self._grown(first.notes)
+        self.result["growth"] = {
+            name: {
+                "p50_ms_at_a_tenth": before[name],
+                "p50_ms": after[name],
+                "ratio": round(after[name] / before[name], 3),
+            }
+            for name in before
+        }
+        return _joined(first.notes, rest.notes)
+
+    def _cpu_of_each(self) -> dict[int, float]:
+        return {pid: cpu_s([pid]) for pid in self._server.pids()}
+
+    def _cpu_per_message(self, before: dict[int, float], messages: int) -> list[int]:
+        """Give what each process of the server has used, its own first, until everything could be found."""
+        return [round(1e6 * (now - before.get(pid, 0.0)) / messages) for pid, now in self._cpu_of_each().items()]
+
+    def _grown(self, notes: Notes) -> dict[str, float]:
+        """Measure the typical users of the first tenth."""
+        _say("growth …")
+        chosen = [case for case in cases(notes) if case.name in {f"{read}_typical" for read in _GROWTH}]
+        return {case.name: self._measure(case, 1).figures()["p50_ms"] for case in chosen}
+
+    def _chosen(self, notes: Notes) -> list[Case]:
+        wanted = self._wanted
+        return [case for case in cases(notes) if not wanted or any(case.name.startswith(start) for start in wanted)]
+
+    def _read(self, notes: Notes) -> None:
+        with _null_server() as nulls:
+            for case in self._chosen(notes):
+                _say(case.name)
+                for concurrency in CONCURRENCIES:
+                    outcome = self._measure(case, concurrency)
+                    if outcome.errors:
+                        self.result["skipped"][case.name] = dict(outcome.errors)
+                    if not outcome.waits_ms:
+                        break
+                    self._put(case.name, concurrency, outcome)
+                    if case.name in _AGAINST_NULL:
+                        self._null(nulls, case.name, concurrency, outcome.figures()["reply_bytes"])
+
+    def _measure(self, case: Case, concurrency: int) -> Outcome:
+        pids = self._server.pids()
+        load = Load(self._server.target, case.method, case.requests, concurrency, self._seconds, pids, case.metadata)
+        return self._load(closed_loop, load)
+
+    def _null(self, nulls: Nulls, name: str, concurrency: int, size: float) -> None:
+        """Measure the server that knows one answer, as large as the real one, right after the real one."""
+        request = ListMessagesRequest(user_id=user_name(1), page_size=int(size)).SerializeToString()
+        for prefix, target in nulls.targets.items():
+            load = Load(target, f"/{SERVICE}/ListMessages", [request], concurrency, self._seconds, nulls.pids)
+            self._put(f"{prefix}_{name}", concurrency, self._load(closed_loop, load))
+
+    def _put(self, name: str, concurrency: int, outcome: Outcome) -> None:
+        self.result["cases"].setdefault(name, {})[str(concurrency)] = outcome.figures()
+
+    def _read_while_writing(self, notes: Notes) -> None:
+        """Measure reads on the idle server and beside steady writes, at concurrency 1, for ten times as long."""
+        found = [case for case in cases(notes) if case.name in _UNDER_WRITES]
+        seconds = 5 * self._seconds
+        result: Figures = {"writes_per_s_wanted": _WRITES_PER_S}
+        for case in found:
+            load = Load(self._server.target, case.method, case.requests, 1, seconds, self._server.pids(), case.metadata)
+            idle = self._load(closed_loop, load).figures()
+            writing: Future[float] = self._beside.submit(
+                steady_writes, self._server.target, _WRITES_PER_S, seconds * 1.3
+            )
+            beside = self._load(closed_loop, load).figures()
+            ratio = round(beside["p99_ms"] / idle["p99_ms"], 2)
+            result[case.name] = {
+                "idle": idle,
+                "beside_writes": beside,
+                "p99_ratio": ratio,
+                "writes_per_s": round(writing.result()),
+            }
+            self._server.wait_for_lexical()
+        self.result["reads_beside_writes"] = result
+
+    def _write_singles(self) -> None:
+        self._server.wait_for_indexes()
+        singles = self._load(single_writes, self._server.target, _SINGLES)
+        for name, waits in (("ack", singles.acknowledged_ms), ("visible", singles.visible_ms)):
+            p50, p99 = np.percentile(waits, [50, 99])
+            self.result["ingest"] |= {
+                f"single_{name}_p50_ms": round(float(p50), 2),
+                f"single_{name}_p99_ms": round(float(p99), 2),
+            }
+
+
+def _ingest_figures(kind: str, loaded: Loaded) -> Figures:
+    searchable = time.time() - loaded.began_at
+    return {
+        f"{kind}_messages": loaded.messages,
+        f"{kind}_durable_per_s": round(loaded.messages / loaded.seconds),
+        f"{kind}_searchable_per_s": round(loaded.messages / searchable),
+    }
+
+
+def _joined(first: Notes, rest: Notes) -> Notes:
+    return Notes(first.typical | rest.typical, first.heavy + rest.heavy)
+
+
+@dataclass(frozen=True, slots=True)
+class Nulls:
+    """The servers that know one answer, by what the figures are called."""
+
+    targets: dict[str, str]
+    pids: list[int]
+
+
+@contextmanager
+def _null_server() -> Iterator[Nulls]:
+    command = [sys.executable, "-m", "load.null_server"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603 - our own
+    try:
+        edge, bare = process.stdout.readline().split() if process.stdout else ("", "")
+        yield Nulls({"null": edge, "null_bare": bare}, tree(process.pid))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _data_mb(data: Path) -> dict[str, float]:
+    def size(path: Path) -> int:
+        return sum(one.stat().st_blocks * 512 for one in path.rglob("*")) if path.is_dir() else path.stat().st_size
+
+    return {path.name: round(size(path) / 1e6, 1) for path in sorted(data.iterdir())}
+
+
+def _say(what: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {what}", file=sys.stderr, flush=True)
+
+
+def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="scripts/bench_load", description=__doc__)
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--users", type=int, default=10_000)
+    parser.add_argument("--heavy", type=int, default=100_000, help="messages of the heavy user")
+    parser.add_argument("--vectors", type=int, default=100_000, help="messages that bring a vector")
+    parser.add_argument("--workers", type=int, default=1, help="`--workers` of `nomemory serve`")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long each case is called")
+    parser.add_argument("--cases", nargs="*", default=[], help="names of reads, or how they begin; default: all")
+    parser.add_argument("--keep", type=Path, help="directory of the data; a second run finds it loaded")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--small", action="store_true", help="20,000 messages and half a second each: two minutes")
+    arguments = parser.parse_args(given)
+    if arguments.small:
+        for name in ("messages", "users", "heavy", "vectors"):
+            setattr(arguments, name, getattr(SMALL, name))
+        arguments.seconds = min(arguments.seconds, 0.5)
+    return arguments
+
+
+def main() -> None:
+    """Read the arguments and run."""
+    arguments = arguments_of()
+    with ExitStack() as stack:
+        bench = Bench(arguments, stack)
+        bench.run()
+    if arguments.json:
+        arguments.json.write_text(json.dumps(bench.result, indent=1, ensure_ascii=False), encoding="utf-8")
+    print_report(bench.result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The corpus: seeded, Chinese, English and mixed, with Zipf's words, many typical users and a heavy one.
+
+Messages come in two phases. The first holds a tenth of everything and all that its typical users ever say, so that they
+can be read again, unchanged, when the log has become ten times as large.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+from load.words import CHINESE, ENGLISH, Vocabulary, draw, text_of
+
+from nomemory.v1 import message_pb2
+from nomemory.v1.ingest_service_pb2 import WriteMessagesRequest
+
+DIMENSION = 384
+PHASES = 2
+BATCH = 500
+HEAVY = "heavy"
+
+_SEED = 20_250_601
+_BEGIN_US = 1_735_689_600_000_000  # 2025-01-01
+_YEAR_US = 365 * 86_400 * 1_000_000
+_EQUAL_TIMES = 0.02
+_CONVERSATION = 20
+"""Messages in a conversation."""
+_WITH_VECTORS = 10
+"""One typical user in so many brings vectors."""
+_CHUNK = 20_000
+_NOTED_USERS = 64
+_NOTED_OF_HEAVY = 400
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large the corpus is; `vectors` of the messages bring an embedding, half of them the heavy user's."""
+
+    messages: int
+    users: int
+    heavy: int
+    vectors: int
+
+    def of_phase(self, phase: int) -> tuple[int, int, range]:
+        """Give the messages, the heavy user's share of them, and the numbers of the typical users of a phase."""
+        first, of_heavy, users = self.messages // 10, self.heavy // 10, max(2, self.users // 10)
+        if phase == 0:
+            return first, of_heavy, range(1, users)
+        return self.messages - first, self.heavy - of_heavy, range(users, self.users)
+
+
+@dataclass(slots=True)
+class Said:
+    """A message that requests are made of."""
+
+    message_id: str
+    ts_us: int
+    role: int
+    words: list[str]
+    is_chinese: bool
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is remembered of a corpus: some of its users, with what they said."""
+
+    typical: dict[str, list[Said]] = field(default_factory=dict)
+    heavy: list[Said] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Speaker:
+    said: int = 0
+    ts_us: int = 0
+
+
+class Corpus:
+    """Makes the messages of one phase, always the same for the same size.
+
+    Attributes:
+        notes: filled while the messages are made.
+    """
+
+    def __init__(self, size: Size, phase: int) -> None:
+        self.notes = Notes()
+        self._size = size
+        self._phase = phase
+        self._random = np.random.default_rng([_SEED, phase])
+        self._messages, self._of_heavy, self._users = size.of_phase(phase)
+        self._speakers: dict[int, _Speaker] = defaultdict(_Speaker)
+
+    def batches(self) -> Iterator[bytes]:
+        """Give the serialised requests of a write, or of an import, which has the same form."""
+        messages = self._all()
+        while batch := list(islice(messages, BATCH)):
+            yield WriteMessagesRequest(messages=batch).SerializeToString()
+
+    def _all(self) -> Iterator[message_pb2.ChatMessage]:
+        owners = self._owners()
+        for start in range(0, len(owners), _CHUNK):
+            yield from self._chunk(start, owners[start : start + _CHUNK].tolist())
+
+    def _owners(self) -> npt.NDArray[np.int64]:
+        """Deal the messages out: 0 is the heavy user; the others have the same number each, give or take one."""
+        others = np.resize(np.arange(self._users.start, self._users.stop), self._messages - self._of_heavy)
+        owners = np.concatenate([np.zeros(self._of_heavy, dtype=np.int64), others])
+        self._random.shuffle(owners)
+        return owners
+
+    def _chunk(self, start: int, owners: list[int]) -> Iterator[message_pb2.ChatMessage]:
+        said = draw(self._random, len(owners))
+        equal = self._random.random(len(owners)) < _EQUAL_TIMES
+        carries = self._random.random(len(owners))
+        for n, owner in enumerate(owners):
+            speaker = self._speakers[owner]
+            if not (equal[n] and speaker.said):
+                speaker.ts_us = self._ts_us(start + n)
+            one = self._message(owner, speaker, said[n])
+            if carries[n] < self._share_with_vector(owner):
+                one.embedding.extend(unit_vector(self._random).tolist())
+            speaker.said += 1
+            yield one
+
+    def _message(self, owner: int, speaker: _Speaker, words: tuple[list[str], bool]) -> message_pb2.ChatMessage:
+        user_id = user_name(owner)
+        one = message_pb2.ChatMessage(
+            message_id=f"m{self._phase}-{owner}-{speaker.said}",
+            user_id=user_id,
+            role=message_pb2.ROLE_ASSISTANT if speaker.said % 2 else message_pb2.ROLE_USER,
+            content=text_of(*words),
+            conversation_id=f"c{self._phase}-{owner}-{speaker.said // _CONVERSATION}",
+        )
+        one.ts.FromMicroseconds(speaker.ts_us)
+        self._note(owner, Said(one.message_id, speaker.ts_us, one.role, *words))
+        return one
+
+    def _ts_us(self, position: int) -> int:
+        first = self._size.messages // 10 if self._phase else 0
+        return _BEGIN_US + (first + position) * (_YEAR_US // self._size.messages)
+
+    def _share_with_vector(self, owner: int) -> float:
+        size = self._size
+        if owner == 0:
+            return size.vectors / 2 / max(1, size.heavy)
+        if owner % _WITH_VECTORS != 1:
+            return 0.0
+        return size.vectors / 2 / ((size.messages - size.heavy) / _WITH_VECTORS)
+
+    def _note(self, owner: int, said: Said) -> None:
+        if owner == 0:
+            if self._speakers[0].said % max(1, self._size.heavy // _NOTED_OF_HEAVY) == 0:
+                self.notes.heavy.append(said)
+        elif owner % _WITH_VECTORS == 1 and (owner - self._users.start) // _WITH_VECTORS < _NOTED_USERS:
+            self.notes.typical.setdefault(user_name(owner), []).append(said)
+
+
+def user_name(owner: int) -> str:
+    """Name a user by number; 0 is the heavy one."""
+    return f"u{owner:06}" if owner else HEAVY
+
+
+def unit_vector(random: np.random.Generator) -> Floats:
+    """Make a vector of length 1."""
+    vector = random.standard_normal(DIMENSION, dtype=np.float32)
+    return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
+
+
+def vocabularies() -> tuple[Vocabulary, Vocabulary]:
+    """Give the words of both languages, most frequent first."""
+    return ENGLISH, CHINESE

@@ -1,0 +1,113 @@
+"""The engines' own calls: what a read costs without gRPC, over the data of a server that has stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import numpy as np
+from load.cases import Case
+from load.corpus import DIMENSION
+from load.process_tree import cpu_s, tree
+
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
+from nomemory.server.log.sqlite_reader import SqliteLogReader
+from nomemory.server.rpc.decode_query import decode_lexical, decode_list, decode_semantic
+from nomemory.server.settings import Settings
+from nomemory.server.vector.edge_index import EdgeIndex
+from nomemory.v1 import query_service_pb2 as pb
+
+Call = Callable[[bytes], Awaitable[object]]
+
+_LIMIT = 51
+"""What the server asks its engines for when a page of 50 is wanted: one more, to know whether there is a next page."""
+_NEAREST = 28
+_TIMEOUT_S = 60.0
+
+
+def engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
+    """Measure the engine behind each case that has one: list, lexical search and semantic search."""
+    return asyncio.run(_engine_calls(data, cases, seconds))
+
+
+async def _engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
+    settings = Settings(data=data, embedder="none", embedding_dimension=DIMENSION)
+    directory = DataDirectory(data)
+    with closing(SqliteLogReader(directory.log)) as log, closing(TantivyLexicalIndex(directory.lexical)) as words:
+        figures = {
+            case.name: await _measure(call, case.requests, seconds)
+            for case in cases
+            for call in _in_process(case, log, words, settings)
+        }
+    async with _edge(directory) as edge:
+        nearest = _nearest(edge, settings)
+        return figures | {
+            case.name: await _measure(nearest, case.requests, seconds)
+            for case in cases
+            if case.method.endswith("/SemanticSearch")
+        }
+
+
+def _in_process(case: Case, log: SqliteLogReader, words: TantivyLexicalIndex, settings: Settings) -> Iterator[Call]:
+    if case.method.endswith("/ListMessages"):
+        yield _list(log, settings)
+    if case.method.endswith("/LexicalSearch"):
+        yield _lexical(words, settings)
+
+
+def _list(log: SqliteLogReader, settings: Settings) -> Call:
+    async def call(raw: bytes) -> object:
+        listing = decode_list(pb.ListMessagesRequest.FromString(raw), settings).listing
+        return log.page(listing.user_id, listing.narrowed, before=None, pinned=log.sequence(), limit=_LIMIT)
+
+    return call
+
+
+def _lexical(words: TantivyLexicalIndex, settings: Settings) -> Call:
+    async def call(raw: bytes) -> object:
+        asked = decode_lexical(pb.LexicalSearchRequest.FromString(raw), settings)
+        user_id, narrowed = asked.listing.user_id, asked.listing.narrowed
+        weights = words.weigh(user_id, asked.query)
+        return words.search(user_id, asked.query, weights, narrowed, pinned=words.applied(), after=None, limit=_LIMIT)
+
+    return call
+
+
+def _nearest(edge: EdgeIndex, settings: Settings) -> Call:
+    async def call(raw: bytes) -> object:
+        asked = decode_semantic(pb.SemanticSearchRequest.FromString(raw), settings, DIMENSION).nearest
+        return await edge.search(asked.user_id, asked.vector or b"", asked.narrowed, _NEAREST)
+
+    return call
+
+
+@asynccontextmanager
+async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeIndex]:
+    (shard,) = directory.vectors.glob("*/shard")
+    edge = EdgeIndex(shard, DIMENSION, _TIMEOUT_S)
+    try:
+        yield edge
+    finally:
+        await edge.close()
+
+
+async def _measure(call: Call, requests: Sequence[bytes], seconds: float) -> dict[str, float]:
+    await call(requests[0])
+    pids = tree(os.getpid())
+    waits: list[float] = []
+    before, end = cpu_s(pids), time.perf_counter() + seconds
+    while (now := time.perf_counter()) < end:
+        await call(requests[len(waits) % len(requests)])
+        waits.append(1000 * (time.perf_counter() - now))
+    p50, p99 = np.percentile(waits, [50, 99])
+    spent = cpu_s(pids) - before
+    return {
+        "p50_ms": round(float(p50), 3),
+        "p99_ms": round(float(p99), 3),
+        "cpu_ms": round(1000 * spent / len(waits), 3),
+    }

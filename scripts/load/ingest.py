@@ -1,0 +1,180 @@
+"""Writing: back-fills, single writes, a steady stream, and the same rows into SQLite alone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import uvloop
+from load.closed_loop import each_once, methods
+from load.corpus import BATCH, Corpus, Notes, Size
+
+from nomemory.server.log.sqlite_schema import open_for_writing
+from nomemory.v1 import message_pb2
+from nomemory.v1.ingest_service_pb2 import WriteMessagesRequest, WriteMessagesResponse
+from nomemory.v1.query_service_pb2 import LexicalSearchRequest, LexicalSearchResponse
+
+_Call = Callable[[], Awaitable[bytes]]
+
+WRITE = "/nomemory.v1.IngestService/WriteMessages"
+IMPORT = "/nomemory.v1.IngestService/ImportMessages"
+SEARCH = "/nomemory.v1.QueryService/LexicalSearch"
+
+_WRITERS = 8
+_STREAMS = 4
+_PACED_BATCH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A phase that was written: how many messages, how long until the last was acknowledged, and what to ask for."""
+
+    messages: int
+    seconds: float
+    began_at: float
+    notes: Notes
+
+
+@dataclass(frozen=True, slots=True)
+class Singles:
+    """Single writes on an idle server, in milliseconds: until acknowledged, and until a search shows them."""
+
+    acknowledged_ms: list[float]
+    visible_ms: list[float]
+
+
+def write_phase(target: str, size: Size, phase: int) -> Loaded:
+    """Write a phase in batches, a few callers at a time."""
+    return uvloop.run(_write_phase(target, size, phase))
+
+
+def import_phase(target: str, size: Size, phase: int) -> Loaded:
+    """Import a phase by a few streams."""
+    return uvloop.run(_import_phase(target, size, phase))
+
+
+async def _write_phase(target: str, size: Size, phase: int) -> Loaded:
+    corpus = Corpus(size, phase)
+    batches = list(corpus.batches())
+    async with AsyncExitStack() as stack:
+        on = await methods(stack, target, WRITE, _WRITERS)
+        calls = [_write_call(on[n % _WRITERS], batch) for n, batch in enumerate(batches)]
+        began, began_at = time.perf_counter(), time.time()
+        await each_once(calls, _WRITERS)
+        return Loaded(size.of_phase(phase)[0], time.perf_counter() - began, began_at, corpus.notes)
+
+
+def _write_call(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], batch: bytes) -> _Call:
+    return lambda: method(batch)
+
+
+async def _import_phase(target: str, size: Size, phase: int) -> Loaded:
+    corpus = Corpus(size, phase)
+    batches = list(corpus.batches())
+    async with grpc.aio.insecure_channel(target) as channel:
+        method: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(IMPORT)
+        began, began_at = time.perf_counter(), time.time()
+        await asyncio.gather(*(method(_stream(batches[n::_STREAMS])) for n in range(_STREAMS)))
+        return Loaded(size.of_phase(phase)[0], time.perf_counter() - began, began_at, corpus.notes)
+
+
+async def _stream(batches: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for batch in batches:
+        yield batch
+
+
+def single_writes(target: str, count: int) -> Singles:
+    """Write one message at a time; each is searched for, by a word of its own, as soon as it is acknowledged."""
+    return uvloop.run(_single_writes(target, count))
+
+
+async def _single_writes(target: str, count: int) -> Singles:
+    singles = Singles([], [])
+    async with AsyncExitStack() as stack:
+        (write,) = await methods(stack, target, WRITE, 1)
+        (search,) = await methods(stack, target, SEARCH, 1)
+        for n in range(count):
+            word = f"w{time.time_ns():x}"
+            batch = WriteMessagesRequest(messages=[_message(f"single{n % 10}", word, f"{word} single write")])
+            began = time.perf_counter()
+            token = WriteMessagesResponse.FromString(await write(batch.SerializeToString())).write_token
+            singles.acknowledged_ms.append(1000 * (time.perf_counter() - began))
+            query = LexicalSearchRequest(user_id=f"single{n % 10}", query_text=word, at_least=token)
+            found = LexicalSearchResponse.FromString(await search(query.SerializeToString()))
+            if [one.message_id for one in found.items] != [word]:
+                raise AssertionError(f"a write that was waited for was not found: {word}")
+            singles.visible_ms.append(1000 * (time.perf_counter() - began))
+    return singles
+
+
+def steady_writes(target: str, per_second: int, seconds: float) -> float:
+    """Write so many messages a second, evenly; gives how many a second it came to."""
+    return uvloop.run(_steady_writes(target, per_second, seconds))
+
+
+async def _steady_writes(target: str, per_second: int, seconds: float) -> float:
+    run = f"{time.time_ns():x}"
+    batches = [
+        WriteMessagesRequest(
+            messages=[
+                _message(f"writer{n % 50}", f"{run}-{at}-{n}", f"steady words 稳定的文字 {at} {n}")
+                for n in range(_PACED_BATCH)
+            ]
+        ).SerializeToString()
+        for at in range(int(per_second * seconds / _PACED_BATCH))
+    ]
+    async with AsyncExitStack() as stack:
+        (method,) = await methods(stack, target, WRITE, 1)
+        began, under_way = time.perf_counter(), set[asyncio.Task[None]]()
+        for at, batch in enumerate(batches):
+            await asyncio.sleep(began + at * _PACED_BATCH / per_second - time.perf_counter())
+            under_way.add(asyncio.ensure_future(_answered(method, batch)))
+        await asyncio.gather(*under_way)
+        return len(batches) * _PACED_BATCH / (time.perf_counter() - began)
+
+
+async def _answered(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], batch: bytes) -> None:
+    await method(batch)
+
+
+def _message(user_id: str, message_id: str, content: str) -> message_pb2.ChatMessage:
+    message = message_pb2.ChatMessage(
+        user_id=user_id, message_id=message_id, role=message_pb2.ROLE_USER, content=content
+    )
+    message.ts.GetCurrentTime()
+    return message
+
+
+def plain_sqlite(path: Path, size: Size, phase: int) -> float:
+    """Put the rows of a phase into SQLite alone, a commit for each batch; gives seconds.
+
+    The tables and the durability are those of the log; only what stands around SQLite is missing.
+    """
+    batches = [_rows(batch) for batch in Corpus(size, phase).batches()]
+    connection = open_for_writing(path)
+    began = time.perf_counter()
+    for number, (rows, vectors) in enumerate(batches):
+        connection.execute("BEGIN IMMEDIATE")
+        numbered = [(*row[:3], number * BATCH + n, *row[3:]) for n, row in enumerate(rows)]
+        connection.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)", numbered)
+        connection.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", vectors)
+        connection.execute("COMMIT")
+    seconds = time.perf_counter() - began
+    connection.close()
+    return seconds
+
+
+def _rows(batch: bytes) -> tuple[list[tuple[str, int, str, int, str, bytes]], list[tuple[str, str, bytes]]]:
+    rows, vectors = [], []
+    for one in WriteMessagesRequest.FromString(batch).messages:
+        if one.embedding:
+            vectors.append((one.user_id, one.message_id, bytes(4 * len(one.embedding))))
+            one.ClearField("embedding")
+        ts_us = one.ts.ToMicroseconds()
+        rows.append((one.user_id, ts_us, one.message_id, int(one.role), one.conversation_id, one.SerializeToString()))
+    return rows, vectors

@@ -1,0 +1,50 @@
+"""The figures as tables for people, in Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from load.targets import targets
+
+Figures = dict[str, Any]
+
+
+def print_report(result: Figures) -> None:
+    """Print everything."""
+    print(f"\n{result['size']}, workers {result['workers']}, {result['machine']}\n")
+    _print_cases(result)
+    _print_pairs("ingest", result["ingest"])
+    _print_pairs("memory (MB)", result["memory"])
+    _print_pairs("data (MB)", result["data_mb"])
+    if result["skipped"]:
+        _print_pairs("answered with errors", result["skipped"])
+    _print_targets(result)
+
+
+def _print_cases(result: Figures) -> None:
+    engine = result["engine"]
+    print(
+        "| case | callers | calls/s | p50 ms | p99 ms | server CPU ms | client CPU ms | engine CPU ms | reply bytes |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, by_callers in result["cases"].items():
+        for callers, one in by_callers.items():
+            alone = engine.get(name, {}).get("cpu_ms", "")
+            print(
+                f"| {name} | {callers} | {one['rps']:,.0f} | {one['p50_ms']:.2f} | {one['p99_ms']:.2f} "
+                f"| {one['cpu_ms']:.3f} | {one['client_cpu_ms']:.3f} | {alone} | {one['reply_bytes']:,} |"
+            )
+
+
+def _print_pairs(title: str, pairs: Figures) -> None:
+    print(f"\n| {title} | |\n|---|---|")
+    for name, value in pairs.items():
+        print(f"| {name} | {value} |")
+
+
+def _print_targets(result: Figures) -> None:
+    print("\n| target | limit | measured | |\n|---|---|---|---|")
+    for one in targets(result):
+        sign = "≥" if one.at_least else "≤"
+        mark = "✓" if one.is_met else "✗"
+        print(f"| {one.name} | {sign} {one.limit:,g} {one.unit} | {one.figure:,.2f} {one.unit} | {mark} |")

@@ -1,0 +1,100 @@
+"""The server under test, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from load.corpus import DIMENSION, HEAVY
+from load.process_tree import tree
+
+from nomemory.v1 import ingest_service_pb2 as ingest_pb
+from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
+from nomemory.v1 import query_service_pb2 as pb
+
+Done = Callable[[ingest_pb.GetIndexStatusResponse], bool]
+
+_WAIT_S = 1800
+_TERM_S = 60
+
+
+@dataclass(slots=True)
+class ServerProcess:
+    """Runs `nomemory serve` with its default settings over a data directory, and no embedder."""
+
+    data: Path
+    workers: int
+    target: str = ""
+    start_s: float = 0.0
+    _process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Start, and note how long it takes until a health check is answered and a read works."""
+        command = [str(Path(sys.executable).with_name("nomemory")), "serve", "--listen", "127.0.0.1:0"]
+        if self.workers > 1:
+            command += ["--workers", str(self.workers)]
+        environment = {
+            **os.environ,
+            "NOMEMORY_DATA": str(self.data),
+            "NOMEMORY_EMBEDDER": "none",
+            "NOMEMORY_EMBEDDING_DIMENSION": str(DIMENSION),
+        }
+        began = time.perf_counter()
+        self._process = subprocess.Popen(  # noqa: S603 - our own command
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.target = ready_address(self._process)
+        with grpc.insecure_channel(self.target) as channel:
+            _first_read(channel)
+        self.start_s = time.perf_counter() - began
+
+    def stop(self) -> None:
+        """Tell it to end, and wait for it."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(_TERM_S)
+            self._process = None
+
+    def pids(self) -> list[int]:
+        """Give the processes of the server."""
+        return tree(self._process.pid) if self._process else []
+
+    def wait_for_lexical(self) -> None:
+        """Wait until everything can be found by words."""
+        self._wait(lambda status: status.lexical.checkpoint >= status.log.sequence)
+
+    def wait_for_indexes(self) -> None:
+        """Wait until everything can be found by words and by meaning."""
+        self._wait(lambda status: min(status.lexical.checkpoint, status.vector.checkpoint) >= status.log.sequence)
+
+    def _wait(self, done: Done) -> None:
+        give_up = time.monotonic() + _WAIT_S
+        with grpc.insecure_channel(self.target) as channel:
+            ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
+            while not done(ingest.GetIndexStatus(ingest_pb.GetIndexStatusRequest())):
+                if time.monotonic() > give_up:
+                    raise TimeoutError("the indexes did not catch up")
+                time.sleep(0.1)
+
+
+def ready_address(process: subprocess.Popen[str]) -> str:
+    """Read the address that a server prints when it is ready."""
+    line = process.stdout.readline() if process.stdout else ""
+    found = [word.rstrip(".") for word in line.split() if ":" in word]
+    if not found:
+        raise RuntimeError("the server did not start: `nomemory serve` tells why")
+    return found[0]
+
+
+def _first_read(channel: grpc.Channel) -> None:
+    health = health_pb2_grpc.HealthStub(channel)
+    while health.Check(health_pb2.HealthCheckRequest()).status != health_pb2.HealthCheckResponse.SERVING:
+        time.sleep(0.01)
+    query_service_pb2_grpc.QueryServiceStub(channel).ListMessages(pb.ListMessagesRequest(user_id=HEAVY, page_size=1))

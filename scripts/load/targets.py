@@ -1,0 +1,85 @@
+"""What is aimed at, on the full size; smaller sizes are held against the same figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Figures = dict[str, Any]
+
+_LEXICAL = ("common", "middle", "rare", "two_words", "two_common", "phrase", "filtered")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One figure against its limit: at most, or at least."""
+
+    name: str
+    figure: float
+    limit: float
+    unit: str
+    at_least: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it is reached."""
+        return self.figure >= self.limit if self.at_least else self.figure <= self.limit
+
+
+def targets(result: Figures) -> Iterator[Target]:
+    """Give those targets whose figures were measured."""
+    for make in (_throughput, _cpu, _growth, _writes, _reads_beside_writes, _process):
+        yield from make(result)
+
+
+def _throughput(result: Figures) -> Iterator[Target]:
+    cases = result["cases"]
+    for read in ("list", "neighbors"):
+        for reference in ("null", "null_bare"):
+            name, null = f"{read}_typical", f"{reference}_{read}_typical"
+            if cases.get(name) and cases.get(null, {}).get("16"):
+                share = 100 * cases[name]["16"]["rps"] / cases[null]["16"]["rps"]
+                yield Target(f"{read}, share of {reference}'s throughput, 16 callers", share, 50, "%", at_least=True)
+
+
+def _cpu(result: Figures) -> Iterator[Target]:
+    limits = [("list_typical", 0.7), ("list_heavy", 0.7), ("neighbors_typical", 0.8), ("neighbors_heavy", 0.8)]
+    limits += [(f"lexical_{words}_typical", 2.0) for words in _LEXICAL]
+    limits += [("lexical_common_heavy", 5.0), ("semantic_typical", 2.0), ("semantic_heavy", 20.0)]
+    for name, limit in limits:
+        for concurrency in ("1", "16"):
+            if concurrency in result["cases"].get(name, {}):
+                figure = result["cases"][name][concurrency]["cpu_ms"]
+                yield Target(f"CPU of {name}, {concurrency} caller(s)", figure, limit, "ms")
+
+
+def _growth(result: Figures) -> Iterator[Target]:
+    for name, growth in result.get("growth", {}).items():
+        yield Target(f"growth of {name}, p50 at ten times the messages", growth["ratio"], 1.25, "×")
+
+
+def _writes(result: Figures) -> Iterator[Target]:
+    ingest = result["ingest"]
+    wanted: list[tuple[str, str, float, str, bool, Callable[[float], float]]] = [
+        ("durable_of_plain", "durable writes, share of SQLite alone", 60, "%", True, lambda share: 100 * share),
+        ("write_searchable_per_s", "searchable by words, written", 5000, "/s", True, float),
+        ("import_searchable_per_s", "searchable by words, imported", 5000, "/s", True, float),
+        ("single_ack_p50_ms", "single write acknowledged, p50", 3, "ms", False, float),
+        ("single_visible_p99_ms", "single write visible, p99", 300, "ms", False, float),
+    ]
+    for key, name, limit, unit, at_least, scaled in wanted:
+        if key in ingest:
+            yield Target(name, scaled(ingest[key]), limit, unit, at_least)
+
+
+def _reads_beside_writes(result: Figures) -> Iterator[Target]:
+    for name, found in result.get("reads_beside_writes", {}).items():
+        if isinstance(found, dict):
+            yield Target(f"{name} beside writes, p99 against idle", found["p99_ratio"], 3, "×")
+            yield Target(f"{name} beside writes, longest stall", found["beside_writes"]["max_ms"], 250, "ms")
+
+
+def _process(result: Figures) -> Iterator[Target]:
+    yield Target("memory of the process tree", result["memory_mb"], 1200, "MB")
+    yield Target("start-up to serving", result["start_s"], 3, "s")

@@ -1,0 +1,64 @@
+"""Words that nobody ever said, in two languages, as frequent as Zipf has it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+Vocabulary = list[str]
+
+_SIZE = 20_000
+_SEED = 7
+_LENGTHS = (4, 17)
+"""Words in a message: at least, and fewer than."""
+_ENGLISH_SHARE, _CHINESE_SHARE = 0.45, 0.45
+_FIRST_CHARACTER, _CHARACTERS = 0x4E00, 3000
+
+
+def _english() -> Vocabulary:
+    onsets = [*"bcdfghjklmnprstvwz", "br", "cl", "dr", "fl", "gr", "pl", "pr", "sh", "sk", "st", "th", "tr"]
+    syllables = [onset + nucleus for onset, nucleus in product(onsets, ("a", "e", "i", "o", "u", "ai", "ou"))]
+    random = np.random.default_rng(_SEED)
+    words: dict[str, None] = {}
+    while len(words) < _SIZE:
+        words["".join(random.choice(syllables, random.integers(2, 4))) + str(random.choice(["n", "k", "m", "x"]))] = (
+            None
+        )
+    return list(words)
+
+
+def _chinese() -> Vocabulary:
+    random = np.random.default_rng(_SEED)
+    words: dict[str, None] = {}
+    while len(words) < _SIZE:
+        words["".join(chr(_FIRST_CHARACTER + one) for one in random.integers(0, _CHARACTERS, 2))] = None
+    return list(words)
+
+
+ENGLISH, CHINESE = _english(), _chinese()
+_CUMULATED = np.cumsum(1 / np.arange(1, _SIZE + 1))
+
+
+def draw(random: np.random.Generator, messages: int) -> list[tuple[list[str], bool]]:
+    """Draw the words of messages, and tell for each whether it is Chinese; a mixed one begins in English."""
+    lengths = random.integers(*_LENGTHS, messages)
+    ranks = np.searchsorted(_CUMULATED, random.random(int(lengths.sum())) * _CUMULATED[-1]).tolist()
+    languages = random.random(messages).tolist()
+    drawn, at = [], 0
+    for length, language in zip(lengths.tolist(), languages, strict=True):
+        mine = ranks[at : at + length]
+        at += length
+        if language < _ENGLISH_SHARE:
+            drawn.append(([ENGLISH[rank] for rank in mine], False))
+        elif language < _ENGLISH_SHARE + _CHINESE_SHARE:
+            drawn.append(([CHINESE[rank] for rank in mine], True))
+        else:
+            half = length // 2
+            drawn.append(([ENGLISH[rank] for rank in mine[:half]] + [CHINESE[rank] for rank in mine[half:]], False))
+    return drawn
+
+
+def text_of(words: list[str], is_chinese: bool) -> str:  # noqa: FBT001 - a message's two parts, as `draw` gives them
+    """Write words as people do."""
+    return "".join(words) + "。" if is_chinese else " ".join(words) + "."

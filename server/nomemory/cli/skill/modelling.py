@@ -1,0 +1,33 @@
+"""The chat model of the settings, as `nomemory skill new` uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from nomemory.recall.answer import BadAnswerError
+from nomemory.recall.chat_failure import ChatFailedError
+from nomemory.recall.skill_creator import model_draft
+from nomemory.recall.skill_creator.draft import Draft
+from nomemory.server.recall_model import recall_model
+from nomemory.server.settings import Settings
+
+
+def has_model(settings: Settings) -> bool:
+    """Tell whether a server with these settings would ask a model."""
+    return bool(settings.recall_model) and settings.recall_planner != "rules"
+
+
+def improved(draft: Draft, settings: Settings) -> tuple[Draft, str]:
+    """Let the model improve a draft. Where it does not, give the draft as it is, and why."""
+    try:
+        return asyncio.run(_improved(draft, settings)), ""
+    except ChatFailedError as failure:
+        return draft, str(failure)
+    except BadAnswerError:
+        return draft, "its answer cannot be used"
+
+
+async def _improved(draft: Draft, settings: Settings) -> Draft:
+    async with AsyncExitStack() as stack:
+        return await model_draft.improved(draft, recall_model(settings, stack).endpoint)

@@ -1,0 +1,124 @@
+"""Reads the files of a labelled set, line by line, and names everything in them that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from nomemory.cli.importing.fields import Fields
+from nomemory.cli.importing.json_stream import records
+from nomemory.cli.importing.jsonl import MessageLines
+from nomemory.cli.importing.record import Accepted, Record, Refused
+from nomemory.cli.importing.source import Source
+from nomemory.evaluation.question import Question
+
+_SHOWN_MAX: Final = 20
+
+
+class LabelledDataError(Exception):
+    """A set that cannot be used. The text names file and line of each fault, the first twenty of them."""
+
+    def __init__(self, faults: list[str]) -> None:
+        more = [f"… and {len(faults) - _SHOWN_MAX:,} more"] if len(faults) > _SHOWN_MAX else []
+        super().__init__("\n".join([*faults[:_SHOWN_MAX], *more]))
+
+
+def read_messages(path: Path) -> list[Accepted]:
+    """Read a file of messages, in the form that `nomemory import` takes.
+
+    Raises:
+        LabelledDataError: lines that are no messages.
+        OSError: the file cannot be read.
+    """
+    form = MessageLines("")
+    accepted, faults = [], []
+    for record in _records(path):
+        for parsed in [record] if isinstance(record, Refused) else form.parse(record):
+            if isinstance(parsed, Accepted):
+                accepted.append(parsed)
+            elif isinstance(parsed, Refused):
+                faults.append(fault(path, parsed))
+    if faults:
+        raise LabelledDataError(faults)
+    return accepted
+
+
+def read_questions(path: Path, known: frozenset[tuple[str, str]] | None = None) -> list[Question]:
+    """Read a file of questions: objects with the fields of `Question`, its text as `question`; others are left alone.
+
+    Args:
+        path: the file.
+        known: user and id of every message that evidence may name; None: any.
+
+    Raises:
+        LabelledDataError: lines that are no questions, that repeat an id, or whose evidence is not known; or no line.
+        OSError: the file cannot be read.
+    """
+    questions: dict[str, Question] = {}
+    faults = []
+    for record in _records(path):
+        question = _question(record)
+        if isinstance(question, Question):
+            question = _checked(record, question, questions.keys(), known)
+        if isinstance(question, Refused):
+            faults.append(fault(path, question))
+        else:
+            questions[question.question_id] = question
+    if not questions and not faults:
+        faults.append(f"{path} has no questions")
+    if faults:
+        raise LabelledDataError(faults)
+    return list(questions.values())
+
+
+def fault(path: Path, refused: Accepted | Refused, reasons: tuple[str, ...] = ()) -> str:
+    """Write what is wrong with a line, for people."""
+    reasons = reasons or (refused.reasons if isinstance(refused, Refused) else ())
+    return f"{path}:{refused.place.number}: {'; '.join(reasons)}"
+
+
+def _records(path: Path) -> Iterator[Record | Refused]:
+    with Source(str(path)) as source:
+        yield from records(source)
+
+
+def _question(record: Record | Refused) -> Question | Refused:
+    if isinstance(record, Refused):
+        return record
+    if not isinstance(record.value, dict):
+        return Refused(record.place, record.original, ("is not a JSON object",))
+    fields = Fields(record.value)
+    question = Question(
+        question_id=fields.text("question_id", required=True),
+        user_id=fields.text("user_id", required=True),
+        text=fields.text("question", required=True),
+        category=fields.text("category", required=True),
+        evidence=_evidence(record.value.get("evidence"), fields.reasons),
+        now=fields.moment("now"),
+    )
+    return Refused(record.place, record.original, tuple(fields.reasons)) if fields.reasons else question
+
+
+def _evidence(value: object, reasons: list[str]) -> frozenset[str]:
+    if value is None:
+        return frozenset()
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        reasons.append("evidence: must be a list of message ids")
+        return frozenset()
+    return frozenset(value)
+
+
+def _checked(
+    record: Record | Refused,
+    question: Question,
+    taken: Collection[str],
+    known: frozenset[tuple[str, str]] | None,
+) -> Question | Refused:
+    reasons = []
+    if question.question_id in taken:
+        reasons.append("question_id: stands twice in the file")
+    missing = [] if known is None else [one for one in question.evidence if (question.user_id, one) not in known]
+    if missing:
+        reasons.append(f"evidence: this user has no message {', '.join(sorted(missing))}")
+    return Refused(record.place, record.original, tuple(reasons)) if reasons else question

@@ -1,0 +1,118 @@
+"""Figures over many answers, as the JSON of the results has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
+from typing import Any, Final
+
+from nomemory.evaluation.answer import Answer
+from nomemory.evaluation.bootstrap import Interval, mean_interval
+from nomemory.evaluation.metrics import precision, ranking_metrics
+from nomemory.evaluation.verdicts import auc, balanced_accuracy
+
+Figures = dict[str, Any]
+"""Metrics by name. `ci` has the 95 % intervals of those that have one, by the same names."""
+
+_DIGITS: Final = 4
+
+Found = dict[str, tuple[float, Interval | None]]
+Value = Callable[[Answer], float | None]
+
+
+def summarise(answers: Sequence[Answer]) -> dict[str, Any]:
+    """Sum up the answers of one method to one set: `{"all": figures, "categories": {category: figures}}`.
+
+    Unanswerable questions count for verdicts and costs alone. A category of answerable questions is held against all
+    unanswerable ones of the set, and the other way round. A figure that nothing can be said about is left out.
+    """
+    categories = sorted({one.question.category for one in answers})
+    return {
+        "all": _figures(answers, answers),
+        "categories": {
+            name: _figures([one for one in answers if one.question.category == name], answers) for name in categories
+        },
+    }
+
+
+def _figures(answers: Sequence[Answer], everything: Sequence[Answer]) -> Figures:
+    answerable = [one for one in answers if one.question.is_answerable]
+    figures: Figures = {
+        "questions": len(answers),
+        "answerable": len(answerable),
+        "cut_questions": sum(one.found.is_cut for one in answers),
+    }
+    intervals: dict[str, Interval] = {}
+    _add(figures, intervals, _evidence(answerable))
+    _add(figures, intervals, _verdicts(answers, everything))
+    _add(figures, intervals, _costs(answers))
+    figures["ci"] = {name: [round(bound, _DIGITS) for bound in bounds] for name, bounds in intervals.items()}
+    return figures
+
+
+def _add(figures: Figures, intervals: dict[str, Interval], found: Found) -> None:
+    for name, (value, bounds) in found.items():
+        figures[name] = round(value, _DIGITS)
+        if bounds is not None:
+            intervals[name] = bounds
+
+
+def _evidence(answers: Sequence[Answer]) -> Found:
+    judged = [_judged(one) for one in answers]
+    return {name: _mean([one[name] for one in judged]) for name in (judged[0] if judged else ())}
+
+
+def _judged(answer: Answer) -> dict[str, float]:
+    ranked, evidence = answer.found.message_ids, answer.question.evidence
+    judged = ranking_metrics(ranked, evidence)
+    if answer.found.is_supported is not None:  # it chose its evidence; a ranking is as long as one asks for
+        judged["evidence_recall"] = len(evidence.intersection(ranked)) / len(evidence)
+        judged["precision"] = precision(ranked, evidence)
+        judged["evidence_messages"] = float(len(ranked))
+    return judged
+
+
+def _verdicts(answers: Sequence[Answer], everything: Sequence[Answer]) -> Found:
+    found: Found = {}
+    scores = _sides(answers, everything, lambda one: one.found.sufficiency)
+    if all(scores):
+        found["sufficiency_auc"] = auc(*scores)
+    right = _sides(answers, everything, _is_right)
+    if all(right):
+        found["balanced_accuracy"] = balanced_accuracy(*right)
+    for name, values in zip(
+        ("supported_answerable", "insufficient_unanswerable"), _parted(answers, _is_right), strict=True
+    ):
+        if values:
+            found[name] = _mean(values)
+    return found
+
+
+def _costs(answers: Sequence[Answer]) -> Found:
+    costs = [one.cpu_ms for one in answers if one.cpu_ms is not None]
+    cpu: Found = {"cpu_p50_ms": (median(costs), None)} if costs else {}
+    return {"latency_p50_ms": (median(one.latency_ms for one in answers), None)} | cpu
+
+
+def _is_right(answer: Answer) -> float | None:
+    verdict = answer.found.is_supported
+    return None if verdict is None else float(verdict is answer.question.is_answerable)
+
+
+def _mean(values: Sequence[float]) -> tuple[float, Interval]:
+    return fmean(values), mean_interval(values)
+
+
+def _sides(answers: Sequence[Answer], everything: Sequence[Answer], value: Value) -> tuple[list[float], list[float]]:
+    """Give the values of answerable and unanswerable questions; a side that is missing is that of the whole set."""
+    (ours, theirs), (all_ours, all_theirs) = _parted(answers, value), _parted(everything, value)
+    return ours or all_ours, theirs or all_theirs
+
+
+def _parted(answers: Sequence[Answer], value: Value) -> tuple[list[float], list[float]]:
+    """Give the values of answerable and of unanswerable questions, so far as they have one."""
+    sides: tuple[list[float], list[float]] = ([], [])
+    for one in answers:
+        if (known := value(one)) is not None:
+            sides[not one.question.is_answerable].append(known)
+    return sides

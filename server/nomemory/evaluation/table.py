@@ -1,0 +1,109 @@
+"""The results as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from nomemory.cli.printable import one_line
+from nomemory.evaluation.summary import Figures
+
+_RANKING: Final = (
+    *("hit@1", "hit@6", "recall@6", "recall@10", "recall@20", "recall@50", "full@6", "mrr", "ndcg@10"),
+    *("precision", "evidence_messages"),
+)
+_COSTS: Final = ("latency_p50_ms", "cpu_p50_ms")
+_VERDICTS: Final = ("sufficiency_auc", "supported_answerable", "insufficient_unanswerable", "balanced_accuracy")
+_BY_CATEGORY: Final = (
+    "hit@1",
+    "hit@6",
+    "recall@6",
+    "recall@10",
+    "mrr",
+    "supported_answerable",
+    "insufficient_unanswerable",
+)
+_OF_SKILLS: Final = (
+    *("evidence_recall", "precision", "hit@1", "supported_answerable", "insufficient_unanswerable"),
+    "latency_p50_ms",
+)
+_WITH_INTERVAL: Final = frozenset({"recall@6", "sufficiency_auc", "balanced_accuracy"})
+_SHORT: Final = {
+    "evidence_messages": "messages",
+    "evidence_recall": "recall",
+    "latency_p50_ms": "ms",
+    "cpu_p50_ms": "CPU ms",
+    "sufficiency_auc": "AUC",
+    "precision": "prec.",
+    "supported_answerable": "supp.",
+    "insufficient_unanswerable": "insuff.",
+    "balanced_accuracy": "balanced",
+}
+
+
+def tables(name: str, by_method: Mapping[str, Mapping[str, Any]]) -> Iterator[Text | Table]:
+    """Lay out the results of one set: rankings, verdicts where there are some, and categories, each with a title."""
+    total = {method: result["all"] for method, result in by_method.items()}
+    rows = [((method,), figures) for method, figures in total.items()]
+    asked = next(iter(total.values()))
+    yield _title(f"{name}: {asked['questions']:,} questions, {asked['answerable']:,} answerable")
+    yield _table(("method",), rows, (*_RANKING, *_COSTS))
+    judged = [row for row in rows if any(metric in row[1] for metric in _VERDICTS)]
+    if judged:
+        yield _title(f"{name}: answerable or not")
+        yield _table(("method",), judged, _VERDICTS)
+    yield _title(f"{name}, by category")
+    yield _table(("category", "method", "n"), list(_categories(by_method)), _BY_CATEGORY)
+
+
+def skill_table(by_skill: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Lay out the results of several skills, category by category."""
+    rows = [(("all", skill, f"{result['all']['questions']:,}"), result["all"]) for skill, result in by_skill.items()]
+    return _table(("category", "skill", "n"), [*rows, *_categories(by_skill)], _OF_SKILLS)
+
+
+def _categories(by_method: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[tuple[str, ...], Figures]]:
+    for category in sorted({name for result in by_method.values() for name in result["categories"]}):
+        for method, result in by_method.items():
+            figures = result["categories"][category]
+            yield (category, method, f"{figures['questions']:,}"), figures
+
+
+def _title(text: str) -> Text:
+    return Text(f"\n{one_line(text)}", style="bold")
+
+
+def _table(keys: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Figures]], metrics: Sequence[str]) -> Table:
+    """Lay out rows; columns without a figure are left out, and a first cell that repeats is written once."""
+    shown = [metric for metric in metrics if any(metric in figures for _, figures in rows)]
+    table = Table(box=None, pad_edge=False)
+    for key in keys:
+        table.add_column(key, overflow="fold")
+    for metric in shown:
+        table.add_column(_SHORT.get(metric, metric), justify="right", no_wrap=True)
+    above = ""
+    for (first, *others), figures in rows:
+        table.add_row(*map(one_line, ("" if first == above else first, *others)), *(cell(figures, m) for m in shown))
+        above = first
+    return table
+
+
+def cell(figures: Figures, metric: str) -> Text:
+    """Write a figure; shares without their leading 0, the chosen ones with their interval."""
+    if metric not in figures:
+        return Text("")
+    if metric.endswith("_ms") or metric == "evidence_messages":
+        return Text(f"{figures[metric]:.1f}")
+    text = Text(share(figures[metric]))
+    if metric in _WITH_INTERVAL and metric in figures["ci"]:
+        low, high = figures["ci"][metric]
+        text.append(f" {share(low)}–{share(high)}", style="dim")
+    return text
+
+
+def share(value: float) -> str:
+    """Write a number from 0 to 1 with three digits: `.741`."""
+    return f"{value:.3f}".removeprefix("0")

@@ -1,0 +1,88 @@
+"""A fresh server in a process of its own, over a directory that goes away with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from nomemory.evaluation import process_tree
+
+_START: Final = "from nomemory.cli.main import main; main()"
+_EXIT_MAX_S: Final = 20.0
+_ELSEWHERE: Final = tuple(
+    f"NOMEMORY_{name}"
+    for name in (
+        *("DATA", "LISTEN", "QDRANT", "API_KEY", "JW", "TLS", "INSECURE", "RECALL_QUERY"),
+        *("TARGET", "USER", "LOG_LEVEL", "DRAIN_S"),
+    )
+)
+"""How the names of settings begin that belong to another server: where it keeps things, and who may call it."""
+
+
+class ServerStartError(Exception):
+    """The server did not start. It has said why on standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryServer:
+    """A running server: its address, and its process."""
+
+    target: str
+    process_id: int
+
+    def cpu_ms(self) -> float | None:
+        """Give the CPU time of its whole process tree; None where the system does not tell."""
+        return process_tree.cpu_ms(process_tree.tree(self.process_id))
+
+
+@contextmanager
+def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryServer]:
+    """Run a server for the time of a `with`, on a free port of this machine, without credentials.
+
+    Args:
+        overrides: settings as environment variables, over those of this process that say how to search; None: unset.
+
+    Raises:
+        ServerStartError: see there.
+    """
+    with tempfile.TemporaryDirectory(prefix="nomemory-") as data:
+        own = {"NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_S": "0"}
+        wanted = {**_inherited(), **own, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
+        with subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, "-P", "-c", _START, "serve"],
+            env={name: value for name, value in wanted.items() if value is not None},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield TemporaryServer(_address(process), process.pid)
+            finally:
+                _stop(process)
+
+
+def _inherited() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(_ELSEWHERE)}
+
+
+def _address(process: subprocess.Popen[str]) -> str:
+    """Read the address from the line that says that the server is ready."""
+    ready = process.stdout.readline().split() if process.stdout else []
+    for word in ready:
+        if ":" in word:
+            return word.rstrip(".")
+    raise ServerStartError("the server did not start")
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(_EXIT_MAX_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

@@ -1,0 +1,153 @@
+"""The hybrid ranking of one sentence that asks, over a timeline: what matches, who speaks, what stands around."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from nomemory.recall.question import TimeRange
+from nomemory.server.hybrid.asked import Asked
+from nomemory.server.hybrid.timeline import Flags, Floats, Timeline
+from nomemory.server.hybrid.weights import Weights
+from nomemory.server.message import Role
+
+_WINDOW: Final = 4
+"""Messages on each side whose mean says what a stretch of talk is about."""
+_BEST_OF_CONVERSATION: Final = 2
+_LARGEST_SHARE: Final = 0.5
+"""A conversation with more of the messages than this is no unit of talk."""
+_DAY_US: Final = 86_400e6
+_DAYS_AFTER: Final = 7.0
+"""What happens on a date is spoken of for days; a message of so many days later counts a third."""
+_DAYS_BEFORE: Final = 1.0
+_LONG_DAYS: Final = 300.0
+"""A range longer than this, a year, says half as much."""
+_HALF: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a sentence finds in each message: nearness 0 to 1 (None: meaning had no part), and what its words score."""
+
+    meaning: Floats | None
+    words: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A score for each message of a timeline, and the components that add up to it."""
+
+    scores: Floats
+    components: Mapping[str, Floats]
+
+    def scaled(self) -> Ranking:
+        """Give the same ranking with 1 as the best score."""
+        best = float(self.scores.max(initial=0.0))
+        if best <= 0:
+            return self
+        return ranking({name: values / best for name, values in self.components.items()})
+
+    def plus(self, **components: Floats) -> Ranking:
+        """Give the ranking with more components."""
+        return ranking({**self.components, **components})
+
+
+def ranking(components: Mapping[str, Floats]) -> Ranking:
+    """Make a ranking out of its components."""
+    scores: Floats = np.sum(np.stack(list(components.values())), axis=0)
+    return Ranking(scores, components)
+
+
+def matched(match: Match, weights: Weights) -> Ranking:
+    """Rank by what matches alone."""
+    words = _scaled(match.words)
+    if match.meaning is None or not weights.meaning:
+        return ranking({"words": words})
+    return ranking({"meaning": weights.meaning * match.meaning, "words": (1 - weights.meaning) * words})
+
+
+def preferred(timeline: Timeline, asked: Asked, weights: Weights) -> Mapping[str, Floats]:
+    """Give what a message is worth whatever matches: who spoke, when, and whether it names something."""
+    parts: dict[str, Floats] = {
+        "speaker": np.where(of_asked(timeline, asked), weights.speaker, 0.0),
+        "concrete": np.where(timeline.concrete, weights.concrete, 0.0),
+    }
+    if asked.dates is not None:
+        parts["dates"] = weights.dates * _on_dates(timeline, asked.dates)
+    if asked.asks_when:
+        parts["occasion"] = weights.occasion * timeline.when
+    return parts
+
+
+def in_talk(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
+    """Let the talk around a message bear on its rank: the question before it, its stretch, its conversation."""
+    base = base.scaled()
+    scores = base.scores
+    return base.plus(
+        answers=weights.answers * _questions_before(timeline, scores),
+        asks=np.where(timeline.asking, -weights.asks, 0.0),
+        around=weights.around * _around(timeline, scores),
+        conversation=weights.conversation * _of_conversation(timeline, scores),
+    ).scaled()
+
+
+def of_asked(timeline: Timeline, asked: Asked) -> Flags:
+    """Mark the messages of those asked about; of nobody, where that cannot be told."""
+    if asked.persons:
+        return np.isin(timeline.spoken_by, places_of(asked, timeline))
+    if asked.of_user and (asked.first_person or not timeline.is_named):
+        return timeline.by(Role.USER)
+    if asked.of_assistant and not timeline.is_named:
+        return timeline.by(Role.ASSISTANT)
+    return np.zeros(len(timeline), dtype=np.bool_)
+
+
+def places_of(asked: Asked, timeline: Timeline) -> list[int]:
+    """Give the places, among a timeline's speakers, of those whom a question names."""
+    return [place for place, name in enumerate(timeline.speakers) if name in asked.persons]
+
+
+def _on_dates(timeline: Timeline, dates: TimeRange) -> Floats:
+    since = dates.since.timestamp() * 1e6 if dates.since else -np.inf
+    until = dates.until.timestamp() * 1e6 if dates.until else np.inf
+    early = np.maximum(since - timeline.ts_us, 0) / _DAY_US
+    late = np.maximum(timeline.ts_us - until, 0) / _DAY_US
+    near: Floats = np.exp(-early / _DAYS_BEFORE) * np.exp(-late / _DAYS_AFTER)
+    return near * (_HALF if (until - since) / _DAY_US > _LONG_DAYS else 1.0)
+
+
+def _questions_before(timeline: Timeline, scores: Floats) -> Floats:
+    before = timeline.previous
+    asked = (before >= 0) & timeline.asking[before]
+    return np.where(asked, scores[before], 0.0)
+
+
+def _around(timeline: Timeline, scores: Floats) -> Floats:
+    means, places = np.zeros(len(timeline)), np.arange(len(timeline))
+    sums = np.concatenate([[0.0], np.cumsum(scores[timeline.grouped])])
+    ends = np.cumsum(timeline.sizes)
+    first = np.maximum(places - _WINDOW, np.repeat(ends - timeline.sizes, timeline.sizes))
+    after = np.minimum(places + _WINDOW + 1, np.repeat(ends, timeline.sizes))
+    means[timeline.grouped] = (sums[after] - sums[first]) / (after - first)
+    return means
+
+
+def _of_conversation(timeline: Timeline, scores: Floats) -> Floats:
+    worth, sizes = np.zeros(len(timeline)), timeline.sizes
+    of_talk = np.repeat(np.arange(len(sizes)), sizes)
+    ordered = scores[timeline.grouped]
+    ordered = ordered[np.lexsort((-ordered, of_talk))]
+    is_unit = (sizes >= _BEST_OF_CONVERSATION) & (sizes < _LARGEST_SHARE * len(timeline))
+    first = np.cumsum(sizes)[is_unit] - sizes[is_unit]
+    means = np.zeros(len(sizes))
+    means[is_unit] = np.mean([ordered[first + place] for place in range(_BEST_OF_CONVERSATION)], axis=0)
+    worth[timeline.grouped] = means[of_talk]
+    return worth
+
+
+def _scaled(values: Floats) -> Floats:
+    best = float(values.max(initial=0.0))
+    return values / best if best > 0 else values

@@ -1,0 +1,281 @@
+"""The hybrid search: finds candidates by words and by meaning, reads what stands around them, and ranks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import numpy as np
+
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.hybrid.asked import Asked, AskedSentence, name_terms, read
+from nomemory.server.hybrid.meaning import Meaning, meaning_of
+from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, places_of, preferred
+from nomemory.server.hybrid.shared import RARE, leaders, shared
+from nomemory.server.hybrid.stretch import SPEAKERS_MAX, Stretch, Stretches
+from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
+from nomemory.server.hybrid.timeline import Floats, Ints, Timeline
+from nomemory.server.hybrid.weights import Weights
+from nomemory.server.hybrid.words import Found, WordScores, word_scores
+from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.log.protocol import LogReader
+from nomemory.server.message import Filter, LoggedMessage
+from nomemory.server.reads.nearest import VectorProgress
+from nomemory.server.reads.reply_budget import fitting, nothing_beside
+from nomemory.server.vector.protocol import Vector, VectorHit, VectorSearch
+
+_WITHOUT_MEANING: Final = frozenset(
+    {
+        Reason.ERROR_REASON_EMBEDDER_DISABLED,
+        Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE,
+        Reason.ERROR_REASON_INDEX_UNAVAILABLE,
+    }
+)
+_DECIMALS: Final = 6
+"""Scores that differ less are equal: sums of floats may come in any order."""
+_EXPLANATION_BYTES: Final = 300
+"""What an explanation takes in a reply, at most."""
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class HybridQuery:
+    """A question about a user's messages.
+
+    `vector` is the caller's own of the whole question. `patience_s` is how long meaning is waited for. `explains` keeps
+    room for explanations in the reply.
+    """
+
+    user_id: str
+    text: str
+    vector: Vector | None
+    narrowed: Filter
+    top_k: int
+    patience_s: float
+    explains: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HybridHit:
+    """A message, its score, and what that is made of."""
+
+    message: LoggedMessage
+    score: float
+    semantic_score: float
+    lexical_score: float
+    coverage: float
+    components: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class HybridAnswer:
+    """The best messages, best first."""
+
+    items: list[HybridHit]
+    truncated: bool
+    behind: bool
+    words_only: bool
+    sufficiency: float
+    told_apart: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A sentence's ranking of a timeline, and what it was made from; `matching` prefers nobody."""
+
+    ranking: Ranking
+    matching: Floats
+    words: WordScores
+    meaning: Meaning | None
+
+
+class HybridMessages:
+    """Ranks one user's messages by how well they answer a question.
+
+    Args:
+        words: the lexical index.
+        vectors: the vector index.
+        embedder: embeds the question's sentences.
+        progress: says how far the vector index is.
+        log: where the messages are.
+        weights: of the ranking's steps.
+        candidates_max: how many messages each of words and meaning proposes.
+        timeline_max: a user with no more messages than this is looked at as a whole.
+        reply_max_bytes: where a reply ends early.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it reads from, and three limits
+        self,
+        words: LexicalIndex,
+        vectors: VectorSearch,
+        embedder: Embedder,
+        progress: VectorProgress,
+        log: LogReader,
+        *,
+        weights: Weights,
+        candidates_max: int,
+        timeline_max: int,
+        reply_max_bytes: int,
+    ) -> None:
+        self._words = words
+        self._vectors = vectors
+        self._embedder = embedder
+        self._progress = progress
+        self._log = log
+        self._weights = weights
+        self._candidates_max = candidates_max
+        self._stretches = Stretches(log, words, candidates_max, timeline_max)
+        self._reply_max_bytes = reply_max_bytes
+
+    async def search(self, query: HybridQuery) -> HybridAnswer:
+        """Rank.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, the lexical index cannot be read. Without meaning the words decide alone.
+        """
+        self._words.refresh()
+        behind = self._behind(query.user_id)
+        speakers = self._stretches.speakers(query.user_id, query.narrowed.until_us)
+        asked = read(query.text, speakers, _now(query.narrowed))
+        nearest = await self._nearest(query, asked)
+        stretch = await self._stretches.read(query.user_id, query.narrowed, asked, nearest or [])
+        if not len(stretch.timeline):
+            return HybridAnswer(
+                [], truncated=False, behind=behind, words_only=nearest is None, sufficiency=0.0, told_apart=False
+            )
+        if stretch.timeline.foremost(SPEAKERS_MAX) != speakers:  # of many messages, only now is it known who speaks
+            asked = read(query.text, stretch.timeline.foremost(SPEAKERS_MAX), _now(query.narrowed))
+        ranked = await self._ranked(query, stretch, asked, nearest or (None,) * len(asked.sentences))
+        eligible = _eligible(stretch.timeline, ranked, query.narrowed)
+        hits = _best(stretch.timeline, ranked, eligible, query.top_k)
+        beside = _explanation if query.explains else nothing_beside
+        items = hits[: fitting((hit.message for hit in hits), self._reply_max_bytes, beside)]
+        persons = places_of(asked, stretch.timeline)
+        candidates = self._candidates(stretch.timeline, ranked, eligible)
+        return HybridAnswer(
+            items,
+            truncated=len(items) < len(hits),
+            behind=behind,
+            words_only=nearest is None,
+            sufficiency=sufficiency(candidates, persons, len(stretch.timeline.speakers)),
+            told_apart=told_apart(persons, len(stretch.timeline.speakers)),
+        )
+
+    def _behind(self, user_id: str) -> bool:
+        latest = self._log.user_sequence(user_id)
+        return self._words.applied() < latest or self._progress.behind(user_id, latest)
+
+    async def _nearest(self, query: HybridQuery, asked: Asked) -> list[list[VectorHit]] | None:
+        """Search by meaning, sentence by sentence; None if that cannot be done, or not in time."""
+        if not self._weights.meaning:
+            return None
+        try:
+            async with asyncio.timeout(query.patience_s):
+                if query.vector is not None:
+                    return [await self._near(query, query.vector)] * len(asked.sentences)
+                return list(await asyncio.gather(*(self._alike(query, one.meaning) for one in asked.sentences)))
+        except TimeoutError:
+            return None
+        except Fault as fault:
+            if fault.reason in _WITHOUT_MEANING:
+                return None
+            raise
+
+    async def _alike(self, query: HybridQuery, text: str) -> list[VectorHit]:
+        return await self._near(query, await self._embedder.embed_query(text))
+
+    async def _near(self, query: HybridQuery, vector: Vector) -> list[VectorHit]:
+        return await self._vectors.search(query.user_id, vector, query.narrowed, self._candidates_max)
+
+    async def _ranked(
+        self, query: HybridQuery, stretch: Stretch, asked: Asked, nearest: Sequence[list[VectorHit] | None]
+    ) -> list[_Ranked]:
+        ranked = []
+        for sentence, hits in zip(asked.sentences, nearest, strict=True):
+            await asyncio.sleep(0)  # other calls have their turn
+            ranked.append(self._rank(query, stretch, asked, sentence, hits))
+        return ranked
+
+    def _rank(
+        self, query: HybridQuery, stretch: Stretch, asked: Asked, sentence: AskedSentence, hits: list[VectorHit] | None
+    ) -> _Ranked:
+        timeline, weights = stretch.timeline, self._weights
+        found = self._stretches.found(query.user_id, stretch, sentence.terms)
+        emphasis = dict.fromkeys(sentence.topic, 1 + weights.topic)
+        words = word_scores(timeline, found, stretch.total, weights.beside, emphasis)
+        complete = hits is not None and len(hits) < self._candidates_max
+        meaning = None if hits is None else meaning_of(timeline, hits, complete=complete)
+        match = Match(None if meaning is None else meaning.nearness, words.scores)
+        matching = matched(match, weights)
+        ranking = in_talk(timeline, matching.plus(**preferred(timeline, asked, weights)), weights)
+        if weights.shared:
+            ranking = ranking.plus(shared=weights.shared * self._shared(query.user_id, stretch, ranking, sentence))
+        return _Ranked(ranking, matching.scores, words, meaning)
+
+    def _shared(self, user_id: str, stretch: Stretch, ranking: Ranking, sentence: AskedSentence) -> Floats:
+        timeline = stretch.timeline
+        known = {term for name in timeline.speakers for term in name_terms(name)} | set(sentence.terms)
+        followed = leaders(timeline, ranking.scores, known)
+        terms = sorted({term for leader in followed for term in leader.terms})
+        found: Mapping[str, Found] = self._stretches.found(user_id, stretch, terms, most=RARE)
+        return shared(timeline, followed, found, stretch.total)
+
+    def _candidates(self, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:
+        """Gather what tells whether the question is answered: for several sentences, the best of each."""
+        cosines = None
+        if self._embedder.kind == "local" and all(one.meaning for one in ranked):
+            cosines = np.max([one.meaning.cosines for one in ranked if one.meaning], axis=0)[eligible]
+        has_words = any(one.words.has_terms for one in ranked)
+        coverage = np.max([one.words.coverage for one in ranked], axis=0)[eligible]
+        return Candidates(
+            matching=np.max([one.matching for one in ranked], axis=0)[eligible],
+            cosines=cosines,
+            coverage=coverage if has_words else None,
+            spoken_by=timeline.spoken_by[eligible],
+            asking=timeline.asking[eligible],
+            texts=[timeline.spoken[place].text for place in eligible.tolist()],
+        )
+
+
+def _now(narrowed: Filter) -> datetime:
+    """Give the time from which a question counts back: the end of what is looked at, else the clock's."""
+    if narrowed.until_us is None:
+        return datetime.now(UTC)
+    return _EPOCH + timedelta(microseconds=narrowed.until_us)  # exact, up to the calendar's last microsecond
+
+
+def _explanation(_message: LoggedMessage) -> int:
+    return _EXPLANATION_BYTES
+
+
+def _eligible(timeline: Timeline, ranked: Sequence[_Ranked], narrowed: Filter) -> Ints:
+    """Give the places of messages that match: what stands around one may rank it, but no more."""
+    matches = np.zeros(len(timeline), dtype=np.bool_)
+    for one in ranked:
+        matches |= one.words.coverage > 0
+        if one.meaning is not None:
+            matches |= one.meaning.found > 0
+    return np.flatnonzero(matches & timeline.within(narrowed))
+
+
+def _best(timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints, top_k: int) -> list[HybridHit]:
+    """Give the best messages, each at the sentence that it answers best."""
+    scores = np.round(np.stack([one.ranking.scores[eligible] for one in ranked]), _DECIMALS)
+    most, of_sentence = scores.max(axis=0), scores.argmax(axis=0)
+    order = np.lexsort((-eligible, -most))[:top_k]
+    return [_hit(timeline, int(eligible[at]), float(most[at]), ranked[of_sentence[at]]) for at in order]
+
+
+def _hit(timeline: Timeline, place: int, score: float, ranked: _Ranked) -> HybridHit:
+    return HybridHit(
+        timeline.logged[place],
+        score,
+        float(ranked.meaning.cosines[place]) if ranked.meaning else 0.0,
+        float(ranked.words.scores[place]),
+        float(ranked.words.coverage[place]),
+        {name: float(values[place]) for name, values in ranked.ranking.components.items()},
+    )

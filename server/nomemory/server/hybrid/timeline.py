@@ -1,0 +1,281 @@
+"""The stretch of a user's messages that a ranking looks at, as arrays: who spoke, what follows what, what asks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nomemory.server.hybrid.asked import name_terms
+from nomemory.server.hybrid.occasion import tells_when
+from nomemory.server.lexical.analysis import terms, tokenise
+from nomemory.server.message import Filter, LoggedMessage, Role
+from nomemory.v1 import message_pb2
+
+_LINK_US: Final = 30 * 60 * 1_000_000
+"""Messages of one conversation that lie no farther apart follow upon each other."""
+_ENDS_ASKING: Final = re.compile(r"[?？][\s\"”'）)]*$|[吗呢][\s。]*$")
+_ENDING_CHARS: Final = 64
+_NAMES_SOMETHING: Final = re.compile(
+    r"(?<=[a-z,;:'’] )[\"“]?[A-Z][A-Za-z]{2,}|[\"“《「][^\"”》」]{2,100}[\"”》」]|\d"  # a name amid a sentence, a title
+)
+_CONTENT_CHARS: Final = 2_000
+"""What is looked at of a message, its end aside: an hour's transcript takes no longer than a page."""
+_TERMS_CHARS: Final = 1_000
+_BEGINNING: Final = 3
+_ATTACHMENT: Final = "\n["
+"""What stands after it in a line of its own describes something that came with the words."""
+_OVERHEAD: Final = 1_000
+"""Bytes that a message takes in memory beside what it holds, about."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A message as it is read once, whichever timelines it stands in.
+
+    Attributes:
+        logged: the version that the log holds.
+        role: on whose side it stands, a number of `Role`.
+        name: who spoke, if that is said.
+        conversation_id: its conversation, if it is of one.
+        chars: how long it is.
+        content: its beginning.
+        asks: whether it ends with a question.
+        names: how the names, titles and figures in it begin.
+        when: how far it says when something happened.
+    """
+
+    logged: LoggedMessage
+    role: int
+    name: str
+    conversation_id: str
+    chars: int
+    content: str
+    asks: bool
+    names: frozenset[str]
+    when: float
+
+    @property
+    def text(self) -> str:
+        """What was said, without descriptions of what came with it."""
+        return _words(self.content)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Messages of one user in their order `(ts, message_id)`; all arrays are parallel to them."""
+
+    spoken: Sequence[Spoken]
+    _terms: dict[int, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _beginnings: dict[int, Timeline] = field(default_factory=dict, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.spoken)
+
+    @cached_property
+    def logged(self) -> list[LoggedMessage]:
+        """The versions that the log holds."""
+        return [one.logged for one in self.spoken]
+
+    @cached_property
+    def weight(self) -> int:
+        """About how many bytes of memory the messages take."""
+        return sum(len(message.wire) + _OVERHEAD for message in self.logged)
+
+    @cached_property
+    def sequences(self) -> Ints:
+        """The versions' sequences."""
+        return np.array([message.sequence for message in self.logged], dtype=np.int64)
+
+    @cached_property
+    def ts_us(self) -> Ints:
+        """When they were said."""
+        return np.array([message.ts_us for message in self.logged], dtype=np.int64)
+
+    @cached_property
+    def speakers(self) -> tuple[str, ...]:
+        """The names of those who speak."""
+        return tuple(sorted(self._spoke))
+
+    def foremost(self, most: int) -> tuple[str, ...]:
+        """Give the names of those who speak most."""
+        return tuple(sorted(name for name, _ in sorted(self._spoke.items(), key=lambda one: (-one[1], one[0]))[:most]))
+
+    @cached_property
+    def is_named(self) -> bool:
+        """Whether most messages say who spoke."""
+        return 2 * self._spoke.total() > len(self)
+
+    @cached_property
+    def spoken_by(self) -> Ints:
+        """The place of the speaker's name in `speakers`; -1 where there is none."""
+        places = {name: place for place, name in enumerate(self.speakers)}
+        return np.array([places.get(one.name, -1) for one in self.spoken], dtype=np.int64)
+
+    @cached_property
+    def bearers(self) -> Mapping[str, Floats]:
+        """The terms of speakers' names; for each, 1 where somebody speaks who bears it."""
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(self.speakers):
+            for term in name_terms(name):
+                places.setdefault(term, []).append(place)
+        return {term: np.isin(self.spoken_by, bearing).astype(np.float64) for term, bearing in places.items()}
+
+    @cached_property
+    def roles(self) -> Ints:
+        """On whose side they stand: numbers of `Role`."""
+        return np.array([one.role for one in self.spoken], dtype=np.int64)
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """Characters of content."""
+        return np.array([one.chars + 1 for one in self.spoken], dtype=np.float64)
+
+    @cached_property
+    def asking(self) -> Flags:
+        """Whether a message ends with a question."""
+        return np.array([one.asks for one in self.spoken], dtype=np.bool_)
+
+    @cached_property
+    def concrete(self) -> Flags:
+        """Whether a message names something that is no speaker: a name, a title, a figure."""
+        known = {name[:_BEGINNING].lower() for name in self.speakers}
+        return np.array([not one.names <= known for one in self.spoken], dtype=np.bool_)
+
+    @cached_property
+    def when(self) -> Floats:
+        """How far a message says when something happened."""
+        return np.array([one.when for one in self.spoken], dtype=np.float64)
+
+    @cached_property
+    def conversations(self) -> tuple[Ints, ...]:
+        """The places of each conversation's messages, in order; those without a conversation are one."""
+        return tuple(self._of_conversation.values())
+
+    @cached_property
+    def grouped(self) -> Ints:
+        """All places, conversation after conversation."""
+        return np.concatenate([np.zeros(0, dtype=np.int64), *self.conversations])
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """How many messages each conversation has."""
+        return np.array([len(one) for one in self.conversations], dtype=np.int64)
+
+    @cached_property
+    def previous(self) -> Ints:
+        """The place of the message that one follows upon; -1 for none."""
+        before = np.full(len(self), -1, dtype=np.int64)
+        within = np.diff(np.repeat(np.arange(len(self.sizes)), self.sizes)) == 0
+        linked = np.flatnonzero(within & (np.diff(self.ts_us[self.grouped]) <= _LINK_US))
+        before[self.grouped[linked + 1]] = self.grouped[linked]
+        return before
+
+    def by(self, role: Role) -> Flags:
+        """Mark the messages of a role."""
+        spoken: Flags = self.roles == int(role)
+        return spoken
+
+    def within(self, narrowed: Filter) -> Flags:
+        """Mark the messages that a filter admits."""
+        admitted = np.ones(len(self), dtype=np.bool_)
+        if narrowed.since_us is not None:
+            admitted &= self.ts_us >= narrowed.since_us
+        if narrowed.until_us is not None:
+            admitted &= self.ts_us < narrowed.until_us
+        if narrowed.role is not None:
+            admitted &= self.by(narrowed.role)
+        if narrowed.conversation_id:
+            of_conversation = np.zeros(len(self), dtype=np.bool_)
+            of_conversation[self._of_conversation.get(narrowed.conversation_id, [])] = True
+            admitted &= of_conversation
+        return admitted
+
+    def before(self, until_us: int | None) -> Timeline:
+        """Give what was said before a time; itself, if that is all."""
+        count = len(self) if until_us is None else int(np.searchsorted(self.ts_us, until_us))
+        if count == len(self):
+            return self
+        if count not in self._beginnings:
+            self._beginnings.clear()  # who asks several things in a row, asks at one time
+            self._beginnings[count] = Timeline(self.spoken[:count], self._terms)
+        return self._beginnings[count]
+
+    def located(self, sequences: Ints) -> tuple[Ints, Flags]:
+        """Give where versions stand, and which of them do: the place of one that does not means nothing."""
+        if not len(self):
+            return np.zeros(len(sequences), dtype=np.int64), np.zeros(len(sequences), dtype=np.bool_)
+        order, ordered = self._by_sequence
+        at = np.minimum(np.searchsorted(ordered, sequences), len(self) - 1)
+        return order[at], ordered[at] == sequences
+
+    def terms_at(self, place: int) -> tuple[str, ...]:
+        """Give the terms of a message, each once, in an order of their own."""
+        one = self.spoken[place]
+        if one.logged.sequence not in self._terms:
+            found = {term.text for term in terms(tokenise(one.content[:_TERMS_CHARS]))}
+            self._terms[one.logged.sequence] = tuple(sorted(found))
+        return self._terms[one.logged.sequence]
+
+    @cached_property
+    def _spoke(self) -> Counter[str]:
+        return Counter(one.name for one in self.spoken if one.name)
+
+    @cached_property
+    def _of_conversation(self) -> dict[str, Ints]:
+        places: dict[str, list[int]] = {}
+        for place, one in enumerate(self.spoken):
+            places.setdefault(one.conversation_id, []).append(place)
+        return {conversation: np.array(at, dtype=np.int64) for conversation, at in places.items()}
+
+    @cached_property
+    def _by_sequence(self) -> tuple[Ints, Ints]:
+        order: Ints = np.argsort(self.sequences)
+        return order, self.sequences[order]
+
+
+def timeline(logged: Sequence[LoggedMessage], known: Timeline | None = None) -> Timeline:
+    """Make the timeline of messages of one user, in any order, each once.
+
+    Args:
+        logged: the messages.
+        known: a timeline that has some of them already: what it has read is not read again.
+    """
+    read = {one.logged.sequence: one for one in known.spoken} if known else {}
+    ordered = sorted(logged, key=lambda message: (message.ts_us, message.message_id))
+    return Timeline([read.get(message.sequence) or _read(message) for message in ordered])
+
+
+def _read(logged: LoggedMessage) -> Spoken:
+    chat = message_pb2.ChatMessage.FromString(logged.wire)
+    content = chat.content
+    words = _words(content)
+    return Spoken(
+        logged,
+        chat.role,
+        chat.name,
+        chat.conversation_id,
+        len(content),
+        content[:_CONTENT_CHARS],
+        asks=_ENDS_ASKING.search(words.rstrip()[-_ENDING_CHARS:]) is not None,
+        names=frozenset(map(_beginning, _NAMES_SOMETHING.findall(words[:_CONTENT_CHARS]))),
+        when=tells_when(words[:_CONTENT_CHARS]),
+    )
+
+
+def _words(content: str) -> str:
+    return content.partition(_ATTACHMENT)[0]
+
+
+def _beginning(name: str) -> str:
+    return name.strip('"“')[:_BEGINNING].lower()

@@ -1,0 +1,39 @@
+"""What the form of a message, whoever reads it, says about how much it tells."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import Final
+
+_LENGTHS: Final = (8, 24, 72)
+"""Terms from which on a message is a longer one: it holds a word more easily without being about it."""
+
+_ASKS: Final = 2
+"""How many lengths a message counts as longer if it asks: what asks seldom answers."""
+
+FORMS: Final = range(len(_LENGTHS) + 1 + _ASKS)
+"""All forms: 0 is a short statement, and each step tells less."""
+
+_STEPS: Final = 16
+
+_ENDS_ASKING: Final = re.compile(r"[?？][\s\"”'）)]*$|[吗呢][\s。]*$")
+_ATTACHMENT: Final = "\n["
+"""What stands after it in a line of its own describes something that came with the words."""
+
+_END_CHARS: Final = 40
+
+
+def form_of(content: str, terms: int) -> int:
+    """Give the form of a message that has so many terms. It depends on nothing but the message."""
+    return bisect_right(_LENGTHS, terms) + (_ASKS if asks(content) else 0)
+
+
+def asks(content: str) -> bool:
+    """Tell whether a message ends by asking."""
+    return bool(_ENDS_ASKING.search(content.partition(_ATTACHMENT)[0][-_END_CHARS:]))
+
+
+def worth(form: int) -> float:
+    """Give the share of the weights of what is found that a message scores: 1 if it is a short statement."""
+    return 1 - form / _STEPS

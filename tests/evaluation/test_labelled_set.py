@@ -1,0 +1,112 @@
+"""The form of labelled sets, and what is said about files that do not have it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from nomemory.evaluation.labelled_file import LabelledDataError, read_questions
+from nomemory.evaluation.labelled_set import read_sets
+
+SAMPLE = Path(__file__).parent.parent.parent / "sample"
+
+SAID = {"user_id": "u", "message_id": "m1", "ts": "2025-01-01T00:00:00Z", "role": "user", "content": "我不吃辣"}
+ASKED = {"question_id": "q1", "user_id": "u", "question": "我吃辣吗？", "category": "food", "evidence": ["m1"]}
+
+
+def lines(path: Path, *records: object) -> Path:
+    path.write_text("".join(f"{one if isinstance(one, str) else json.dumps(one)}\n" for one in records), "utf-8")
+    return path
+
+
+def a_set(folder: Path, name: str, said: list[object], asked: list[object]) -> None:
+    lines(folder / f"{name}.messages.jsonl", *said)
+    lines(folder / f"{name}.questions.jsonl", *asked)
+
+
+def test_the_sample_is_a_set_that_is_named_after_its_folder() -> None:
+    (sample,) = read_sets(SAMPLE)
+    assert (sample.name, len(sample.messages), len(sample.questions)) == ("sample", 377, 54)
+    question = sample.questions[1]
+    assert question.question_id == "lin-q02"
+    assert sorted(question.evidence) == ["lin-0010", "lin-0041"]
+    assert question.now == datetime(2025, 6, 30, 4, tzinfo=UTC)
+    assert sum(one.is_answerable for one in sample.questions) == 46
+
+
+def test_what_makes_a_question_unanswerable(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "q.jsonl",
+        ASKED,
+        ASKED | {"question_id": "q2", "category": "adversarial"},
+        ASKED | {"question_id": "q3", "evidence": []},
+        {key: value for key, value in ASKED.items() if key != "evidence"} | {"question_id": "q4", "answer": None},
+    )
+    assert [one.is_answerable for one in read_questions(path)] == [True, False, False, False]
+    assert read_questions(path)[0].now is None
+
+
+def test_sets_are_chosen_by_name_and_thinned_evenly(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        asked = [ASKED | {"question_id": f"q{n}"} for n in range(10)]
+        a_set(tmp_path, name, [SAID], [*asked])
+    (chosen,) = read_sets(tmp_path, ["b"])
+    assert chosen.name == "b"
+    assert [one.question_id for one in chosen.thinned(3).questions] == ["q0", "q3", "q6"]
+    assert len(chosen.thinned(0).questions) == len(chosen.thinned(99).questions) == 10
+
+
+def test_a_user_of_two_sets_becomes_two_users(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        a_set(tmp_path, name, [SAID, SAID | {"user_id": f"only-{name}"}], [ASKED])
+    first, second = read_sets(tmp_path)
+    assert [sorted(one.users) for one in (first, second)] == [["a:u", "only-a"], ["b:u", "only-b"]]
+    assert [one.questions[0].user_id for one in (first, second)] == ["a:u", "b:u"]
+    assert [one.messages[0].message.user_id for one in (first, second)] == ["a:u", "b:u"]
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "place", "complaint"),
+    [
+        (["{"], [ASKED], "x.messages.jsonl:1", "is not JSON"),
+        ([SAID, SAID | {"ts": "yesterday"}], [ASKED], "x.messages.jsonl:2", "ts: is not a time"),
+        ([SAID | {"role": "cat"}], [ASKED], "x.messages.jsonl:1", "role: must be one of"),
+        ([SAID], ["7"], "x.questions.jsonl:1", "is not a JSON object"),
+        ([SAID], [ASKED, "", {}], "x.questions.jsonl:3", "question: is required; category: is required"),
+        ([SAID], [ASKED, ASKED], "x.questions.jsonl:2", "question_id: stands twice"),
+        ([SAID], [ASKED | {"evidence": "m1"}], "x.questions.jsonl:1", "evidence: must be a list of message ids"),
+        ([SAID], [ASKED | {"evidence": ["m9", "m8"]}], "x.questions.jsonl:1", "no message m8, m9"),
+        ([SAID], [ASKED | {"user_id": "v"}], "x.questions.jsonl:1", "no message m1"),
+        ([SAID], [ASKED | {"now": "2025-01-01"}], "x.questions.jsonl:1", "now: has no time zone"),
+        ([SAID], [], "x.questions.jsonl", "has no questions"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(
+    tmp_path: Path, said: list[object], asked: list[object], place: str, complaint: str
+) -> None:
+    a_set(tmp_path, "x", said, asked)
+    with pytest.raises(LabelledDataError) as refused:
+        read_sets(tmp_path)
+    assert f"{tmp_path / place}" in str(refused.value)
+    assert complaint in str(refused.value)
+
+
+def test_many_faults_are_counted(tmp_path: Path) -> None:
+    with pytest.raises(LabelledDataError) as refused:
+        read_questions(lines(tmp_path / "q.jsonl", *[{}] * 30))
+    told = str(refused.value).splitlines()
+    assert len(told) == 21
+    assert told[-1] == "… and 10 more"
+
+
+def test_a_set_needs_both_files_and_a_folder_needs_a_set(tmp_path: Path) -> None:
+    with pytest.raises(LabelledDataError, match=r"has no \*\.messages\.jsonl"):
+        read_sets(tmp_path)
+    lines(tmp_path / "x.messages.jsonl", SAID)
+    with pytest.raises(LabelledDataError, match=r"has no x\.questions\.jsonl beside it"):
+        read_sets(tmp_path)
+    with pytest.raises(LabelledDataError, match=r"has no y\.messages\.jsonl"):
+        read_sets(tmp_path, ["y"])

@@ -1,0 +1,75 @@
+"""What each method asks of a server, and what it makes of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import grpc
+import pytest
+from client.scripted import Scripted, scripted_server
+
+from nomemory.client import Client
+from nomemory.client.errors import NoMemoryError
+from nomemory.evaluation.answer import Found
+from nomemory.evaluation.asking import MethodMissingError, ask, ask_all
+from nomemory.evaluation.methods import Method, lexical, methods, semantic
+from nomemory.evaluation.question import Question
+from nomemory.server.faults import Fault, Reason, Violation, bad_field
+from nomemory.v1 import query_service_pb2 as pb
+
+ASKED = Question("q", "ann", "我对什么过敏？", "food", frozenset({"m1"}), datetime(2025, 6, 1, tzinfo=UTC))
+
+
+@pytest.fixture
+def script() -> Iterator[Scripted]:
+    with scripted_server() as running:
+        yield running
+
+
+def found(script: Scripted, method: Method, question: Question = ASKED) -> Found:
+    with Client(script.target, attempts=1) as client:
+        return ask(client, method, question, lambda: None).found
+
+
+def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script: Scripted) -> None:
+    reply = pb.HybridSearchResponse(sufficiency=0.25)
+    for message_id in ("m2", "m1"):
+        reply.items.add().message.message_id = message_id
+    script.will("HybridSearch", reply)
+    assert found(script, methods(["HybridSearch"])["HybridSearch"]) == Found(("m2", "m1"), sufficiency=0.25)
+    (request,) = script.asked
+    assert isinstance(request, pb.HybridSearchRequest)
+    assert (request.user_id, request.query_text, request.top_k) == ("ann", ASKED.text, 50)
+    assert request.filter.time_range.until.ToDatetime(UTC) == ASKED.now
+    assert not request.filter.time_range.HasField("since")
+
+
+def test_a_question_with_too_many_words_is_shortened_until_it_is_taken(script: Scripted) -> None:
+    too_complex = bad_field(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", "has more than 128 terms"))
+    script.will("LexicalSearch", too_complex, too_complex, pb.LexicalSearchResponse())
+    question = Question("q", "ann", "词" * 3000, "food", frozenset(), None)
+    assert found(script, lexical, question).is_cut
+    lengths = [len(request.query_text) for request in script.asked if isinstance(request, pb.LexicalSearchRequest)]
+    assert lengths == [2000, 1800, 1620]
+
+
+def test_a_method_that_is_not_offered_is_told_from_one_that_fails(script: Scripted) -> None:
+    disabled = Fault(Reason.ERROR_REASON_EMBEDDER_DISABLED, "there is no embedder")
+    for answer in (disabled, grpc.StatusCode.UNIMPLEMENTED):
+        script.will("SemanticSearch", answer)
+        with pytest.raises(MethodMissingError):
+            found(script, semantic)
+    script.will("SemanticSearch", grpc.StatusCode.INTERNAL)
+    with pytest.raises(NoMemoryError):
+        found(script, semantic)
+
+
+def test_the_first_question_is_asked_once_more_and_not_counted(script: Scripted) -> None:
+    script.will("SemanticSearch", pb.SemanticSearchResponse())
+    clock = iter(range(100, 1000, 7))
+    with Client(script.target) as client:
+        answers = list(ask_all(client, semantic, [ASKED, ASKED], lambda: float(next(clock))))
+    assert len(script.asked) == 3
+    assert [one.cpu_ms for one in answers] == [7, 7]
+    assert all(one.latency_ms > 0 for one in answers)

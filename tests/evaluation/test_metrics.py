@@ -1,0 +1,98 @@
+"""Figures against values worked out by hand, and against definitions written another way."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nomemory.evaluation.bootstrap import mean_interval, weights
+from nomemory.evaluation.metrics import precision, ranking_metrics
+from nomemory.evaluation.verdicts import auc, balanced_accuracy
+
+IDS = [f"m{n}" for n in range(80)]
+rankings = st.lists(st.sampled_from(IDS), unique=True, max_size=60)
+evidence_sets = st.frozensets(st.sampled_from(IDS), min_size=1, max_size=12)
+scores = st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), min_size=1, max_size=15)
+
+
+def test_a_ranking_worked_out_by_hand() -> None:
+    ranked = ["x", "a", "y", "b", *(f"z{n}" for n in range(4)), "c"]
+    assert ranking_metrics(ranked, {"a", "b", "c", "d"}) == {
+        "hit@1": 0,
+        "hit@6": 1,
+        "recall@6": 0.5,
+        "recall@10": 0.75,
+        "recall@20": 0.75,
+        "recall@50": 0.75,
+        "full@6": 0,
+        "mrr": 0.5,
+        "ndcg@10": pytest.approx((0.63093 + 0.43068 + 0.30103) / (1 + 0.63093 + 0.5 + 0.43068), abs=1e-4),
+    }
+    assert precision(ranked, {"a", "b", "c", "d"}) == pytest.approx(3 / 9)
+
+
+def test_nothing_found_is_nothing_and_everything_is_one() -> None:
+    assert set(ranking_metrics([], {"a"}).values()) == {0}
+    assert set(ranking_metrics(["a"], {"a"}).values()) == {1}
+    assert precision([], {"a"}) == 0
+
+
+@given(rankings, evidence_sets)
+def test_metrics_are_what_their_definitions_say(ranked: list[str], evidence: frozenset[str]) -> None:
+    found = ranking_metrics(ranked, evidence)
+    for k in (6, 10, 20, 50):
+        assert found[f"recall@{k}"] == pytest.approx(len(evidence & set(ranked[:k])) / len(evidence))
+    for k in (1, 6):
+        assert found[f"hit@{k}"] == (not evidence.isdisjoint(ranked[:k]))
+    assert found["full@6"] == (evidence <= set(ranked[:6]))
+    ranks = [rank for rank, one in enumerate(ranked, 1) if one in evidence]
+    assert found["mrr"] == (1 / min(ranks) if ranks else 0)
+    gained = math.fsum(math.log(2) / math.log(rank + 1) for rank in ranks if rank <= 10)
+    ideal = math.fsum(math.log(2) / math.log(rank + 1) for rank in range(1, min(10, len(evidence)) + 1))
+    assert found["ndcg@10"] == pytest.approx(gained / ideal)
+    assert all(0 <= value <= 1 + 1e-12 for value in found.values())
+
+
+@given(scores, scores)
+def test_the_area_is_the_share_of_pairs_in_the_right_order(ours: list[float], theirs: list[float]) -> None:
+    pairs = [1.0 if a > b else 0.5 if a == b else 0.0 for a, b in product(ours, theirs)]
+    area, (low, high) = auc(ours, theirs)
+    assert area == pytest.approx(sum(pairs) / len(pairs))
+    assert 0 <= low <= high <= 1 + 1e-12
+
+
+def test_an_area_worked_out_by_hand() -> None:
+    assert auc([0.9, 0.6], [0.7, 0.1])[0] == 0.75
+    assert auc([0.5], [0.5])[0] == 0.5
+    assert auc([1.0, 1.0], [0.0])[1] == pytest.approx((1, 1))
+
+
+def test_both_sides_are_drawn_apart() -> None:
+    scores = [n / 50 for n in range(50)]
+    area, (low, high) = auc(scores, scores)
+    assert area == 0.5
+    assert high - low > 0.1, "drawn together, wins and losses would cancel out"
+
+
+def test_balanced_accuracy_weighs_both_sides_the_same() -> None:
+    assert balanced_accuracy([1, 1, 1, 0], [0])[0] == pytest.approx(0.375)
+    assert balanced_accuracy([1, 1], [1])[1] == pytest.approx((1, 1))
+
+
+def test_an_interval_is_as_wide_as_theory_says_and_the_same_every_time() -> None:
+    values = np.random.default_rng(1).random(400)
+    low, high = mean_interval(list(values))
+    error = values.std() / math.sqrt(len(values))
+    assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.1)
+    assert low < values.mean() < high
+    weights.cache_clear()
+    assert mean_interval(list(values)) == (low, high)
+
+
+def test_every_draw_has_as_many_questions() -> None:
+    assert weights(50).sum(axis=1) == pytest.approx(np.ones(1000))

@@ -1,0 +1,37 @@
+"""What a process and its children have used of the processor."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nomemory.evaluation.process_tree import cpu_ms, tree
+
+BUSY = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not tell")
+def test_the_children_count_too() -> None:
+    with subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) as process:
+        try:
+            while len(tree(process.pid)) < 2:
+                pass
+            while (cpu_ms(tree(process.pid)) or 0) < 200:
+                pass
+            assert len(tree(process.pid)) == 2
+            assert (cpu_ms([process.pid]) or 0) < 200
+        finally:
+            for pid in tree(process.pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_of_a_process_that_is_gone_nothing_is_known() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    assert tree(process.pid) == [process.pid]
+    assert cpu_ms([process.pid]) is None

@@ -1,0 +1,71 @@
+"""What the results look like, and which questions count for what."""
+
+from __future__ import annotations
+
+import pytest
+
+from nomemory.evaluation.answer import Answer, Found
+from nomemory.evaluation.question import Question
+from nomemory.evaluation.summary import summarise
+
+RANKING = {"hit@1", "hit@6", "recall@6", "recall@10", "recall@20", "recall@50", "full@6", "mrr", "ndcg@10"}
+CHOICE = {"precision", "evidence_recall", "evidence_messages"}
+COUNTS = {"questions", "answerable", "cut_questions", "latency_p50_ms", "cpu_p50_ms"}
+VERDICTS = {"sufficiency_auc", "balanced_accuracy"}
+
+
+def answer(category: str, evidence: set[str], found: Found, ms: float = 1.0, cpu_ms: float | None = 1.0) -> Answer:
+    return Answer(Question("q", "u", "?", category, frozenset(evidence), None), found, ms, cpu_ms)
+
+
+RECALLED = [
+    answer("easy", {"a"}, Found(("a", "b"), 0.9, is_supported=True), 1, 10),
+    answer("easy", {"a", "c"}, Found(("b", "a"), 0.2, is_supported=False, is_cut=True), 2, 20),
+    answer("hard", {"a"}, Found((), 0.5, is_supported=True), 3, 30),
+    answer("adversarial", set(), Found(("a",), 0.4, is_supported=True), 4, 40),
+    answer("adversarial", {"a"}, Found(("a",), 0.1, is_supported=False), 5, 50),
+]
+
+
+def test_all_and_every_category_have_their_figures_with_intervals() -> None:
+    result = summarise(RECALLED)
+    assert set(result) == {"all", "categories"}
+    assert set(result["categories"]) == {"easy", "hard", "adversarial"}
+    everything = result["all"]
+    sides = {"supported_answerable", "insufficient_unanswerable"}
+    assert set(everything) == RANKING | CHOICE | COUNTS | VERDICTS | sides | {"ci"}
+    assert set(everything["ci"]) == RANKING | CHOICE | VERDICTS | sides
+    for name, (low, high) in everything["ci"].items():
+        assert low <= everything[name] <= high
+
+
+def test_unanswerable_questions_count_for_verdicts_and_costs_alone() -> None:
+    result = summarise(RECALLED)
+    everything, adversarial = result["all"], result["categories"]["adversarial"]
+    assert (everything["questions"], everything["answerable"], everything["cut_questions"]) == (5, 3, 1)
+    assert everything["recall@6"] == pytest.approx((1 + 0.5 + 0) / 3, abs=1e-4)
+    assert everything["hit@1"] == pytest.approx(1 / 3, abs=1e-4)
+    assert everything["precision"] == pytest.approx((0.5 + 0.5 + 0) / 3, abs=1e-4)
+    assert everything["evidence_messages"] == pytest.approx(4 / 3, abs=1e-4)
+    assert (everything["latency_p50_ms"], everything["cpu_p50_ms"]) == (3, 30)
+    assert not RANKING & set(adversarial)
+    assert adversarial["latency_p50_ms"] == 4.5
+
+
+def test_verdicts_are_held_against_the_other_side_of_the_whole_set() -> None:
+    result = summarise(RECALLED)
+    easy, adversarial = result["categories"]["easy"], result["categories"]["adversarial"]
+    assert result["all"]["sufficiency_auc"] == pytest.approx(5 / 6, abs=1e-4)
+    assert easy["sufficiency_auc"] == 0.75
+    assert adversarial["sufficiency_auc"] == result["all"]["sufficiency_auc"]
+    assert (easy["supported_answerable"], easy["balanced_accuracy"]) == (0.5, 0.5)
+    assert "insufficient_unanswerable" not in easy
+    assert adversarial["insufficient_unanswerable"] == 0.5
+
+
+def test_what_cannot_be_known_is_left_out() -> None:
+    plain = summarise([answer("easy", {"a"}, Found(("a",)), cpu_ms=None)])["all"]
+    assert set(plain) == RANKING | COUNTS - {"cpu_p50_ms"} | {"ci"}
+    one_sided = summarise([answer("easy", {"a"}, Found(("a",), 0.5, is_supported=True))])["all"]
+    assert "sufficiency_auc" not in one_sided
+    assert one_sided["supported_answerable"] == 1

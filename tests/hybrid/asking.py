@@ -1,0 +1,72 @@
+"""Shorthand for the tests of the hybrid search: to write, and to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+MINUTE, DAY = 60.0, 86_400.0
+EAST, NORTH, WEST = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (-1.0, 0.0, 0.0, 0.0)
+
+SMALL_TALK = (
+    "Good morning! How are you today?",
+    "Fine, thanks, a little tired.",
+    "The weather has been awful lately.",
+    "I watched a film about the sea last night.",
+    "What did you have for lunch?",
+    "Noodles with mushrooms, again.",
+    "今天地铁特别挤。",
+    "周末想去爬山。",
+    "My bicycle has a flat tyre.",
+    "Let us talk tomorrow.",
+)
+
+
+def write(server: Server, messages: Sequence[m.ChatMessage], **how: object) -> str:
+    """Write a batch; gives its token."""
+    request = i.WriteMessagesRequest(messages=messages, **how)  # type: ignore[arg-type]  # whatever a test says
+    return server.ingest.WriteMessages(request).write_token
+
+
+def delete(server: Server, user: str, *message_ids: str) -> str:
+    """Delete messages; gives the token."""
+    return server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=message_ids)).write_token
+
+
+def ask(
+    server: Server, user: str, text: str, at_least: str = "", *, explain: bool = False, **fields: object
+) -> q.HybridSearchResponse:
+    """Ask."""
+    request = q.HybridSearchRequest(user_id=user, query_text=text, at_least=at_least, explain=explain, **fields)  # type: ignore[arg-type]  # as above
+    return server.query.HybridSearch(request)
+
+
+def found(answer: q.HybridSearchResponse) -> list[str]:
+    """Give the ids of what was found, best first."""
+    return [item.message.message_id for item in answer.items]
+
+
+def until(seconds: float, since: float | None = None) -> m.Filter:
+    """Narrow to what was said before a time."""
+    narrowed = m.Filter()
+    narrowed.time_range.until.FromMicroseconds(round(seconds * 1e6))
+    if since is not None:
+        narrowed.time_range.since.FromMicroseconds(round(since * 1e6))
+    return narrowed
+
+
+def chat(user: str, count: int, *, start: float = 0, **fields: object) -> list[m.ChatMessage]:
+    """Make small talk: a message a minute, the two sides in turn."""
+    roles = (m.ROLE_USER, m.ROLE_ASSISTANT)
+    return [
+        said(user, f"talk{n:05}", f"{SMALL_TALK[n % len(SMALL_TALK)]} {n}", start + n * MINUTE, roles[n % 2], **fields)
+        for n in range(count)
+    ]

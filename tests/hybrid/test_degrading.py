@@ -1,0 +1,122 @@
+"""What it does with less: no names, no conversations, an assistant's words as the evidence, hardly any names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hybrid.asking import DAY, MINUTE, ask, chat, found, write
+
+from nomemory.v1 import message_pb2 as m
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+USER, ASSISTANT = m.ROLE_USER, m.ROLE_ASSISTANT
+
+
+def story(user: str, **fields: str) -> list[m.ChatMessage]:
+    """Make small talk with two things told in it: one in answer to a question, one in two halves."""
+    talk = chat(user, 120)
+    for place, text in {
+        41: "Which instrument would you like to learn?",
+        42: "The cello, since I was nine.",
+        80: "My neighbour Aldous turned 57 on Sunday.",
+        101: "Aldous drives the ferry across the fjord.",
+    }.items():
+        talk[place].content = text
+    for one in talk:
+        for field, value in fields.items():
+            setattr(one, field, value)
+    return talk
+
+
+SHAPES: dict[str, dict[str, str]] = {
+    "no names, no conversations": {},
+    "one conversation holds everything": {"conversation_id": "all"},
+    "no conversations": {"name": "Ann"},
+    "everything": {"name": "Ann", "conversation_id": "all"},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_answers_and_second_halves_are_found_in_any_shape(vector_server: Server, user: str, shape: str) -> None:
+    token = write(vector_server, story(user, **SHAPES[shape]))
+    answered = ask(vector_server, user, "Which instrument did they want to learn, the cello?", token, top_k=5)
+    assert found(answered)[0] == "talk00042"
+    halves = ask(vector_server, user, "What does the neighbour who turned 57 drive?", top_k=5)
+    assert set(found(halves)[:2]) == {"talk00080", "talk00101"}
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Which tent did you recommend?", "你推荐过什么帐篷 tent？", "What have you said about the tent?", "tent?"],
+)
+def test_what_the_assistant_said_is_found_first_where_it_is_asked_for(
+    vector_server: Server, user: str, question: str
+) -> None:
+    talk = chat(user, 60)
+    talk[20].content, talk[20].role = "I need a tent for the mountains, 帐篷", USER
+    talk[21].content, talk[21].role = "Take the tent with two poles, 帐篷", ASSISTANT
+    token = write(vector_server, talk)
+    only = ask(vector_server, user, question, token, filter=m.Filter(role=ASSISTANT))
+    assert found(only) == ["talk00021"]
+    both = ask(vector_server, user, question)
+    assert set(found(both)) == {"talk00020", "talk00021"}
+    if "you" in question or "你" in question:
+        assert found(both)[0] == "talk00021"
+
+
+@pytest.mark.parametrize("question", ["你答应过我什么 promise？", "你之前答应给我买什么来着？ promise"])
+def test_a_promise_of_the_assistant(vector_server: Server, user: str, question: str) -> None:
+    talk = chat(user, 40)
+    talk[11].content = "I promise: 我答应你，下周提醒你买票。"
+    token = write(vector_server, talk)
+    assert found(ask(vector_server, user, question, token, top_k=1)) == ["talk00011"]
+
+
+def test_the_users_own_words_come_first_where_nobody_is_named(vector_server: Server, user: str) -> None:
+    told = [said(user, "user", "peanuts make me ill", 5), said(user, "assistant", "peanuts make me ill", 9e5)]
+    told[1].role = ASSISTANT
+    token = write(vector_server, [*chat(user, 30, start=2 * DAY), *told])
+    assert found(ask(vector_server, user, "What makes me ill? Peanuts?", token))[0] == "user"
+
+
+def test_one_name_among_two_hundred_messages(vector_server: Server, user: str) -> None:
+    """Their name prefers that one message, and hides none of the others."""
+    talk = chat(user, 200, conversation_id="c")
+    talk[60].content = "The key is under the flowerpot"
+    talk[150].content, talk[150].name = "The key opens the cellar", "Oswin"
+    token = write(vector_server, talk)
+    anybody = ask(vector_server, user, "Where is the key, under a flowerpot?", token)
+    assert found(anybody)[0] == "talk00060"
+    assert not anybody.told_apart
+    named = ask(vector_server, user, "What did Oswin say of the key?")
+    assert found(named)[0] == "talk00150"
+    assert "talk00060" in found(named)
+    assert not named.told_apart
+
+
+def test_swapping_the_person_lowers_sufficiency(vector_server: Server, user: str) -> None:
+    talk = chat(user, 80, conversation_id="c")
+    for n, one in enumerate(talk):
+        one.name = ("Imke", "Teodor")[n % 2]
+    told = {30: "I finally ran my first marathon in Porto!", 50: "My marathon medal hangs in my kitchen."}
+    for place, text in told.items():
+        talk[place].content = text
+    talk[31].content = "Your marathon must have been hard!"
+    token = write(vector_server, talk)
+    of_her = ask(vector_server, user, "Where did Imke run a marathon?", token)
+    of_him = ask(vector_server, user, "Where did Teodor run a marathon?")
+    assert of_her.told_apart
+    assert of_him.told_apart
+    assert of_her.sufficiency > of_him.sufficiency + 0.2
+    assert found(of_her)[0] == "talk00030"
+
+
+def test_names_that_change_and_speakers_who_fall_silent(vector_server: Server, user: str) -> None:
+    talk = [said(user, f"m{n}", f"step {n}", n * MINUTE, name=f"Guest{n}") for n in range(120)]
+    talk += [said(user, "first", "I brought the lantern", -DAY, name="Ottoline")]
+    answer = ask(vector_server, user, "What did Ottoline bring, a lantern?", write(vector_server, talk))
+    assert found(answer)[0] == "first"

@@ -1,0 +1,124 @@
+"""Filters narrow what is returned, and what was said later than a question's time has no part in anything."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hybrid.asking import DAY, EAST, SMALL_TALK, ask, chat, delete, found, until, write
+
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+FILTERS = {
+    "nothing": m.Filter(),
+    "since": until(40 * DAY, since=3600),
+    "until": until(1800),
+    "both": until(2400.000001, since=600),
+    "an empty range": until(600, since=600),
+    "role": m.Filter(role=m.ROLE_ASSISTANT),
+    "conversation": m.Filter(conversation_id="c1"),
+    "no such conversation": m.Filter(conversation_id="c9"),
+    "all": m.Filter(role=m.ROLE_USER, conversation_id="c2", time_range=until(3600, since=60).time_range),
+}
+
+
+def admits(narrowed: m.Filter, message: m.ChatMessage) -> bool:
+    span, ts = narrowed.time_range, message.ts.ToMicroseconds()
+    return (
+        (not span.HasField("since") or ts >= span.since.ToMicroseconds())
+        and (not span.HasField("until") or ts < span.until.ToMicroseconds())
+        and narrowed.role in {m.ROLE_UNSPECIFIED, message.role}
+        and narrowed.conversation_id in {"", message.conversation_id}
+    )
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_what_a_filter_admits_and_matches_is_found_and_nothing_else(
+    vector_server: Server, user: str, name: str
+) -> None:
+    rng = random.Random(name)  # noqa: S311 - any texts will do
+    messages = [
+        said(
+            user, f"m{n:03}", " ".join(rng.sample(("tea", "milk", "honey", "mint", "sugar", "lemon"), 3)),
+            ts=n * 40, role=rng.choice((m.ROLE_USER, m.ROLE_ASSISTANT, m.ROLE_SYSTEM)), conversation_id=f"c{n % 4}",
+            embedding=(1.0, rng.random(), 0.0, 0.0) if n % 3 == 0 else (),
+        )
+        for n in range(120)
+    ]  # fmt: skip
+    token = write(vector_server, messages)
+    admitted = [one for one in messages if admits(FILTERS[name], one)]
+    by_words = ask(vector_server, user, "tea", token, filter=FILTERS[name], top_k=200)
+    assert set(found(by_words)) == {one.message_id for one in admitted if "tea" in one.content}
+    vector = q.Embedding(values=EAST)
+    by_both = ask(vector_server, user, "tea", filter=FILTERS[name], top_k=200, query_embedding=vector)
+    assert set(found(by_both)) == {one.message_id for one in admitted if "tea" in one.content or one.embedding}
+
+
+def everything(server: Server, user: str, narrowed: m.Filter, token: str = "") -> list[q.HybridSearchResponse]:
+    """Ask in many ways; what was found behind is left out, as it may be either."""
+    questions = ["What did Ann say about the film?", "tea", "爬山", "What did Zoe buy?", "bicycle mushrooms 周末"]
+    answers = [
+        ask(server, user, question, token, filter=narrowed, explain=True, top_k=200, query_embedding=embedding)
+        for question in questions
+        for embedding in (None, q.Embedding(values=EAST))
+    ]
+    for answer in answers:
+        answer.ClearField("index_behind")
+    return answers
+
+
+def test_what_is_said_later_changes_nothing_about_earlier_answers(vector_server: Server, user: str) -> None:
+    talk = chat(user, 40, name="Ann", conversation_id="c")
+    for n, one in enumerate(talk[::3]):
+        one.embedding.extend((1.0, n / 10, 0.0, 0.0))
+    before = everything(vector_server, user, until(40 * 60), write(vector_server, talk))
+    assert any(answer.items for answer in before)
+    assert {one.told_apart for one in before} == {False}
+    later = [
+        said(user, f"later{n}", f"{SMALL_TALK[n % 10]} tea film", 40 * 60 + n, name="Zoe", embedding=EAST)
+        for n in range(60)
+    ]
+    assert everything(vector_server, user, until(40 * 60), write(vector_server, later)) == before
+    assert everything(vector_server, user, m.Filter()) != before
+    token = delete(vector_server, user, *[one.message_id for one in later[:30]])
+    assert everything(vector_server, user, until(40 * 60), token) == before
+
+
+def test_the_end_of_the_range_is_when_the_question_is_asked(vector_server: Server, user: str) -> None:
+    days = [said(user, f"day{n:02}", "I went to the market", n * DAY + 3600) for n in range(28)]
+    token = write(vector_server, days)
+    answer = ask(vector_server, user, "When was I at the market yesterday?", token, filter=until(11 * DAY), top_k=200)
+    assert len(answer.items) == 11
+    assert found(answer)[0] == "day10"
+
+
+def test_what_only_stands_beside_a_match_is_never_found(vector_server: Server, user: str) -> None:
+    talk = chat(user, 21, name="Ann", conversation_id="c")
+    talk[10].content = "The ferry to Naxos leaves at nine"
+    token = write(vector_server, talk)
+    answer = ask(vector_server, user, "ferry Naxos", token, top_k=200)
+    assert found(answer) == ["talk00010"]
+    named = ask(vector_server, user, "What did Ann say of the ferry?", top_k=200)
+    assert "talk00010" in found(named)
+    role = ask(vector_server, user, "ferry Naxos", top_k=200, filter=m.Filter(role=m.ROLE_ASSISTANT))
+    assert not role.items
+
+
+@pytest.mark.parametrize("name", ["Ann", "小明", "A", "  ", "🙂", "Ann (work)", "a.b*c["])
+def test_who_speaks_ranks_but_does_not_match(vector_server: Server, user: str, name: str) -> None:
+    messages = [
+        said(user, "hers", "I was at the harbour", 5, name=name),
+        said(user, "his", "I was at the harbour", 9 * DAY, name="Bob"),
+        said(user, "beside", "Nice weather", 6, name=name),
+    ]
+    token = write(vector_server, messages)
+    answer = ask(vector_server, user, f"When was {name} at the harbour?", token)
+    assert set(found(answer)) - {"beside"} == {"hers", "his"}
+    if name.strip():
+        assert found(answer)[0] == "hers"

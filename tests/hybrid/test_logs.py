@@ -1,0 +1,39 @@
+"""No content, no name and no question reaches the logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import grpc
+import pytest
+from hybrid.asking import EAST
+from server.fleet import fleet
+
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from talk import said
+
+CANARY = "zanzibarcanary"
+
+
+def test_nothing_that_was_said_or_asked_is_logged(tmp_path: Path) -> None:
+    with fleet(tmp_path / "data", 1) as alone:
+        channel = alone.open.enter_context(grpc.insecure_channel(alone.target))
+        message = said("u", "m", f"{CANARY} said so", name=f"{CANARY}-name", embedding=EAST)
+        written = IngestServiceStub(channel).WriteMessages(i.WriteMessagesRequest(messages=[message]))
+        query = QueryServiceStub(channel)
+        asked = q.HybridSearchRequest(user_id="u", query_text=f"{CANARY}?", explain=True, at_least=written.write_token)
+        assert query.HybridSearch(asked).items
+        for refused in (
+            q.HybridSearchRequest(user_id="u", query_text=CANARY, top_k=-1),
+            q.HybridSearchRequest(user_id="u", query_text=f"{CANARY}\0"),
+            q.HybridSearchRequest(user_id="u", query_text=CANARY * 200),
+        ):
+            with pytest.raises(grpc.RpcError):
+                query.HybridSearch(refused)
+        lines = alone.lines()
+    assert [line["code"] for line in lines if line.get("method") == "HybridSearch"] == ["OK"] + ["INVALID_ARGUMENT"] * 3
+    assert CANARY not in json.dumps(lines)

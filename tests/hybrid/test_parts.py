@@ -1,0 +1,317 @@
+"""The parts of the ranking, without a server: what always holds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nomemory.server.hybrid.asked import read
+from nomemory.server.hybrid.kept_timelines import KeptTimelines, Key
+from nomemory.server.hybrid.meaning import meaning_of
+from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, preferred
+from nomemory.server.hybrid.shared import leaders, shared
+from nomemory.server.hybrid.sufficiency import Candidates, subject, sufficiency
+from nomemory.server.hybrid.timeline import Timeline, timeline
+from nomemory.server.hybrid.weights import STEPS, Weights
+from nomemory.server.hybrid.words import Found, word_scores
+from nomemory.server.message import Filter, LoggedMessage, Message, Role
+from nomemory.server.vector.protocol import VectorHit
+from nomemory.server.wire import encode
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MINUTE_US = 60_000_000
+NAMES = ("", "Ann", "Bob")
+
+
+def logged(sequence: int, content: str, ts_us: int = 0, name: str = "", conversation: str = "") -> LoggedMessage:
+    role = Role.USER if name != "Bob" else Role.ASSISTANT
+    message = Message("u", f"m{sequence:03}", ts_us, role, content, name, conversation)
+    return LoggedMessage("u", message.message_id, ts_us, sequence, encode(message))
+
+
+messages = st.lists(
+    st.tuples(
+        st.sampled_from(["tea?", "I met Zoe in Rome", "好吗", "“a title”", "ok", "5"]),
+        st.integers(0, 20).map(lambda n: n * 10 * MINUTE_US),
+        st.sampled_from(NAMES),
+        st.sampled_from(["", "c", "d"]),
+    ),
+    min_size=1,
+    max_size=30,
+).map(lambda some: [logged(n + 1, *one) for n, one in enumerate(some)])
+weights = st.builds(Weights().without, st.sets(st.sampled_from([step for step in STEPS if step != "beside"])))
+floats = st.floats(0, 1)
+
+
+def arrays(draw: st.DrawFn, count: int) -> np.ndarray:
+    return np.array(draw(st.lists(floats, min_size=count, max_size=count)))
+
+
+@st.composite
+def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, Weights]:
+    line, weighing = timeline(draw(messages)), draw(weights)
+    meaning = arrays(draw, len(line)) if draw(st.booleans()) else None
+    base = matched(Match(meaning, arrays(draw, len(line))), weighing)
+    asked = read(draw(st.sampled_from(["What did Ann do in 1970?", "Who did I meet?", "茶？"])), line.speakers, NOW)
+    return line, in_talk(line, base.plus(**preferred(line, asked, weighing)), weighing), weighing
+
+
+@given(ranked())
+def test_a_ranking_is_finite_adds_up_and_has_one_as_its_best(made: tuple[Timeline, Ranking, Weights]) -> None:
+    _, ranking, _ = made
+    assert np.isfinite(ranking.scores).all()
+    assert ranking.scores == pytest.approx(sum(ranking.components.values()))
+    best = ranking.scores.max()
+    assert best == pytest.approx(1) or best <= 0
+
+
+@given(ranked())
+def test_what_is_shared_is_between_nothing_and_one(made: tuple[Timeline, Ranking, Weights]) -> None:
+    line, ranking, _ = made
+    followed = leaders(line, ranking.scores, {"ann"})
+    assert sum(leader.lead for leader in followed) <= 1 + 1e-9
+    terms = {term for leader in followed for term in leader.terms}
+    places = {term: np.array([n for n in range(len(line)) if term in line.terms_at(n)]) for term in terms}
+    found = {term: Found(len(at), at) for term, at in places.items()}
+    worth = shared(line, followed, found, len(line))
+    assert ((worth >= 0) & (worth <= 1)).all()
+
+
+@given(messages, st.randoms(use_true_random=False))
+def test_a_timeline_is_the_same_in_whatever_order_messages_come(some: list[LoggedMessage], rng: object) -> None:
+    mixed = list(some)
+    rng.shuffle(mixed)  # type: ignore[attr-defined]  # a Random
+    one, other = timeline(some), timeline(mixed)
+    assert one.logged == other.logged
+    assert (one.previous == other.previous).all()
+    assert [c.tolist() for c in one.conversations] == [c.tolist() for c in other.conversations]
+
+
+@given(messages)
+def test_what_follows_upon_what(some: list[LoggedMessage]) -> None:
+    """By the definition: the message before in the same conversation, if it is near enough."""
+    line = timeline(some)
+    for place, before in enumerate(line.previous.tolist()):
+        here = line.spoken[place]
+        earlier = [n for n in range(place) if line.spoken[n].conversation_id == here.conversation_id]
+        near = [n for n in earlier[-1:] if here.logged.ts_us - line.spoken[n].logged.ts_us <= 30 * MINUTE_US]
+        assert before == (near[0] if near else -1)
+
+
+@given(ranked())
+def test_the_talk_around_is_the_mean_of_nine(made: tuple[Timeline, Ranking, Weights]) -> None:
+    line, _, _ = made
+    scores = np.linspace(0, 1, len(line))
+    talk = in_talk(line, Ranking(scores, {"words": scores}), Weights())
+    scale = talk.components["words"][-1] / scores[-1] if scores[-1] else 1.0
+    for conversation in line.conversations:
+        for at, place in enumerate(conversation):
+            window = scores[conversation[max(at - 4, 0) : at + 5]]
+            assert talk.components["around"][place] == pytest.approx(0.4 * window.mean() * scale)
+            best = np.sort(scores[conversation])[-2:].mean() if 1 < len(conversation) < len(line) / 2 else 0
+            assert talk.components["conversation"][place] == pytest.approx(0.4 * best * scale)
+
+
+@given(messages, st.integers(0, 21), st.sampled_from([None, Role.USER, Role.ASSISTANT]), st.sampled_from(["", "c"]))
+def test_a_timeline_narrows_as_a_filter_does(
+    some: list[LoggedMessage], at: int, role: Role | None, conversation: str
+) -> None:
+    narrowed = Filter(at * MINUTE_US, 15 * 10 * MINUTE_US, role, conversation)
+    line = timeline(some)
+    for one, admitted in zip(line.spoken, line.within(narrowed).tolist(), strict=True):
+        message = Message("u", "m", one.logged.ts_us, Role(one.role), "x", one.name, one.conversation_id)
+        assert admitted == narrowed.admits(message)
+    earlier = line.before(at * 10 * MINUTE_US)
+    assert earlier.logged == [one for one in line.logged if one.ts_us < at * 10 * MINUTE_US]
+    assert earlier.speakers == timeline(earlier.logged).speakers
+
+
+@given(messages, st.sets(st.integers(1, 40)))
+def test_versions_are_located(some: list[LoggedMessage], asked: set[int]) -> None:
+    line = timeline(some)
+    places, standing = line.located(np.array(sorted(asked), dtype=np.int64))
+    for sequence, place, stands in zip(sorted(asked), places.tolist(), standing.tolist(), strict=True):
+        assert stands == (sequence <= len(some))
+        assert not stands or line.logged[place].sequence == sequence
+    assert timeline([]).located(np.array([3]))[1].tolist() == [False]
+
+
+def place(line: Timeline, sequence: int) -> int:
+    return [one.sequence for one in line.logged].index(sequence)
+
+
+def test_words_count_where_they_stand_beside_and_by_who_bears_them() -> None:
+    some = [logged(n + 1, "x" * 20, n * MINUTE_US, "Ann" if n == 8 else "Bob", "c") for n in range(10)]
+    line = timeline(some)
+    found = {"lisbon": Found(1, np.array([4])), "ann": Found(0, np.array([], dtype=np.int64))}
+    scored = word_scores(line, found, 10, beside=0.3)
+    assert np.flatnonzero(scored.scores).tolist() == [3, 4, 5, 8]
+    assert scored.scores[4] > scored.scores[3] == scored.scores[5] > 0
+    assert np.flatnonzero(scored.coverage).tolist() == [4, 8]
+    assert word_scores(line, {}, 10, beside=0.3).has_terms is False
+    alone = word_scores(line, found, 10, beside=0.0)
+    assert np.flatnonzero(alone.scores).tolist() == [4, 8]
+
+
+@given(messages, st.dictionaries(st.sampled_from("abcdef"), st.sets(st.integers(0, 29)), max_size=6), st.integers(0, 9))
+def test_words_score_finitely_and_cover_at_most_all(
+    some: list[LoggedMessage], found: dict[str, set[int]], more: int
+) -> None:
+    line = timeline(some)
+    places = {term: np.array(sorted(n for n in at if n < len(line)), dtype=np.int64) for term, at in found.items()}
+    total = len(line) + more
+    scored = word_scores(line, {term: Found(len(at) + more, at) for term, at in places.items()}, total, beside=0.3)
+    assert np.isfinite(scored.scores).all()
+    assert (scored.scores >= 0).all()
+    assert ((scored.coverage >= 0) & (scored.coverage <= 1 + 1e-9)).all()
+
+
+def hits(*scores: float) -> list[VectorHit]:
+    return [VectorHit(score, 0, n + 1) for n, score in enumerate(scores)]
+
+
+def test_nearness_goes_from_nothing_to_one_and_versions_that_are_gone_have_no_part() -> None:
+    line = timeline([logged(n, "x", n) for n in range(1, 6)])
+    complete = meaning_of(line, hits(0.9, 0.8, 0.7, 0.6, 0.5), complete=True)
+    assert complete is not None
+    assert complete.nearness.tolist() == pytest.approx([1, 0.75, 0.5, 0.25, 0])
+    cut = meaning_of(line, hits(0.9, 0.8), complete=False)
+    assert cut is not None
+    assert cut.found.tolist() == [1, 1, 0, 0, 0]
+    assert 1 == cut.nearness[0] > cut.nearness[1] > cut.nearness[2] == cut.nearness[4] > 0
+    assert cut.cosines.tolist() == [0.9, 0.8, 0, 0, 0]
+    gone = [VectorHit(0.99, 0, 77), *hits(0.9, 0.8, 0.7, 0.6, 0.5), VectorHit(0.1, 0, 78)]
+    with_gone = meaning_of(line, gone, complete=True)
+    assert with_gone is not None
+    assert with_gone.nearness.tolist() == complete.nearness.tolist()
+    assert meaning_of(line, [VectorHit(0.9, 0, 77)], complete=True) is None
+    assert meaning_of(line, [], complete=True) is None
+    equal = meaning_of(line, hits(0.5, 0.5), complete=True)
+    assert equal is not None
+    assert equal.nearness.tolist() == [1, 1, 0, 0, 0]
+
+
+def test_equally_good_messages_lead_together_or_not_at_all() -> None:
+    line = timeline([logged(n, f"word{n}", n) for n in range(1, 31)])
+    assert leaders(line, np.ones(30), set()) == []
+    scores = np.zeros(30)
+    scores[[3, 7]] = 1.0
+    assert [leader.place for leader in leaders(line, scores, set())] == [3, 7]
+    few = timeline([logged(n, f"word{n}", n) for n in range(1, 6)])
+    assert len(leaders(few, np.ones(5), {"word1"})) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "persons"),
+    [
+        ("What did Melanie do?", {"Melanie"}),
+        ("Is mel at home?", {"Melanie"}),
+        ("What about it, an apple also?", set()),
+        ("What does A think?", {"A"}),
+        ("A和小明说了什么？", {"A", "小明"}),
+        ("小明喜欢什么？", {"小明"}),
+        ("What did (x+y)* say?", {"(x+y)*"}),
+    ],
+)
+def test_whom_a_question_names(text: str, persons: set[str]) -> None:
+    assert read(text, ["A", "Melanie", "小明", "(x+y)*", " "], NOW).persons == persons
+
+
+@pytest.mark.parametrize(
+    ("text", "of_assistant"),
+    [
+        ("What did you recommend?", True),
+        ("You said something about tents", True),
+        ("你之前推荐过什么？", True),
+        ("你给我推荐的餐厅是哪家？", True),
+        ("What did Ann tell you?", False),
+        ("Do you know what I ate?", False),
+        ("你能告诉我我说过什么吗？", False),
+        ("你知道我喜欢什么吗？", False),
+        ("我跟你说过我的生日吗？", False),
+    ],
+)
+def test_who_is_asked_about_what_was_said(text: str, of_assistant: bool) -> None:  # noqa: FBT001 - what is expected
+    asked = read(text, [], NOW)
+    assert asked.of_assistant == of_assistant
+    assert not (asked.of_assistant and asked.of_user)
+
+
+def test_a_long_text_asks_for_as_many_terms_as_a_query_may_have() -> None:
+    asked = read("".join(chr(0x4E00 + n) for n in range(1900)) + "？", [], NOW)
+    assert sum(len(sentence.terms) for sentence in asked.sentences) <= 4 * 128
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> Candidates:
+    count = draw(st.integers(0, 60))
+    texts = st.sampled_from(["I ran", "you ran", "we and you", "it rained", "你跑了", "我跑了", ""])
+    return Candidates(
+        arrays(draw, count),
+        arrays(draw, count) if draw(st.booleans()) else None,
+        arrays(draw, count) if draw(st.booleans()) else None,
+        np.array(draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count)), dtype=np.int64),
+        np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count)), dtype=np.bool_),
+        draw(st.lists(texts, min_size=count, max_size=count)),
+    )
+
+
+@given(candidates(), st.sets(st.integers(0, 2)), st.integers(0, 5))
+def test_sufficiency_is_a_probability(some: Candidates, asked: set[int], speakers: int) -> None:
+    assert 0 <= sufficiency(some, asked, speakers) <= 1
+
+
+@given(st.lists(floats, min_size=1, max_size=20), floats)
+def test_sufficiency_falls_when_the_person_is_swapped(scores: Sequence[float], cosine: float) -> None:
+    """All of it said by the first of two, of themselves."""
+    count = len(scores)
+    said_by_first = Candidates(
+        np.array(scores), np.full(count, cosine), np.array(scores), np.zeros(count, dtype=np.int64),
+        np.zeros(count, dtype=np.bool_), ["I ran a marathon"] * count,
+    )  # fmt: skip
+    of_first, of_second = sufficiency(said_by_first, [0], 2), sufficiency(said_by_first, [1], 2)
+    assert of_first > of_second
+    asking_back = replace(said_by_first, texts=["you ran a marathon"] * count)
+    assert sufficiency(asking_back, [1], 2) > sufficiency(asking_back, [0], 2)
+    assert subject("I ran", asks=False) > subject("You and I", asks=False) > subject("you ran", asks=False)
+
+
+def test_kept_timelines_are_the_latest_and_bounded() -> None:
+    kept = KeptTimelines(most_bytes=50_000)
+    made: list[Key] = []
+
+    def make(key: Key, size: int) -> Timeline | None:
+        def of(known: Timeline | None) -> Timeline:
+            made.append(key)
+            assert known is None or known.logged[0].user_id == "u"
+            return timeline([logged(key.sequence, "x" * size)], known)
+
+        return kept.get(key, of)
+
+    first = make(Key("a", 1, None), 100)
+    assert make(Key("a", 1, None), 100) is first
+    assert len(made) == 1
+    newer = make(Key("a", 2, None), 100)
+    assert newer is not first
+    assert make(Key("a", 1, None), 100) is not first
+    for n in range(100):
+        make(Key(f"user{n}", 1, None), 4_000)
+        assert kept.weight <= 50_000
+    assert kept.get(Key("none", 1, None), lambda _: None) is None
+    assert kept.get(Key("none", 1, None), lambda _: pytest.fail("it is known that there is none")) is None
+
+
+@given(messages)
+@settings(max_examples=30)
+def test_what_was_read_is_not_read_again(some: list[LoggedMessage]) -> None:
+    known = timeline(some)
+    again = timeline([*some[1:], logged(99, "new")], known)
+    assert [one for one in again.spoken if one in known.spoken] == [one for one in again.spoken if one.logged in some]
+    shared_ones = {id(one) for one in known.spoken} & {id(one) for one in again.spoken}
+    assert len(shared_ones) == len(some) - 1

@@ -1,0 +1,137 @@
+"""A user with many messages is not looked at as a whole: the same rules hold, and mostly the same is found."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import pytest
+from hybrid.asking import DAY, EAST, MINUTE, ask, chat, delete, found, until, write
+
+from conftest import Server, started
+from nomemory.server.hybrid import stretch
+from nomemory.server.settings import Settings
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import said
+
+PLACES = ("Lisbon", "Naxos", "Kyoto", "Bergen", "Quito", "Malta", "Perth", "Cusco")
+THINGS = ("kayak", "harp", "loom", "sextant", "drone", "telescope", "quilt", "banjo")
+
+
+def log(user: str) -> list[m.ChatMessage]:
+    """Make 600 messages of small talk, with eight purchases told in pairs of a question and its answer."""
+    talk = chat(user, 600)
+    rng = random.Random(5)  # noqa: S311 - any order will do
+    for n, one in enumerate(talk):
+        one.conversation_id = f"c{n // 20}"
+        one.name = ("Ann", "Bob")[n % 2]
+        one.ts.FromMicroseconds(round((n // 20 * DAY + n % 20 * MINUTE) * 1e6))
+    for k, (place, thing) in enumerate(zip(PLACES, THINGS, strict=True)):
+        at = 20 * (3 * k + 2) + 2 * rng.randrange(9)
+        talk[at].content = f"What did you bring from {place}?"
+        talk[at + 1].content = f"I bought an old {thing} there, it cost {k + 2}00 euros"
+    return talk
+
+
+@dataclass(frozen=True)
+class Both:
+    """The same data, looked at as a whole and in part."""
+
+    whole: Server
+    part: Server
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    def settings(name: str, timeline_max: int) -> Settings:
+        return Settings(
+            data=tmp_path_factory.mktemp(name), listen="127.0.0.1:0", embedder="none", embedding_dimension=4,
+            drain_s=0.0, hybrid_timeline_max=timeline_max, hybrid_candidates_max=50,
+        )  # fmt: skip
+
+    with started(settings("whole", 1000)) as whole, started(settings("part", 50)) as part:
+        for server in (whole, part):
+            write(server, log("other"))
+            ask(server, "u", "anything", write(server, log("u")))
+        yield Both(whole, part)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_both_find_what_answers(both: Both, place: str) -> None:
+    question = f"What did Bob buy in {place}?"
+    top = [ask(server, "u", question, top_k=3).items for server in (both.whole, both.part)]
+    assert top[0][0].message.content.startswith("I bought an old")
+    assert [item.message for item in top[1]][:1] == [item.message for item in top[0]][:1]
+    assert len({i.message.message_id for i in top[0]} & {i.message.message_id for i in top[1]}) >= 2
+
+
+@pytest.mark.parametrize(
+    "narrowed",
+    [m.Filter(role=m.ROLE_ASSISTANT), m.Filter(conversation_id="c5"), until(9 * DAY), until(20 * DAY, since=9 * DAY)],
+    ids=["role", "conversation", "until", "both ends"],
+)
+def test_both_narrow_alike(both: Both, narrowed: m.Filter) -> None:
+    asked = ("bicycle tyre", "noodles and 地铁", "Did Ann buy the kayak in Lisbon?")
+    for question in asked:
+        of_whole = ask(both.whole, "u", question, filter=narrowed, top_k=200)
+        of_part = ask(both.part, "u", question, filter=narrowed, top_k=200)
+        assert set(found(of_part)) <= set(found(of_whole))
+        assert bool(of_part.items) == bool(of_whole.items)
+
+
+def test_what_is_said_later_changes_nothing_in_part(both: Both) -> None:
+    asked = ["What did Bob buy in Naxos?", "bicycle", "mushrooms 周末"]
+    for owner in ("first", "second"):
+        write(both.part, log(owner))
+    token = delete(both.part, "second", *[f"talk{n:05}" for n in range(400, 600)])
+    for narrowed in (until(20 * DAY), until(20 * DAY - 5 * MINUTE), until(DAY)):
+        ever = [ask(both.part, "first", text, token, filter=narrowed, explain=True, top_k=99) for text in asked]
+        then = [ask(both.part, "second", text, token, filter=narrowed, explain=True, top_k=99) for text in asked]
+        assert any(one.items for one in ever)
+        for one, other in zip(ever, then, strict=True):
+            assert [(i.message.message_id, i.score, i.explanation) for i in one.items] == [
+                (i.message.message_id, i.score, i.explanation) for i in other.items
+            ]
+            assert one.sufficiency == other.sufficiency
+
+
+def test_who_fell_silent_long_ago_is_still_told_apart(both: Both) -> None:
+    talk = log("silent")
+    for one in talk[:101]:
+        one.name = {"Ann": "Ottoline", "Bob": "Kasimir"}[one.name]
+    talk[40].content = talk[41].content = "I repaired the lighthouse"
+    for server in (both.whole, both.part):
+        write(server, talk)
+        asked = ask(server, "silent", "Did Kasimir repair the lighthouse?", write(server, talk[:1]), top_k=2)
+        assert found(asked) == ["talk00041", "talk00040"]
+        assert asked.told_apart
+
+
+def test_what_stands_beside_is_not_found_in_part_either(both: Both) -> None:
+    assert found(ask(both.part, "u", "telescope", top_k=200)) == found(ask(both.whole, "u", "telescope", top_k=200))
+    assert len(ask(both.part, "u", "telescope").items) == 1
+
+
+def test_many_sentences_and_no_words_in_part(both: Both) -> None:
+    vector = q.Embedding(values=EAST)
+    text = "What is a loom? Who has a harp? Where is the quilt? Why a drone? And the banjo?"
+    answer = ask(both.part, "u", text, query_embedding=vector, top_k=50)
+    assert {"loom", "harp", "quilt", "drone", "banjo"} & set(" ".join(i.message.content for i in answer.items).split())
+    assert not ask(both.part, "u", "？！……").items
+
+
+def test_long_messages_are_looked_at_in_part(
+    start: Callable[[Settings], AbstractContextManager[Server]],
+    own_settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is read for one ranking is bounded: more is found as ever, though it is never all read."""
+    monkeypatch.setattr(stretch, "_READ_BYTES", 100_000)
+    with start(own_settings) as server:
+        token = write(server, [said("u", f"m{n:02}", f"parcel{n} common " + "x" * 5_000, n) for n in range(80)])
+        assert found(ask(server, "u", "Where is parcel77?", token, top_k=5)) == ["m77"]
+        assert found(ask(server, "u", "parcel3", filter=until(5), top_k=5)) == ["m03"]
+        assert 15 < len(ask(server, "u", "common", top_k=200).items) < 25

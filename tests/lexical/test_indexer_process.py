@@ -1,0 +1,117 @@
+"""The indexer in a process of its own promises what the indexer does, and that its death costs nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from lexical.shelf import HEAP_BYTES
+from lexical.test_indexer import Following
+
+from nomemory.server.lexical.indexer_process import IndexerLostError, LexicalIndexerProcess
+from nomemory.server.lexical.tantivy_schema import DIRECTORY
+from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
+
+_WAIT_S = 30
+
+
+class Apart:
+    """A log, and an indexer of it in another process."""
+
+    def __init__(self, directory: Path) -> None:
+        self.following = Following(directory)
+        self.process = LexicalIndexerProcess(
+            directory / "log.db",
+            directory / DIRECTORY,
+            heap_bytes=HEAP_BYTES,
+            batch_max=100,
+            batch_bytes=1_000_000,
+            wake=self.following.wake,
+        )
+        self.failures: list[type[BaseException]] = []
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.process.stop()
+            thread.join(_WAIT_S)
+            assert not thread.is_alive()
+            self.following.log.close()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                return self.process.run()
+            except (IndexerLostError, ValueError) as error:
+                self.failures.append(type(error))
+                time.sleep(0.05)
+
+    def wait_for(self, sequence: int) -> None:
+        until(lambda: self.process.applied >= sequence)
+
+
+def until(reached: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + _WAIT_S
+    while not reached():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Iterator[Apart]:
+    apart = Apart(tmp_path)
+    with apart.running():
+        yield apart
+
+
+def test_writes_and_deletions_are_followed(apart: Apart) -> None:
+    apart.wait_for(apart.following.write("火锅 1", "火锅 2"))
+    assert apart.following.found("火锅") == {"火锅 1", "火锅 2"}
+    apart.wait_for(apart.following.delete("火锅 1"))
+    assert apart.following.found("火锅") == {"火锅 2"}
+
+
+def test_a_write_is_followed_at_once(apart: Apart) -> None:
+    apart.wait_for(apart.following.write("warm"))
+    began = time.monotonic()
+    for n in range(5):
+        apart.wait_for(apart.following.write(f"火锅 {n}"))
+    assert time.monotonic() - began < 5 * 0.5, "the process is rung, it does not have to look for itself"
+
+
+def test_a_killed_process_is_followed_by_one_that_goes_on(apart: Apart) -> None:
+    apart.wait_for(apart.following.write("火锅 1"))
+    killed = apart.process.process_id
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: apart.process.process_id != killed)
+    apart.wait_for(apart.following.write("火锅 2"))
+    assert apart.following.found("火锅") == {"火锅 1", "火锅 2"}
+    assert apart.failures == [IndexerLostError]
+
+
+def test_what_the_indexer_raises_is_raised_here(tmp_path: Path) -> None:
+    apart = Apart(tmp_path)
+    with TantivyLexicalWriter(tmp_path / DIRECTORY, HEAP_BYTES), pytest.raises(ValueError):  # noqa: PT011 - by its kind
+        apart.process.run()
+    apart.following.log.close()
+
+
+def test_stopping_ends_the_process(tmp_path: Path) -> None:
+    apart = Apart(tmp_path)
+    with apart.running():
+        apart.wait_for(apart.following.write("火锅"))
+        process = apart.process.process_id
+        assert process is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)

@@ -1,0 +1,205 @@
+"""What ranks words side by side beyond the words themselves, and that none of it matches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lexical.shelf import Shelf, message, query, shelved
+
+from nomemory.server.lexical.form import FORMS, asks, form_of, worth
+from nomemory.server.lexical.query import Leaf
+from nomemory.server.lexical.speaker import name_terms, naming_terms
+from nomemory.server.lexical.tantivy_query import score_of, worth_of
+from nomemory.server.message import Role
+
+LONG = " ".join(f"word{place}" for place in range(30))
+
+
+def scores(shelf: Shelf, text: str, user: str = "u") -> dict[str, float]:
+    """Give the score of each content that is found."""
+    return {shelf.messages[hit.sequence].content: hit.score for hit in shelf.hits(user, query(text))}
+
+
+def aside(text: str) -> set[str]:
+    """Give what stands beside what is asked."""
+    return {" ".join(leaf.tokens) for leaf in query(text).aside}
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Shelf:
+    shelf = Shelf(tmp_path)
+    shelf.put(
+        message("u", "the hike was long", 1, Role.USER, name="Caroline"),
+        message("u", "a hike with Caroline", 2, Role.ASSISTANT, name="Melanie"),
+        message("u", "that hike, remember", 3, Role.ASSISTANT, name="Melanie"),
+        message("u", "dinner is ready", 4, Role.USER, name="Caroline"),
+        message("u", "我周末去爬山", 5, Role.USER, name="王小明"),
+        message("u", "爬山很累", 6, Role.ASSISTANT, name="李雷"),
+    )
+    return shelf
+
+
+def test_who_speaks_ranks_and_never_matches(talk: Shelf) -> None:
+    assert talk.find("u", "Caroline") == ["a hike with Caroline"]
+    assert talk.find("u", "Caroline zebra yak") == ["a hike with Caroline"]
+    assert talk.find("u", "hike") == ["that hike, remember", "a hike with Caroline", "the hike was long"]
+    assert talk.find("u", "Caroline's hike")[-1] == "that hike, remember"
+    assert talk.find("u", "hike caroline zebra")[-1] == "that hike, remember"
+    assert talk.find("u", "melanie hike zebra") == ["that hike, remember", "a hike with Caroline", "the hike was long"]
+    assert talk.find("u", "小明爬山") == ["我周末去爬山", "爬山很累"]
+
+
+@pytest.mark.parametrize("name", ["Caroline", "caroline", "Caro", "CAROLYN", "“Caroline”"])
+def test_the_first_three_letters_of_a_name_are_enough_if_it_is_capitalised(talk: Shelf, name: str) -> None:
+    found = talk.find("u", f"hike, {name} zebra")
+    assert found.index("the hike was long") < found.index("that hike, remember")
+
+
+def test_a_word_that_begins_like_a_name_is_none(talk: Shelf) -> None:
+    assert talk.find("u", "hike carpet zebra")[-1] == "the hike was long"
+
+
+@pytest.mark.parametrize(
+    ("name", "terms"),
+    [
+        ("Caroline", ["caroline", "car…"]),
+        ("J. R. Ångström", ["j", "r", "angstrom", "ang…"]),
+        ("王小明", ["王小", "小明"]),
+        ("", []),
+        ("😀", []),
+    ],
+)
+def test_terms_of_a_name(name: str, terms: list[str]) -> None:
+    assert name_terms(name) == terms
+
+
+def test_terms_that_may_name_somebody() -> None:
+    assert naming_terms("What did Anna say to 小明, bob?") == ["anna", "say", "bob", "ann…", "小明"]
+
+
+def test_speakers_of_other_users_have_no_influence(tmp_path: Path) -> None:
+    with shelved(tmp_path, ["I like the hike", "the hike was long"]) as shelf:
+        asked = query("What did Caroline and I like, the hike?")
+        before = shelf.reader.weigh("u", asked), shelf.hits("u", asked)
+        shelf.put(*(message("v", "hike", 9, name="Caroline") for _ in range(5)))
+        assert (shelf.reader.weigh("u", asked), shelf.hits("u", asked)) == before
+
+
+def test_a_question_in_the_first_person_looks_first_for_what_the_user_said(tmp_path: Path) -> None:
+    with shelved(tmp_path) as shelf:
+        shelf.put(
+            message("u", "火锅我喜欢", 1, Role.USER),
+            message("u", "火锅很好", 2, Role.ASSISTANT),
+            message("u", "面条", 3, Role.ASSISTANT),
+        )
+        assert shelf.find("u", "我觉得火锅怎么样？")[0] == "火锅我喜欢"
+        assert shelf.find("u", "火锅怎么样？") == ["火锅很好", "火锅我喜欢"]
+        assert shelf.find("u", "火锅 很难") == ["火锅很好", "火锅我喜欢"]
+
+
+def test_where_only_assistants_speak_the_first_person_changes_nothing(tmp_path: Path) -> None:
+    with shelved(tmp_path) as shelf:
+        shelf.put(*(message("u", text, 1, Role.ASSISTANT) for text in ("火锅", "火锅 面条")))
+        asked = query("我的火锅和面条呢？")
+        assert shelf.reader.weigh("u", asked)[len(asked.leaves) :] == (0.0, 0.0)
+
+
+def test_somebody_named_comes_before_the_user(talk: Shelf) -> None:
+    for text, weighs in (
+        ("What hike did I take with Melanie?", [True, False]),
+        ("What hike did I take with Zoe?", [False, True]),
+        ("What hike did Zoe take?", [False]),
+    ):
+        asked = query(text)
+        assert [weight > 0 for weight in talk.reader.weigh("u", asked)[len(asked.leaves) :]] == weighs
+
+
+def test_what_is_asked_counts_and_what_is_said_beside_it_hardly(tmp_path: Path) -> None:
+    texts = ["小区环境优美", "今天天气真好，公园里花开得鲜艳"]
+    with shelved(tmp_path, [*texts, "面条"]) as shelf:
+        chatter = "今天天气真好，公园里花开得特别鲜艳。"
+        assert shelf.find("u", f"{chatter}我的小区环境怎么样？") == texts
+        assert shelf.find("u", chatter) == texts[1:]
+
+
+@pytest.mark.parametrize(
+    ("text", "beside"),
+    [
+        ("今天很累。小区环境好不好？", {"今天", "天很", "很累"}),
+        ("小区什么时候建的？", {"区什", "什么", "么时", "时候", "候建", "建的"}),
+        ("It rains! Where is Paris?", {"rain"}),
+        ('He talked of "hot pot"! It rains! Where is Paris?', {"talk", "rain"}),
+        # words alone, one question alone, or nothing that asks: all of it is asked
+        ("rain Paris", set()),
+        ("Where did the rain go?", set()),
+        ("It rains! Paris is far.", set()),
+        ("什么时候", set()),
+        # who uses operators means what they write
+        ("It rains! Where is Paris? -London", set()),
+        ("rains OR (where is Paris?)", set()),
+        ("Where AND Paris? It rains!", set()),
+    ],
+)
+def test_what_stands_beside_what_is_asked(text: str, beside: set[str]) -> None:
+    assert aside(text) == beside
+
+
+@given(st.text(st.sampled_from("火锅吃辣吗？。 什么怎样我的Who is a.?\n"), max_size=40))
+def test_what_a_question_is_taken_for_changes_nothing_of_what_it_matches(text: str) -> None:
+    asked, literally = query(text), query(text + " -zebra")
+    wanted = {leaf for leaf in literally.leaves if leaf != Leaf(leaf.stream, ("zebra",))}
+    assert set(asked.leaves) == wanted
+    assert asked.aside < set(asked.leaves) or not asked.aside
+
+
+def test_a_short_statement_comes_before_a_long_one_and_before_a_question(tmp_path: Path) -> None:
+    texts = ["hot pot", f"hot pot {LONG}", "hot pot?", f"hot pot {LONG}?"]
+    with shelved(tmp_path, [texts[0], texts[2], texts[1], texts[3], "noodles"]) as shelf:
+        found = scores(shelf, "hot pot zebra")
+        assert list(found) == texts
+        best = found["hot pot"]
+        assert list(found.values()) == [best, best * 14 / 16, best * 14 / 16, best * 12 / 16]
+
+
+@pytest.mark.parametrize("text", ["pot", '"hot pot"', "hot AND pot", "hot OR pot", "hot pot -zebra"])
+def test_time_orders_one_word_and_what_operators_find(tmp_path: Path, text: str) -> None:
+    texts = ["hot pot", "hot pot?", f"hot pot {LONG}"]
+    with shelved(tmp_path, texts) as shelf:
+        assert list(scores(shelf, text)) == texts[::-1]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("火锅好吃吗？", True),
+        ("好吃吗", True),
+        ("Really?!", False),
+        ('"Really?" ', True),
+        ("Why? Because.", False),
+        ("Look at this?\n[Image] a dog", True),
+        ("", False),
+    ],
+)
+def test_what_asks(content: str, *, expected: bool) -> None:
+    assert asks(content) is expected
+
+
+def test_forms_are_ordered_and_worth_what_the_engine_can_tell_exactly() -> None:
+    assert [form_of("a", terms) for terms in (0, 7, 8, 23, 24, 71, 72, 10**6)] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [form_of("a?", terms) for terms in (0, 72)] == [2, 5]
+    assert [worth(form) * 16 for form in FORMS] == [16, 15, 14, 13, 12, 11]
+    assert all(worth_of(form) > 0 for form in FORMS)
+    assert score_of(2 * worth(3) * (1 + 1 / 64) * (1 + 1e-6)) == worth(3) * (1 + 1 / 64)
+
+
+def test_scores_of_a_listing_stay_while_others_write_and_the_user_does(talk: Shelf) -> None:
+    asked = query("Which hike did Caroline like, the long one?")
+    weights = talk.reader.weigh("u", asked)
+    before = talk.page("u", asked, weights)
+    talk.put(*(message("u", "what a long hike?", 0, name="Caroline") for _ in range(3)))
+    assert talk.reader.weigh("u", asked) != weights
+    after = [hit for hit in talk.page("u", asked, weights) if hit.sequence <= len(talk.messages) - 3]
+    assert after == before

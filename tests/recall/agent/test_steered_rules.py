@@ -1,0 +1,199 @@
+"""The rules, steered by a skill: what they ask for, in which order, and what that does to the ranking."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import grpc
+import pytest
+from recall.agent.conftest import Labelled, labelled
+from recall.agent.scripted_query import ScriptedQuery
+
+from nomemory.recall.budget import Budget
+from nomemory.recall.query_stub import QueryStub
+from nomemory.recall.question import Question, Role, TimeRange
+from nomemory.recall.recall import recall
+from nomemory.recall.result import RecallResult
+from nomemory.recall.skill import Skill
+from nomemory.recall.skill_loader import SkillLibrary
+from nomemory.recall.steering.steering_reader import read_steering
+from nomemory.server.recall_host import skill_folders
+from nomemory.server.settings import Settings
+from nomemory.v1 import message_pb2
+from talk import said
+
+NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
+LIKES = Question("客户喜欢什么？", NOW)
+DEFAULTS = "## Defaults\n- time_range_default: P30D\n- role_default: user\n- top_k_default: 10\n"
+LEXICON = "## Lexicon\n- 客户: 顾客, 甲方公司, client, key account\n"
+TEMPLATE = (
+    "## Query Templates\n### preferences\n- first: {first}\n- rewrite: {{question}} 爱好 习惯\n- neighbors: true\n"
+)
+
+
+def steered(*sections: str) -> Skill:
+    return Skill("crm", "d", "body", steering=read_steering({"SKILL.md": "\n".join(sections)}))
+
+
+def template(first: str) -> Skill:
+    return steered(TEMPLATE.format(first=first))
+
+
+def talk(
+    count: int = 8, ts: float = NOW.timestamp() - 1_000, role: message_pb2.Role.ValueType = message_pb2.ROLE_USER
+) -> list[message_pb2.ChatMessage]:
+    return [said("lin", f"m{number}", f"顾客喜欢第 {number} 种", ts + number, role) for number in range(count)]
+
+
+async def asked(
+    skill: Skill, question: Question = LIKES, stub: ScriptedQuery | None = None
+) -> tuple[ScriptedQuery, RecallResult]:
+    stub = stub or ScriptedQuery(talk())
+    return stub, await recall(stub, "lin", question, skill=skill)
+
+
+def queries(stub: ScriptedQuery, method: str) -> list[str]:
+    return [request.query_text for request in stub.asked if type(request).__name__ == f"{method}Request"]
+
+
+async def test_the_defaults_are_where_it_starts() -> None:
+    stub, result = await asked(steered(DEFAULTS))
+    first = stub.asked[0]
+    assert first.filter.role == message_pb2.ROLE_USER
+    assert first.filter.time_range.since.ToDatetime(tzinfo=UTC) == datetime(2026, 2, 12, 2, tzinfo=UTC)
+    pages = {getattr(request, "page_size", 0) or getattr(request, "top_k", 0) for request in stub.asked}
+    assert pages - {0} == {10}
+    assert result.limits.role is Role.USER
+    assert not result.limits.widened
+
+
+async def test_what_the_defaults_leave_out_comes_in_by_widening() -> None:
+    long_ago = talk(8, datetime(2025, 3, 1, tzinfo=UTC).timestamp(), role=message_pb2.ROLE_ASSISTANT)
+    stub, result = await asked(steered(DEFAULTS), stub=ScriptedQuery(long_ago))
+    scopes = [
+        (request.filter.role, (NOW - request.filter.time_range.since.ToDatetime(tzinfo=UTC)).days)
+        for request in stub.asked
+        if type(request).__name__ == "HybridSearchRequest" and request.query_text == LIKES.text
+    ]
+    assert scopes[:2] == [(message_pb2.ROLE_USER, 30), (message_pb2.ROLE_USER, 180)]
+    assert result.limits.widened
+    assert len(result.evidence) == 6
+
+
+async def test_the_caller_comes_before_the_defaults() -> None:
+    window = TimeRange(datetime(2025, 1, 1, tzinfo=UTC), datetime(2025, 2, 1, tzinfo=UTC))
+    stub, _ = await asked(steered(DEFAULTS), Question(LIKES.text, NOW, window, Role.ASSISTANT))
+    assert stub.asked[0].filter.role == message_pb2.ROLE_ASSISTANT
+    assert stub.asked[0].filter.time_range.since.ToDatetime(tzinfo=UTC) == window.since
+
+
+async def test_a_skill_cannot_ask_for_more_than_the_budget_gives() -> None:
+    skill = steered("## Defaults\n- top_k_default: 200\n", LEXICON)
+    stub = ScriptedQuery(talk())
+    await recall(stub, "lin", LIKES, skill=skill, budget=Budget(result_items=7))
+    assert {request.top_k for request in stub.asked if type(request).__name__ == "HybridSearchRequest"} == {7}
+    assert max(getattr(request, "page_size", 0) for request in stub.asked) == 7
+
+
+async def test_the_lexicon_is_asked_for_beside_the_exact_words() -> None:
+    plain, _ = await asked(steered())
+    stub, _ = await asked(steered(LEXICON))
+    assert queries(stub, "HybridSearch") == queries(plain, "HybridSearch") == [LIKES.text]
+    assert queries(stub, "LexicalSearch")[0] == '"顾客" "甲方公司" "key account" 客户喜欢 client'
+
+
+async def test_an_alias_that_looks_like_an_operator_is_asked_for_as_text() -> None:
+    hostile = '- 客户: ") OR user_id:, NOT, OR, -喜欢, “) ＯＲ （x”, (a AND b)\n'
+    stub, _ = await asked(steered("## Lexicon\n" + hostile))
+    query = queries(stub, "LexicalSearch")[0]
+    assert '"OR user_id:"' in query
+    assert '"a AND b"' in query
+    assert query.count('"') % 2 == 0
+    assert {request.user_id for request in stub.asked} == {"lin"}
+    outside = " ".join(query.split('"')[::2])
+    assert not {"AND", "OR", "NOT", "(", ")"} & set(outside.replace("(", " ( ").replace(")", " ) ").split())
+    assert "-" not in outside
+
+
+async def test_a_hundred_thousand_aliases_are_a_few_words() -> None:
+    many = "\n".join(f"- 客户{number}: " + ", ".join(f"甲{number}乙{n}" for n in range(100)) for number in range(1_000))
+    stub, result = await asked(steered("## Lexicon\n" + many), Question("客户1喜欢什么？", NOW))
+    assert max(map(len, queries(stub, "LexicalSearch"))) < 500
+    assert result.evidence
+
+
+async def test_the_template_says_with_which_tool_to_begin() -> None:
+    for first, method in (
+        ("lexical_search", "LexicalSearch"),
+        ("semantic_search", "HybridSearch"),
+        ("messages_list", "ListMessages"),
+    ):
+        stub, _ = await asked(template(first))
+        assert stub.methods()[0] == method
+
+
+async def test_the_template_leaves_out_the_list_where_it_does_not_begin_with_it() -> None:
+    skill = steered("## Query Templates\n### schedule\n- first: semantic_search\n")
+    meeting = Question("我有什么会议？", NOW)
+    assert (await asked(steered(), meeting))[0].methods()[0] == "ListMessages"
+    assert "ListMessages" not in (await asked(skill, meeting))[0].methods()
+
+
+async def test_rewrites_are_asked_by_meaning_unless_it_begins_with_words() -> None:
+    stub, _ = await asked(template("semantic_search"))
+    assert queries(stub, "SemanticSearch") == ["客户喜欢什么？ 爱好 习惯"]
+    stub, _ = await asked(template("lexical_search"))
+    assert queries(stub, "LexicalSearch")[:1] == ["客户喜欢 爱好 习惯"]
+
+
+async def test_rewrites_are_asked_by_words_where_meaning_is_off() -> None:
+    failing = {"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION}
+    stub, _ = await asked(template("semantic_search"), stub=ScriptedQuery(talk(), failing))
+    assert queries(stub, "LexicalSearch").count("客户喜欢 爱好 习惯") == 1
+
+
+async def test_a_rewrite_that_looks_like_operators_is_asked_for_as_text() -> None:
+    text = '## Query Templates\n### preferences\n- first: lexical_search\n- rewrite: {words}") OR NOT (x -y ＡＮＤ z\n'
+    stub, _ = await asked(steered(text))
+    assert queries(stub, "LexicalSearch")[0] == "客户喜欢 or not x y and z"
+
+
+async def test_the_planner_looks_around_the_best_hits_in_the_next_round() -> None:
+    _, result = await asked(template("semantic_search"))
+    around = [step.iteration for step in result.trace if step.tool == "neighbors"]
+    assert around[:2] == [2, 2]
+    first = [step for step in result.trace if step.tool == "neighbors"][:2]
+    assert all(step.thought == "what stands around a good hit" for step in first)
+    assert len({step.arguments["message_id"] for step in result.trace if step.tool == "neighbors"}) == 3
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5, 12])
+async def test_a_skill_spends_no_more_than_the_budget(calls: int) -> None:
+    stub = ScriptedQuery(talk(2))
+    skill = steered(DEFAULTS, LEXICON, TEMPLATE.format(first="messages_list"), *["- rewrite: {words} x\n"] * 9)
+    result = await recall(stub, "lin", LIKES, skill=skill, budget=Budget(tool_calls=calls))
+    assert len(stub.asked) <= calls
+    assert result.limits.tool_calls <= calls
+
+
+async def test_what_the_lexicon_brings_ranks_below_the_exact_words(sample: QueryStub) -> None:
+    exact = await recall(sample, "lin", Question("我是不是说过我不吃辣？", NOW), skill=steered())
+    lexicon = "## Lexicon\n- 吃辣: 的, 了, 我, 会议, 天气, 火锅, 周末\n"
+    noisy = await recall(sample, "lin", Question("我是不是说过我不吃辣？", NOW), skill=steered(lexicon))
+    assert noisy.evidence[0].message == exact.evidence[0].message
+    kept = {one.message.message_id for one in exact.evidence} & {one.message.message_id for one in noisy.evidence}
+    assert len(kept) >= 4
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in labelled() if one.question_id[-3:] < "q07"], ids=lambda one: one.question_id
+)
+async def test_the_default_skill_steers_nothing(sample: QueryStub, one: Labelled) -> None:
+    default = SkillLibrary(skill_folders(Settings()), Settings().recall_skill).load()
+    without = await recall(sample, one.user_id, one.question)
+    with_it = await recall(sample, one.user_id, one.question, skill=default)
+    assert with_it.evidence == without.evidence
+    assert with_it.memory_view == without.memory_view
+    assert [(step.tool, step.arguments) for step in with_it.trace] == [
+        (step.tool, step.arguments) for step in without.trace
+    ]

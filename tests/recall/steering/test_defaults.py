@@ -1,0 +1,173 @@
+"""How a skill's defaults are read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from nomemory.recall.question import Role
+from nomemory.recall.steering.defaults import AnyTime, Defaults
+from nomemory.recall.steering.duration import duration
+from nomemory.recall.steering.steering import Steering
+from nomemory.recall.steering.steering_reader import read_steering
+
+
+def read(*lines: str, heading: str = "## Defaults") -> Steering:
+    return read_steering({"SKILL.md": "\n".join((heading, *lines))})
+
+
+def defaults(*lines: str, heading: str = "## Defaults") -> Defaults:
+    steering = read(*lines, heading=heading)
+    assert steering.unreadable == ()
+    return steering.defaults
+
+
+def test_all_three_are_read_with_their_lines() -> None:
+    assert defaults("", "- time_range_default: P30D", "- role_default: user", "- top_k_default: 20") == Defaults(
+        timedelta(days=30), Role.USER, 20, {"time_range_default": 3, "role_default": 4, "top_k_default": 5}
+    )
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "## Defaults",
+        "## defaults · 默认值",
+        "## 默认值 · Defaults",
+        "# 默认值",
+        "## 3. Defaults",
+        "## **Defaults** (默认值)",
+        "##  DEFAULTS ",
+        "## 默认值/Defaults",
+    ],
+)
+def test_headings_carry_either_language(heading: str) -> None:
+    assert defaults("- top_k_default: 20", heading=heading).top_k == 20
+
+
+@pytest.mark.parametrize(
+    "heading", ["## Default behaviour", "## My defaults", "### Defaults", "Defaults", "##Defaults"]
+)
+def test_other_headings_are_not_it(heading: str) -> None:
+    assert defaults("- top_k_default: 20", heading=heading).top_k is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- role_default: assistant",
+        "* role_default：assistant",
+        "+ **role_default**: `assistant`",
+        "1. `role_default`: **assistant** (what was promised)",
+        "  - Role_Default:   Assistant, usually",
+        "- role: assistant · 助手",
+        "- 角色：助手（承诺）",
+        "| role_default | assistant |",
+        "- role-default: ａｓｓｉｓｔａｎｔ",
+    ],
+)
+def test_entries_are_read_however_they_are_written(line: str) -> None:
+    assert defaults(line).role is Role.ASSISTANT
+
+
+def test_the_head_of_a_table_is_no_entry() -> None:
+    table = ("| key | value |", "|---|:-:|", "| top_k_default | 7 |", "| time_range_default | P1W |")
+    assert defaults(*table).top_k == 7
+    assert defaults(*table).window == timedelta(days=7)
+
+
+@pytest.mark.parametrize("value", ["all", "全部", "ALL", "any", "不限（任何时间）"])
+def test_any_time_can_be_said(value: str) -> None:
+    assert defaults(f"- time_range_default: {value}").window is AnyTime.ANY
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("P30D", timedelta(days=30)),
+        ("P2W", timedelta(days=14)),
+        ("P6M", timedelta(days=180)),
+        ("P1Y2M3W4DT5H6M7S", timedelta(days=365 + 60 + 21 + 4, hours=5, minutes=6, seconds=7)),
+        ("PT12H", timedelta(hours=12)),
+        ("p1d", timedelta(days=1)),
+        ("P999999Y", timedelta(days=999_999 * 365)),
+        ("P", None),
+        ("PT", None),
+        ("P1DT", None),
+        ("P0D", None),
+        ("P1.5D", None),
+        ("P-1D", None),
+        ("30D", None),
+        ("P1H", None),
+        ("P9999999D", None),
+        ("P1D2Y", None),
+        ("P٣D", None),
+        ("", None),
+        ("thirty days", None),
+    ],
+)
+def test_durations_are_those_of_iso_8601(text: str, length: timedelta | None) -> None:
+    assert duration(text) == length
+
+
+def test_the_longest_duration_is_one() -> None:
+    assert duration("P999999Y999999M999999W999999DT999999H999999M999999S")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("- time_range_default: 30 days", "ISO 8601"),
+        ("- time_range_default:", "ISO 8601"),
+        ("- role_default: everybody", "one of `user`"),
+        ("- top_k_default: many", "whole number"),
+        ("- top_k_default: 0", "whole number"),
+        ("- top_k_default: -3", "whole number"),
+        ("- top_k_default: 1e9", "whole number"),
+        ("- top_k: " + "9" * 400, "whole number"),
+        ("- frobnicate: 3", "no defaults but"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
+    steering = read("Some prose.", line)
+    (one,) = steering.unreadable
+    assert (one.file, one.line) == ("SKILL.md", 3)
+    assert why in one.why
+    assert steering.notes == (f"`SKILL.md` line 3: {one.why}",)
+    assert (steering.defaults.window, steering.defaults.role, steering.defaults.top_k) == (None, None, None)
+
+
+def test_more_than_the_contract_lets_a_search_bring_is_bounded() -> None:
+    steering = read("- top_k_default: 100000")
+    assert steering.defaults.top_k == 200
+    assert "at most 200" in steering.notes[0]
+
+
+def test_the_first_of_two_counts() -> None:
+    steering = read("- role_default: user", "- role_default: any")
+    assert steering.defaults.role is Role.USER
+    assert [one.line for one in steering.unreadable] == [3]
+
+
+def test_prose_is_prose() -> None:
+    lines = (
+        "There is no default range: choose it.",
+        "- 时间范围和角色都没有默认值：由你选定。",
+        "- 预算：3 轮，6 条证据。",
+        "- Budgets are the host's.",
+        "- page_size: 500",
+        "time_range_default: P30D",
+        "<!--",
+        "- top_k_default: x",
+        "-->",
+        "```",
+        "- role_default: x",
+        "```",
+    )
+    assert defaults(*lines) == Defaults()
+
+
+def test_frontmatter_and_other_sections_are_left_out() -> None:
+    text = "---\n## Defaults\n- top_k_default: 1\n---\n## Playbook\n- top_k_default: 2\n"
+    assert read_steering({"SKILL.md": text, "references/a.md": "## Defaults\n- top_k_default: 3"}) == Steering()

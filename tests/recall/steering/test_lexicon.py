@@ -1,0 +1,130 @@
+"""How a skill's lexicon is read, and what it brings to a question."""
+
+from __future__ import annotations
+
+import pytest
+
+from nomemory.recall.steering.lexicon import EXPANSIONS_MAX, LexiconEntry
+from nomemory.recall.steering.lexicon_reader import ALIASES_MAX, ENTRIES_MAX
+from nomemory.recall.steering.steering import Steering
+from nomemory.recall.steering.steering_reader import read_steering
+
+CRM = "- 客户: 顾客, 甲方, client, key account\n- 报价: quote, pricing"
+
+
+def read(*lines: str) -> Steering:
+    return read_steering({"SKILL.md": "\n".join(("## 词表 · Lexicon", *lines))})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- 客户: 顾客, 甲方, client",
+        "* **客户**：顾客，甲方、`client`",
+        "1. `客户`: 顾客; 甲方；client",
+        "+ 客户:顾客/甲方 | client",
+        "| 客户 | 顾客、甲方、client |",
+        "- 客户: 客户, 顾客,, 顾客, 甲方, client",
+        "- 客户: ＂顾客＂, 「甲方」, (client",
+    ],
+)
+def test_entries_are_read_however_they_are_written(line: str) -> None:
+    steering = read("Prose.", line)
+    assert steering.unreadable == ()
+    assert steering.lexicon.entries == (LexiconEntry("客户", ("顾客", "甲方", "client"), "SKILL.md", 3),)
+
+
+def test_a_lexicon_may_stand_in_a_file_of_its_own_as_well() -> None:
+    own = "# 词表\n\n- 客户: buyer\n\n## 产品\n\n- 旗舰版: 高级版\n"
+    steering = read_steering({"SKILL.md": "## Lexicon\n- 客户: 顾客", "references/lexicon.md": own})
+    assert steering.lexicon.entries == (
+        LexiconEntry("客户", ("顾客", "buyer"), "SKILL.md", 2),
+        LexiconEntry("旗舰版", ("高级版",), "references/lexicon.md", 7),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("- 客户", "a colon and at least one alias"),
+        ("- 客户:", "a colon and at least one alias"),
+        ("- !!: 顾客", "a letter or a digit"),
+        ("- " + "客" * 41 + ": 顾客", "at most 40 characters"),
+        ("- 客户: " + "x" * 41, "some are left out"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
+    steering = read(line)
+    assert [one.line for one in steering.unreadable] == [2]
+    assert why in steering.unreadable[0].why
+    assert steering.lexicon.entries == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "brought"),
+    [
+        ("客户怎么说？", ("顾客", "甲方", "client", "key account")),
+        ("这位顾客怎么说？", ("客户", "甲方", "client", "key account")),
+        ("這位顧客怎麼說？", ("客户", "甲方", "client", "key account")),
+        ("What did my Clients say?", ("客户", "顾客", "甲方", "key account")),
+        ("my client’s view", ("客户", "顾客", "甲方", "key account")),
+        ("KEY  Accounts!", ("客户", "顾客", "甲方", "client")),
+        ("我的client呢", ("客户", "顾客", "甲方", "key account")),
+        ("顾客和甲方的quote", ("客户", "报价", "pricing", "client", "key account")),
+        ("the subclient and clientele, an account", ()),
+        ("今天天气", ()),
+        ("", ()),
+    ],
+)
+def test_a_term_in_a_question_brings_the_others(question: str, brought: tuple[str, ...]) -> None:
+    assert read(CRM).expansions(question) == brought
+
+
+def test_a_longer_term_hides_those_within_it() -> None:
+    steering = read("- 客户: 顾客", "- 客户端: app", "- 户端: 门口")
+    assert steering.expansions("客户端闪退") == ("app",)
+    assert steering.expansions("客户和客户端") == ("顾客", "app")
+
+
+def test_a_term_that_stands_in_every_question_brings_nothing() -> None:
+    assert read("- IT: 信息技术").expansions("Is it late?") == ()
+    assert read("- IT: 信息技术").expansions("信息技术") == ("IT",)
+
+
+def test_an_alias_of_two_terms_brings_both() -> None:
+    assert read("- 客户: 甲方", "- 买家: 甲方, buyer").expansions("甲方") == ("客户", "买家", "buyer")
+
+
+def test_what_a_question_brings_is_bounded_and_canonical_terms_come_first() -> None:
+    steering = read(
+        *(f"- term{number}: shared, " + ", ".join(f"a{number}x{n}" for n in range(9)) for number in range(50))
+    )
+    brought = steering.expansions("shared")
+    assert brought == tuple(f"term{number}" for number in range(EXPANSIONS_MAX))
+
+
+def test_a_lexicon_is_bounded_and_the_rest_is_said() -> None:
+    aliases = ", ".join(f"a{number}" for number in range(10_000))
+    steering = read(f"- x: {aliases}", *(f"- t{number}: u{number}" for number in range(3_000)))
+    assert len(steering.lexicon.entries) == ENTRIES_MAX
+    assert len(steering.lexicon.entries[0].aliases) == ALIASES_MAX
+    assert steering.unreadable_count == 1 + 3_000 + 1 - ENTRIES_MAX
+    assert len(steering.unreadable) < 50
+    assert len(steering.notes) < 10
+    assert steering.notes[-1].endswith("more entries of the skill cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("alias", "term"),
+    [
+        ('") OR user_id:', "OR user_id:"),
+        ("”) ＯＲ （user_id:", "OR user_id:"),
+        ("-顾客", "顾客"),
+        ("－－顾客", "顾客"),
+        ("「顾客」", "顾客"),
+        ("顾客\x00\x1f", "顾客"),
+        ("well-known", "well-known"),
+    ],
+)
+def test_an_alias_is_text_and_holds_no_operator(alias: str, term: str) -> None:
+    assert read(f"- x1: {alias}").expansions("x1") == (term,)

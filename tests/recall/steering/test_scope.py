@@ -1,0 +1,74 @@
+"""Where a steered search starts, and whose words it prefers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from nomemory.recall.intent import read_intent
+from nomemory.recall.question import ANY_TIME, Question, Role, TimeRange
+from nomemory.recall.scope import Scope
+from nomemory.recall.steering.defaults import AnyTime, Defaults
+from nomemory.recall.steering.steering import Steering
+
+NOW = datetime(2026, 3, 14, tzinfo=UTC)
+MONTH = Steering(Defaults(timedelta(days=30), Role.ASSISTANT, 20))
+
+
+def scope(steering: Steering, text: str = "客户怎么说？", **fields: object) -> Scope:
+    question = Question(text, NOW, **fields)  # type: ignore[arg-type]  # the fields of the test's choice
+    return steering.first_scope(question, read_intent(text, NOW))
+
+
+def test_the_defaults_are_where_nobody_says_otherwise() -> None:
+    assert scope(MONTH) == Scope(TimeRange(NOW - timedelta(days=30), NOW), Role.ASSISTANT)
+    assert scope(Steering()) == Scope()
+    assert scope(Steering(Defaults(AnyTime.ANY))) == Scope()
+
+
+def test_the_caller_and_the_question_come_first() -> None:
+    window = TimeRange(NOW - timedelta(days=3), NOW)
+    assert scope(MONTH, time_range=window, role=Role.SYSTEM) == Scope(window, Role.SYSTEM)
+    assert scope(MONTH, role=Role.ANY).role is Role.ANY
+    assert scope(MONTH, time_range=ANY_TIME).window == ANY_TIME
+    assert scope(MONTH, "昨天客户怎么说？").window == TimeRange(NOW - timedelta(days=1), NOW)
+
+
+def test_a_promise_of_the_assistants_is_not_looked_for_in_one_role_only() -> None:
+    users = Steering(Defaults(role=Role.USER))
+    text = "你答应了我什么？"
+    assert scope(users, text).role is Role.ANY
+    assert users.preferred_role(Question(text, NOW), read_intent(text, NOW)) is Role.ANY
+
+
+@pytest.mark.parametrize(
+    ("steering", "asked", "preferred"),
+    [
+        (Steering(), None, Role.USER),
+        (MONTH, None, Role.ASSISTANT),
+        (MONTH, Role.SYSTEM, Role.SYSTEM),
+        (Steering(Defaults(role=Role.ANY)), None, Role.ANY),
+    ],
+)
+def test_whose_words_rank_higher(steering: Steering, asked: Role | None, preferred: Role) -> None:
+    question = Question("我喜欢什么？", NOW, role=asked)
+    assert steering.preferred_role(question, read_intent(question.text, NOW)) is preferred
+
+
+@pytest.mark.parametrize("now", [datetime(1, 1, 1, tzinfo=UTC), datetime(1, 1, 5, tzinfo=UTC), NOW])
+@pytest.mark.parametrize("length", [timedelta(seconds=1), timedelta(days=40_000), timedelta(days=999_999_998)])
+def test_no_window_begins_before_the_calendar(now: datetime, length: timedelta) -> None:
+    window = Steering(Defaults(length)).window(now)
+    assert window is not None
+    assert window.until == now
+    assert window.since is None or now - window.since <= length
+
+
+def test_a_window_may_be_shorter_than_a_day() -> None:
+    assert Steering(Defaults(timedelta(hours=6))).window(NOW) == TimeRange(NOW - timedelta(hours=6), NOW)
+
+
+def test_how_much_is_asked_for() -> None:
+    assert MONTH.page(50) == 20
+    assert Steering().page(50) == 50

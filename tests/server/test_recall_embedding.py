@@ -1,0 +1,127 @@
+"""A question that brings its own vector, where the server has no embedder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from nomemory.client import Client
+from nomemory.client.errors import NoMemoryError
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+QUESTION = "What can I not eat?"
+NORTH, EAST = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0)
+TALK = (("ginger", "那只橘猫睡着了", NORTH), ("nuts", "花生会让我起疹子", EAST))
+WITHOUT_MEANING = "not everything was searched by meaning: the words decided"
+BAD = pytest.mark.parametrize(
+    ("vector", "why"),
+    [
+        ((1.0, 0.0), "must have 4 numbers, has 2"),
+        ((), "must have 4 numbers, has 0"),
+        ((0.0, 0.0, 0.0, 0.0), "must not be all zero"),
+        ((1.0, math.nan, 0.0, 0.0), "must be finite"),
+    ],
+    ids=["short", "empty", "zero", "nan"],
+)
+
+
+@pytest.fixture
+def teller(vector_server: Server, user: str) -> str:
+    """A user who has said two things in Chinese; the questions are in English, so that no word is found."""
+    messages = [
+        said(user, message_id, content, ts=1_700_000_000 + 7_200 * place, embedding=vector)
+        for place, (message_id, content, vector) in enumerate(TALK)
+    ]
+    token = vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
+    vector_server.query.HybridSearch(q.HybridSearchRequest(user_id=user, query_text="x", at_least=token))
+    return user
+
+
+@pytest.fixture
+def client(vector_server: Server) -> Iterator[Client]:
+    with Client(vector_server.target) as connected:
+        yield connected
+
+
+@pytest.fixture
+def elsewhere(
+    vector_server: Server, start: Callable[[Settings], AbstractContextManager[Server]], tmp_path: Path
+) -> Iterator[Client]:
+    """A client of a process that keeps nothing and reads from that server."""
+    alone = Settings(
+        data=tmp_path / "nothing", listen="127.0.0.1:0", recall_query_target=vector_server.target, drain_s=0.0
+    )
+    with start(alone) as remote, Client(remote.target) as connected:
+        yield connected
+
+
+def first(client: Client, user: str, vector: Sequence[float] | None) -> list[str]:
+    reply = client.recall(QUESTION, user_id=user, question_embedding=vector)
+    return [item.message.message_id for item in reply.evidence][:1]
+
+
+def test_the_question_is_searched_for_by_its_vector(client: Client, teller: str) -> None:
+    assert first(client, teller, EAST) == ["nuts"]
+    assert first(client, teller, NORTH) == ["ginger"]
+    assert first(client, teller, None) == []
+
+
+def test_it_reaches_the_ranking_only_and_says_what_was_searched_without_it(client: Client, teller: str) -> None:
+    ranked = client.recall(QUESTION, user_id=teller, question_embedding=EAST, include_trace=True)
+    (step,) = [step for step in ranked.trace if step.tool == "hybrid_search"]
+    assert list(step.message_ids) == ["nuts", "ginger"]
+    assert "meaning cannot be searched" not in step.observation
+    assert all("query_embedding" not in step.arguments for step in ranked.trace)
+    without = client.recall(QUESTION, user_id=teller, include_trace=True)
+    assert without.limits.notes[0] == WITHOUT_MEANING
+
+
+def test_a_stream_shows_the_step(client: Client, teller: str) -> None:
+    events = list(client.stream_recall(QUESTION, user_id=teller, question_embedding=EAST))
+    assert events[0].step.tool == "hybrid_search"
+    assert list(events[0].step.message_ids) == ["nuts", "ginger"]
+    assert events[-1].result.evidence[0].message.message_id == "nuts"
+
+
+@BAD
+def test_one_that_makes_no_sense_is_refused_by_name(
+    client: Client, teller: str, vector: Sequence[float], why: str
+) -> None:
+    with pytest.raises(NoMemoryError) as caught:
+        first(client, teller, vector)
+    refused(caught.value, why)
+
+
+def test_another_process_passes_it_on(elsewhere: Client, teller: str) -> None:
+    assert first(elsewhere, teller, EAST) == ["nuts"]
+
+
+@BAD
+def test_another_process_refuses_what_the_store_does(
+    elsewhere: Client, teller: str, vector: Sequence[float], why: str
+) -> None:
+    why = why if vector else "must not be all zero"
+    with pytest.raises(NoMemoryError) as caught:
+        first(elsewhere, teller, vector)
+    refused(caught.value, why)
+    with pytest.raises(NoMemoryError) as caught:
+        list(elsewhere.stream_recall(QUESTION, user_id=teller, question_embedding=vector))
+    refused(caught.value, why)
+
+
+def refused(error: NoMemoryError, why: str) -> None:
+    assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "ERROR_REASON_INVALID_FIELD")
+    (violation,) = error.violations
+    assert (violation.field, violation.description) == ("question_embedding.values", why)

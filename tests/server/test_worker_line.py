@@ -1,0 +1,161 @@
+"""What a reader and the writer's process say to each other."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import NoReturn
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nomemory.server.faults import Fault, Reason, Violation
+from nomemory.server.listen_address import ListenAddress
+from nomemory.server.log.protocol import Deleted, OnConflict, Outcome, Written
+from nomemory.server.message import EVERYTHING, Filter, Message, Role
+from nomemory.server.pipe_client import PipeClient
+from nomemory.server.settings import Settings
+from nomemory.server.vector.protocol import Vector, VectorHit
+from nomemory.server.worker_pipe import HEADER, pack, unpack
+from nomemory.server.workers.calls import EmbedderFacts, Orders, Refusal
+from nomemory.server.workers.reader_desk import ReaderDesk
+from nomemory.server.workers.rendezvous import Rendezvous
+from nomemory.server.workers.stand_ins import DistantEmbedder, DistantLog, DistantVectors, WriterLine
+from nomemory.server.workers.writer_side import WriterSide
+from nomemory.v1 import ingest_service_pb2 as pb
+
+FACTS = EmbedderFacts("none", "none", 4)
+WORDS = "words of a message"
+
+
+class Parts:
+    """A log, a vector index, an embedder, its progress and a report, all of which can be watched."""
+
+    kind, model, dimension = "none", "none", 4
+
+    def __init__(self) -> None:
+        self.written: list[Message] = []
+        self.noted: list[str] = []
+        self.asked, self.called_back = asyncio.Event(), asyncio.Event()
+
+    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict) -> Written:
+        assert on_conflict is OnConflict.SKIP
+        self.written += messages
+        return Written(tuple(Outcome.CREATED for _ in messages), len(self.written))
+
+    async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
+        raise Fault(
+            Reason.ERROR_REASON_OVERLOADED, user_id, violations=[Violation("f", "d")], metadata={"ids": message_ids[0]},
+            retry_after_s=0.2,
+        )  # fmt: skip
+
+    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
+        assert (user_id, narrowed) == ("u", EVERYTHING)
+        return [VectorHit(0.5, len(vector), limit)]
+
+    async def embed_query(self, _text: str) -> Vector:
+        self.asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.called_back.set()
+        return b""
+
+    async def embed_documents(self, texts: Sequence[str]) -> NoReturn:
+        raise ZeroDivisionError(texts[0])
+
+    async def close(self) -> None:
+        return
+
+    def behind(self, _user_id: str, _sequence: int) -> bool:
+        return False
+
+    def note_query(self, user_id: str) -> None:
+        self.noted.append(user_id)
+
+    async def status(self, _user_id: str | None) -> pb.GetIndexStatusResponse:
+        return pb.GetIndexStatusResponse()
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[Parts, WriterLine, PipeClient]]:
+    ours, theirs = socket.socketpair()
+    parts, rendezvous = Parts(), Rendezvous(1)
+    settings = Settings(data="unused", embedder="none")
+    rendezvous.give(Orders(settings, ListenAddress("127.0.0.1", 1), FACTS), WriterSide(*[parts] * 5))
+    desk = ReaderDesk(1, await asyncio.open_unix_connection(sock=ours), rendezvous)
+    serving = asyncio.create_task(desk.serve())
+    pipe = PipeClient(await asyncio.open_unix_connection(sock=theirs), withdraws=True)
+    yield parts, WriterLine(pipe), pipe
+    pipe.close()
+    async with asyncio.timeout(10):
+        await serving
+
+
+async def test_calls_and_answers_cross_whole_however_large() -> None:
+    async with connected() as (parts, line, _):
+        messages = [Message("u", f"m{n}", n, Role.USER, "长" * 100_000, metadata={"k": "v"}) for n in range(50)]
+        written = await DistantLog(line).write(messages, on_conflict=OnConflict.SKIP)
+        assert (written.sequence, parts.written) == (50, messages)
+        assert await DistantVectors(line).search("u", b"1234", EVERYTHING, 7) == [VectorHit(0.5, 4, 7)]
+        assert parts.noted == ["u"]
+
+
+async def test_a_fault_crosses_with_everything_that_a_caller_may_see() -> None:
+    async with connected() as (_, line, __):
+        with pytest.raises(Fault) as raised:
+            await DistantLog(line).delete("said", ["m"])
+    fault = raised.value
+    assert (fault.reason, fault.message, fault.retry_after_s) == (Reason.ERROR_REASON_OVERLOADED, "said", 0.2)
+    assert (fault.violations, dict(fault.metadata)) == ((Violation("f", "d"),), {"ids": "m"})
+
+
+async def test_an_unexpected_error_is_internal_and_its_words_stay_behind(capfd: pytest.CaptureFixture[str]) -> None:
+    async with connected() as (_, line, __):
+        with pytest.raises(Fault, match="internal error") as raised:
+            await DistantEmbedder(line, FACTS).embed_documents([WORDS])
+    assert raised.value.reason == Reason.ERROR_REASON_INTERNAL
+    assert WORDS not in capfd.readouterr().err
+
+
+async def test_who_gives_up_calls_the_work_back() -> None:
+    async with connected() as (parts, line, _):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await DistantEmbedder(line, FACTS).embed_query("x")
+        async with asyncio.timeout(10):
+            await parts.called_back.wait()
+
+
+async def test_what_a_lost_reader_asked_for_is_dropped() -> None:
+    async with connected() as (parts, line, pipe):
+        asking = asyncio.create_task(DistantEmbedder(line, FACTS).embed_query("x"))
+        async with asyncio.timeout(10):
+            await parts.asked.wait()
+            pipe.close()
+            await parts.called_back.wait()
+            with pytest.raises(Fault) as raised:
+                await asking
+        assert raised.value.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
+
+
+texts = st.text(max_size=20)
+
+
+@given(
+    texts,
+    st.lists(st.tuples(texts, texts), max_size=5),
+    st.dictionaries(texts, texts, max_size=3),
+    st.none() | st.floats(0, 9),
+)
+def test_every_fault_survives_the_pipe(
+    message: str, bad: list[tuple[str, str]], metadata: dict[str, str], retry_after_s: float | None
+) -> None:
+    violations = tuple(Violation(*one) for one in bad)
+    reason = Reason.ERROR_REASON_MESSAGE_CONFLICT
+    fault = Fault(reason, message, violations=violations, metadata=metadata, retry_after_s=retry_after_s)
+    again = unpack(pack(1, Refusal.of(fault))[HEADER.size :]).fault()
+    assert vars(again) == vars(fault)
