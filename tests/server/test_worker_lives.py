@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -16,6 +18,7 @@ import pytest
 from server.fleet import Fleet, command, connected, environment, fleet, is_running, until
 
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
+from nomemory.server.workers.reader import serve
 from nomemory.server.workers.reserved_port import reserved
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -107,6 +110,13 @@ def test_a_port_belongs_to_one_server(tmp_path: Path, first: int, second: int) -
         assert late.returncode != 0
         assert "taken" in late.stderr
         assert "Traceback" not in late.stderr
+
+
+def test_a_reader_whose_writer_gave_up_before_it_had_loaded_ends_without_a_word() -> None:
+    writer, reader = socket.socketpair()
+    writer.close()
+    with reader:
+        assert asyncio.run(serve(reader, 1)) == 1
 
 
 def test_a_reserved_port_is_for_one_only_however_many_want_it_at_once() -> None:

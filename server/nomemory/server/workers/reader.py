@@ -20,6 +20,7 @@ import structlog
 import uvloop
 
 from nomemory.server import app
+from nomemory.server.faults import Fault
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.choose import choose_authenticator
 from nomemory.server.lexical.tantivy_schema import IndexUnusableError
@@ -32,9 +33,16 @@ from nomemory.server.workers.stand_ins import WriterLine
 _log = structlog.get_logger("workers")
 
 
-async def _serve(pipe: socket.socket, number: int) -> int:
-    """Serve until SIGTERM, then drain; gives the exit code."""
+async def serve(pipe: socket.socket, number: int) -> int:
+    """Serve until SIGTERM, then drain; gives the exit code. A writer that went away meanwhile has said why itself."""
     line = WriterLine(PipeClient(await asyncio.open_unix_connection(sock=pipe), withdraws=True))
+    try:
+        return await _join(line, number)
+    except Fault:
+        return 1
+
+
+async def _join(line: WriterLine, number: int) -> int:
     orders: Orders = await line.ask(Join())
     configure_logs(orders.settings.log_level, number)
     try:
@@ -77,7 +85,7 @@ def main(descriptor: int, number: int) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = socket.socket(fileno=descriptor)
     _end_with_the_writer(pipe)
-    return uvloop.run(_serve(pipe, number))
+    return uvloop.run(serve(pipe, number))
 
 
 if __name__ == "__main__":
