@@ -28,6 +28,7 @@ import numpy as np
 from load.cases import Case, cases
 from load.closed_loop import Load, Outcome, closed_loop
 from load.corpus import Notes, Size, user_name
+from load.embedder import embedder_figures
 from load.engines import engine_calls
 from load.ingest import Loaded, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
 from load.null_server import SERVICE
@@ -94,6 +95,10 @@ class Bench:
         self._server.start()
         self.result["start_s"] = round(self._server.start_s, 2)
         self.result["data_mb"] = _data_mb(self._root / "data")
+        self._server.stop()
+        _say("embedder …")
+        with tempfile.TemporaryDirectory(dir=self._root) as beside:
+            self.result["embedder"] = self._load(embedder_figures, Path(beside))
 
     def _load(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return self._loader.submit(job, *args, **kwargs).result()

@@ -16,6 +16,7 @@ def print_report(result: Figures) -> None:
     _print_pairs("ingest", result["ingest"])
     _print_pairs("memory (MB)", result["memory"])
     _print_pairs("data (MB)", result["data_mb"])
+    _print_pairs("local embedder", result["embedder"])
     if result["skipped"]:
         _print_pairs("answered with errors", result["skipped"])
     _print_targets(result)

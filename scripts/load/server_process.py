@@ -27,10 +27,11 @@ _TERM_S = 60
 
 @dataclass(slots=True)
 class ServerProcess:
-    """Runs `nomemory serve` with its default settings over a data directory, and no embedder."""
+    """Runs `nomemory serve` with its default settings over a data directory."""
 
     data: Path
     workers: int
+    embedder: str = "none"
     target: str = ""
     start_s: float = 0.0
     _process: subprocess.Popen[str] | None = field(default=None, repr=False)
@@ -43,7 +44,7 @@ class ServerProcess:
         environment = {
             **os.environ,
             "NOMEMORY_DATA": str(self.data),
-            "NOMEMORY_EMBEDDER": "none",
+            "NOMEMORY_EMBEDDER": self.embedder,
             "NOMEMORY_EMBEDDING_DIMENSION": str(DIMENSION),
         }
         began = time.perf_counter()

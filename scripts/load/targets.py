@@ -29,7 +29,7 @@ class Target:
 
 def targets(result: Figures) -> Iterator[Target]:
     """Give those targets whose figures were measured."""
-    for make in (_throughput, _cpu, _growth, _writes, _reads_beside_writes, _process):
+    for make in (_throughput, _cpu, _growth, _writes, _reads_beside_writes, _process, _embedder):
         yield from make(result)
 
 
@@ -83,3 +83,9 @@ def _reads_beside_writes(result: Figures) -> Iterator[Target]:
 def _process(result: Figures) -> Iterator[Target]:
     yield Target("memory of the process tree", result["memory_mb"], 1200, "MB")
     yield Target("start-up to serving", result["start_s"], 3, "s")
+
+
+def _embedder(result: Figures) -> Iterator[Target]:
+    if "embedder" in result:
+        busy = 100 * result["embedder"]["busy"]
+        yield Target("share of the time that the embedder works", busy, 90, "%", at_least=True)
