@@ -51,7 +51,7 @@ def reads(path: Path) -> dict[str, Read]:
     def list_50(raw: bytes) -> bytes:
         request = pb.ListMessagesRequest.FromString(raw)
         page = listing().page(Listing("ListMessages", request.user_id, "", EVERYTHING), 50, "")
-        return listing_reply(page.messages, None, pb.ListMessagesResponse(next_cursor=page.next_cursor))
+        return listing_reply(page.wires, None, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     prebuilt = list_50(pb.ListMessagesRequest(user_id="u0").SerializeToString())
     return {"null": lambda _raw: prebuilt, "list-50": list_50}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
 
 import orjson
 import structlog
@@ -15,22 +14,18 @@ def configure_logs(level: str, worker: int | None = None) -> None:
     """Send the process's logs to standard error, from a level on; `worker` says which of several processes it is."""
 
     def name_worker(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        return event if worker is None else {**event, "worker": worker}
+        event["worker"] = worker
+        return event
 
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
-            name_worker,
+            *([] if worker is None else [name_worker]),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(_json),
+            structlog.processors.JSONRenderer(orjson.dumps),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.BytesLoggerFactory(file=sys.stderr.buffer),
         cache_logger_on_first_use=True,
     )
-
-
-def _json(event: EventDict, *, default: Callable[[object], object]) -> str:
-    return orjson.dumps(event, default).decode()

@@ -25,6 +25,12 @@ def encode(message: Message) -> bytes:
     return chat.SerializeToString(deterministic=True)
 
 
+def place_of(wire: bytes) -> tuple[int, str]:
+    """Give time and id of what `encode` wrote: where it stands among a user's messages."""
+    chat = message_pb2.ChatMessage.FromString(wire)
+    return chat.ts.seconds * MICROS + chat.ts.nanos // 1000, chat.message_id
+
+
 def decode(wire: bytes) -> Message:
     """Read back what `encode` wrote."""
     chat = message_pb2.ChatMessage.FromString(wire)

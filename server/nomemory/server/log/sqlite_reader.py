@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 
-from nomemory.server.log.protocol import Change, LogCounts, Position, Touched
+from nomemory.server.log.protocol import Change, LogCounts, Position, Surroundings, Touched
 from nomemory.server.log.sqlite_schema import latest_sequence, log_id, open_for_reading
 from nomemory.server.message import Filter, LoggedMessage
 
@@ -18,6 +18,7 @@ _HAS_VECTOR = (
     "EXISTS (SELECT 1 FROM embeddings AS e WHERE (e.user_id, e.message_id) = (messages.user_id, messages.message_id))"
 )
 _REMOVED = "SELECT seq, user_id, message_id FROM removals WHERE seq > ? AND seq <= ?"
+_ANCHOR = "SELECT ts, wire FROM messages INDEXED BY messages_by_id WHERE user_id=? AND message_id=?"
 _NEWER = "(ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT ?"
 
 
@@ -62,14 +63,11 @@ class SqliteLogReader:
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Give up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
-        conditions, values = _conditions(user_id, narrowed)
-        conditions.append("seq <= ?")
-        values.append(pinned)
-        if before is not None:
-            conditions.append("(ts, message_id) < (?, ?)")
-            values += [before.ts_us, before.message_id]
-        where = " AND ".join(conditions)
-        return self._messages(f"{where} ORDER BY ts DESC, message_id DESC LIMIT ?", (*values, limit))
+        return self._messages(*_newest(user_id, narrowed, before, pinned, limit))
+
+    def wires(self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int) -> list[bytes]:
+        """Give what `page` gives as the bytes of ChatMessages."""
+        return self._wires(*_newest(user_id, narrowed, before, pinned, limit))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
@@ -94,6 +92,16 @@ class SqliteLogReader:
         older = self._messages(f"user_id=? AND {_OLDER}", (*place, before))
         newer = self._messages(f"user_id=? AND {_NEWER}", (*place, after))
         return older[::-1], newer
+
+    def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
+        """Give a message and up to so many right before and right after it; None if there is no such message."""
+        anchor = self._connection.execute(_ANCHOR, (user_id, message_id)).fetchone()
+        if anchor is None:
+            return None
+        ts_us, wire = anchor
+        older = self._wires(f"user_id=? AND {_OLDER}", (user_id, ts_us, message_id, before))
+        newer = self._wires(f"user_id=? AND {_NEWER}", (user_id, ts_us, message_id, after))
+        return Surroundings(older[::-1], wire, newer)
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Give up to `limit` entries of the feed, read from one snapshot so that none is overtaken."""
@@ -136,6 +144,26 @@ class SqliteLogReader:
             values,
         ).fetchall()
         return list(map(LoggedMessage._make, rows))
+
+    def _wires(self, where: str, values: Sequence[object]) -> list[bytes]:
+        rows: list[tuple[bytes]] = self._connection.execute(
+            f"SELECT wire FROM messages WHERE {where}",  # noqa: S608 - as above
+            values,
+        ).fetchall()
+        return [wire for (wire,) in rows]
+
+
+def _newest(
+    user_id: str, narrowed: Filter, before: Position | None, pinned: int, limit: int
+) -> tuple[str, Sequence[object]]:
+    """Give the condition of a page, with its order and its limit, and the values for it."""
+    conditions, values = _conditions(user_id, narrowed)
+    conditions.append("seq <= ?")
+    values.append(pinned)
+    if before is not None:
+        conditions.append("(ts, message_id) < (?, ?)")
+        values += [before.ts_us, before.message_id]
+    return f"{' AND '.join(conditions)} ORDER BY ts DESC, message_id DESC LIMIT ?", (*values, limit)
 
 
 def _conditions(user_id: str, narrowed: Filter) -> tuple[list[str], list[str | int]]:

@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.protocol import LogReader
-from nomemory.server.message import LoggedMessage
-from nomemory.server.reads.reply_budget import fitting
+from nomemory.server.log.protocol import LogReader, Surroundings
+from nomemory.server.reads.reply_budget import fitting_wires
 
 
 @dataclass(frozen=True, slots=True)
 class Neighborhood:
-    """The anchor and what stands around it, oldest first."""
+    """The anchor and what stands around it, oldest first, as the bytes of ChatMessages."""
 
-    before: list[LoggedMessage]
-    anchor: LoggedMessage
-    after: list[LoggedMessage]
+    wires: list[bytes]
+    anchor_index: int
     truncated_before: bool
     truncated_after: bool
 
@@ -30,18 +28,25 @@ def read_neighborhood(
     Raises:
         Fault: MESSAGE_NOT_FOUND.
     """
-    anchor = log.by_ids(user_id, [message_id]).get(message_id)
-    if anchor is None:
+    around = log.surroundings(user_id, message_id, before, after)
+    if around is None:
         raise Fault(Reason.ERROR_REASON_MESSAGE_NOT_FOUND, "no such message for this user")
-    older, newer = log.around(anchor, before, after)
-    outward = [m for pair in zip_longest(reversed(older), newer) for m in pair if m is not None]
-    kept = {m.sequence for m in outward[: fitting([anchor, *outward], budget_bytes) - 1]}
-    kept_before = [m for m in older if m.sequence in kept]
-    kept_after = [m for m in newer if m.sequence in kept]
+    older, newer = _fitting(around, budget_bytes)
     return Neighborhood(
-        kept_before,
-        anchor,
-        kept_after,
-        truncated_before=len(kept_before) < len(older),
-        truncated_after=len(kept_after) < len(newer),
+        [*around.before[len(around.before) - older :], around.anchor, *around.after[:newer]],
+        older,
+        truncated_before=older < len(around.before),
+        truncated_after=newer < len(around.after),
     )
+
+
+def _fitting(around: Surroundings, budget_bytes: int) -> tuple[int, int]:
+    """Count how many on each side fit, from the anchor outward, one of each side in turn."""
+    wires = [*around.before, around.anchor, *around.after]
+    if fitting_wires(wires, budget_bytes) == len(wires):
+        return len(around.before), len(around.after)
+    pairs = zip_longest(reversed(around.before), around.after)
+    outward = [(is_newer, wire) for pair in pairs for is_newer, wire in enumerate(pair) if wire is not None]
+    fits = fitting_wires([around.anchor, *(wire for _, wire in outward)], budget_bytes) - 1
+    newer = sum(is_newer for is_newer, _ in outward[:fits])
+    return fits - newer, newer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from nomemory.server.message import LoggedMessage
 
@@ -20,10 +20,21 @@ def nothing_beside(_message: LoggedMessage) -> int:
 
 def fitting(messages: Iterable[LoggedMessage], budget_bytes: int, beside: Beside = nothing_beside) -> int:
     """Count how many of the messages fit, from the first on; at least one, if there is one."""
-    count, size = 0, 0
-    for message in messages:
-        size += len(message.wire) + _OVERHEAD + beside(message)
-        if size > budget_bytes and count:
+    return _within((len(message.wire) + beside(message) for message in messages), budget_bytes)
+
+
+def fitting_wires(wires: Sequence[bytes], budget_bytes: int) -> int:
+    """Count as `fitting` does, of messages as bytes."""
+    if sum(map(len, wires)) + _OVERHEAD * len(wires) <= budget_bytes:
+        return len(wires)
+    return _within(map(len, wires), budget_bytes)
+
+
+def _within(sizes: Iterable[int], budget_bytes: int) -> int:
+    count, total = 0, 0
+    for size in sizes:
+        total += size + _OVERHEAD
+        if total > budget_bytes and count:
             break
         count += 1
     return count

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from nomemory.server.cursor import Cursors, Listing, Place
 from nomemory.server.log.protocol import LogReader, Position
 from nomemory.server.message import LoggedMessage
-from nomemory.server.reads.reply_budget import Beside, fitting, nothing_beside
+from nomemory.server.reads.reply_budget import Beside, fitting, fitting_wires, nothing_beside
+from nomemory.server.wire import place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,14 @@ class TimePage:
     """A page, newest first. `next_cursor` is empty on the last one."""
 
     messages: list[LoggedMessage]
+    next_cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class WirePage:
+    """A page, newest first, as the bytes of ChatMessages. `next_cursor` is empty on the last one."""
+
+    wires: list[bytes]
     next_cursor: str
 
 
@@ -36,12 +45,30 @@ class TimeListing:
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
-        place = self._cursors.resume(listing, cursor) if cursor else None
-        pinned = place.pinned if place else self._log.sequence()
-        before = Position(place.ts_us, place.message_id) if place else None
+        before, pinned = self._resume(listing, cursor)
         found = self._log.page(listing.user_id, listing.narrowed, before=before, pinned=pinned, limit=page_size + 1)
         messages = found[: fitting(found[:page_size], self._reply_max_bytes, beside)]
         if len(messages) == len(found):
             return TimePage(messages, "")
         last = messages[-1]
         return TimePage(messages, self._cursors.issue(listing, Place(pinned, last.ts_us, last.message_id)))
+
+    def wire_page(self, listing: Listing, page_size: int, cursor: str) -> WirePage:
+        """Read one page for a reply that is spliced together.
+
+        Raises:
+            Fault: one of the CURSOR_… reasons.
+        """
+        before, pinned = self._resume(listing, cursor)
+        found = self._log.wires(listing.user_id, listing.narrowed, before=before, pinned=pinned, limit=page_size + 1)
+        wires = found[: fitting_wires(found[:page_size], self._reply_max_bytes)]
+        if len(wires) == len(found):
+            return WirePage(wires, "")
+        return WirePage(wires, self._cursors.issue(listing, Place(pinned, *place_of(wires[-1]))))
+
+    def _resume(self, listing: Listing, cursor: str) -> tuple[Position | None, int]:
+        """Give the position that a page stands before, and the sequence up to which the log is looked at."""
+        if not cursor:
+            return None, self._log.sequence()
+        place = self._cursors.resume(listing, cursor)
+        return Position(place.ts_us, place.message_id), place.pinned

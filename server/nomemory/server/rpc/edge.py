@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from secrets import token_hex
 from typing import NoReturn
 
 import grpc
@@ -26,11 +27,11 @@ from google.protobuf.message_factory import GetMessageClass
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need, confine
 from nomemory.server.identity.metadata import Metadata
-from nomemory.server.message_id import fresh_ulid
 from nomemory.server.rpc.call import Call, ClientStream, Reply, ServerStream, Service, Unary
 from nomemory.server.rpc.status import REQUEST_ID, code_name, status_of
 
 _log = structlog.get_logger("rpc")
+_ID_BYTES = 13
 _USABLE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -104,25 +105,26 @@ class Edge:
         started = time.perf_counter()
         metadata = tuple(context.invocation_metadata() or ())
         request_id, give_up = _request_id(metadata), _give_up(context, deadline_s)
-        log = _log.bind(method=method.name, request_id=request_id)
+        facts = {"method": method.name, "request_id": request_id}
         try:
             async with asyncio.timeout_at(give_up):
                 caller = await self._access.caller(metadata, context.auth_context)
-                log = log.bind(caller=caller.name)
+                facts["caller"] = caller.name
                 admission = self._access.admit(caller, need, metadata)
-                log = log.bind(**admission.facts())
+                facts |= admission.facts()
                 yield Call(request_id, give_up, admission)
         except asyncio.CancelledError:
-            log.info("rpc", code="CANCELLED", ms=_milliseconds(started))
+            _log.info("rpc", **facts, code="CANCELLED", ms=_milliseconds(started))
             raise
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - errors become statuses here; an engine's panic is no Exception
-            fault = fault_of(error, log)
-            log.info("rpc", code=code_name(fault), reason=Reason.Name(fault.reason), ms=_milliseconds(started))
+            fault = fault_of(error, _log.bind(**facts))
+            reason = Reason.Name(fault.reason)
+            _log.info("rpc", **facts, code=code_name(fault), reason=reason, ms=_milliseconds(started))
             await _abort(context, fault, request_id)
         context.set_trailing_metadata(((REQUEST_ID, request_id),))
-        log.info("rpc", code="OK", ms=_milliseconds(started))
+        _log.info("rpc", **facts, code="OK", ms=_milliseconds(started))
 
 
 def _encoded(reply: Reply) -> bytes:
@@ -131,7 +133,7 @@ def _encoded(reply: Reply) -> bytes:
 
 def _request_id(metadata: Metadata) -> str:
     own = dict(metadata).get(REQUEST_ID, "")
-    return own if isinstance(own, str) and _USABLE_ID.fullmatch(own) else fresh_ulid()
+    return own if isinstance(own, str) and _USABLE_ID.fullmatch(own) else token_hex(_ID_BYTES)
 
 
 def _give_up(context: Context, deadline_s: float) -> float:

@@ -79,8 +79,8 @@ class QueryService:
         """Read by time."""
         query = decode_list(request, self.settings)
         await self._reach_log(query.at_least, call)
-        page = self.by_time.page(query.listing, query.page_size, query.cursor)
-        return listing_reply(page.messages, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
+        page = self.by_time.wire_page(query.listing, query.page_size, query.cursor)
+        return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     async def lexical_search(self, request: pb.LexicalSearchRequest, call: Call) -> bytes:
         """Find words and phrases; an empty query reads by time."""
@@ -92,7 +92,7 @@ class QueryService:
             highlights=await highlights(page.items, query.query, self.settings, query.snippet_chars),
             index_behind=page.behind,
         )
-        return listing_reply((item.message for item in page.items), query.mask, reply)
+        return listing_reply([item.message.wire for item in page.items], query.mask, reply)
 
     async def semantic_search(self, request: pb.SemanticSearchRequest, call: Call) -> bytes:
         """Find what means the same."""
@@ -140,11 +140,11 @@ class QueryService:
             budget_bytes=self.settings.reply_max_bytes,
         )
         reply = pb.GetNeighborsResponse(
-            anchor_index=len(around.before),
+            anchor_index=around.anchor_index,
             truncated_before=around.truncated_before,
             truncated_after=around.truncated_after,
         )
-        return listing_reply([*around.before, around.anchor, *around.after], query.mask, reply)
+        return listing_reply(around.wires, query.mask, reply)
 
     async def batch_get_messages(self, request: pb.BatchGetMessagesRequest, _call: Call) -> bytes:
         """Resolve ids."""
@@ -156,7 +156,7 @@ class QueryService:
             missing_message_ids=[message_id for message_id in query.message_ids if message_id not in found],
             omitted_message_ids=[message.message_id for message in present[fits:]],
         )
-        return listing_reply(present[:fits], query.mask, reply)
+        return listing_reply([message.wire for message in present[:fits]], query.mask, reply)
 
     async def _page_by_words(self, query: LexicalQuery, call: Call) -> RankedPage:
         user_id, sequence = query.listing.user_id, self.tokens.read(query.at_least)

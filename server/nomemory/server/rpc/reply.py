@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from google.protobuf.message import Message as ProtoMessage
 
@@ -27,10 +26,11 @@ _HEADERS_KEPT = 4096
 _ALL_FIELDS = tuple(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name)
 
 
-def listing_reply(messages: Iterable[LoggedMessage], mask: Mask, rest: ProtoMessage) -> bytes:
+def listing_reply(wires: Iterable[bytes], mask: Mask, rest: ProtoMessage) -> bytes:
     """Make a reply whose field 1 is the messages; `rest` has its other fields."""
-    payloads = [message.wire if mask is None else _masked(message.wire, mask) for message in messages]
-    return b"".join([_framed(payload) for payload in payloads]) + rest.SerializeToString()
+    payloads = wires if mask is None else [_masked(wire, mask) for wire in wires]
+    framed = [part for payload in payloads for part in (_HEADERS[len(payload)], payload)]
+    return b"".join([*framed, rest.SerializeToString()])
 
 
 def semantic_reply(items: Sequence[Ranked], mask: Mask, rest: ProtoMessage) -> bytes:
@@ -70,13 +70,20 @@ def _masked(wire: bytes, mask: Mask) -> bytes:
 
 
 def _framed(payload: bytes) -> bytes:
-    return _header(len(payload)) + payload
+    return _HEADERS[len(payload)] + payload
 
 
-@lru_cache(_HEADERS_KEPT)
-def _header(length: int) -> bytes:
-    """Give what stands before a payload in field 1; messages are mostly of a few hundred lengths."""
-    return _FIELD_1_BYTES + _varint(length)
+class _Headers(dict[int, bytes]):
+    """What stands before a payload of so many bytes in field 1. Messages are mostly of a few hundred lengths."""
+
+    def __missing__(self, length: int) -> bytes:
+        header = _FIELD_1_BYTES + _varint(length)
+        if len(self) < _HEADERS_KEPT:
+            self[length] = header
+        return header
+
+
+_HEADERS = _Headers()
 
 
 def _varint(number: int) -> bytes:
