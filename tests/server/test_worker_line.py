@@ -88,7 +88,7 @@ async def connected() -> AsyncIterator[tuple[Parts, WriterLine, PipeClient]]:
     rendezvous.give(Orders(settings, ListenAddress("127.0.0.1", 1), FACTS), WriterSide(*[parts] * 5))
     desk = ReaderDesk(1, await asyncio.open_unix_connection(sock=ours), rendezvous)
     serving = asyncio.create_task(desk.serve())
-    pipe = PipeClient(await asyncio.open_unix_connection(sock=theirs), withdraws=True)
+    pipe = await PipeClient.connected(theirs, withdraws=True)
     yield parts, WriterLine(pipe), pipe
     pipe.close()
     async with asyncio.timeout(10):

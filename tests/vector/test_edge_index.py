@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.vector.edge_calls import Count, Flush, Remove, Search, Upsert
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.edge_worker import EdgeWorker
+from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
 from nomemory.server.vector.protocol import Vector, VectorPoint
 from nomemory.server.worker import WorkerUnavailableError
 from nomemory.server.worker_pipe import Asked
@@ -80,6 +82,39 @@ async def test_nothing_acknowledged_is_lost_when_the_worker_is_killed(index: Edg
         assert {type(failure) for failure in failures} == {Fault}
     hits = await answered(lambda: index.search("ann", vector(), EVERYTHING, 10_000))
     assert {hit.sequence for hit in hits} >= set(acknowledged)
+
+
+async def test_what_a_search_remembers_of_points_follows_their_changes(index: EdgeIndex) -> None:
+    async def found() -> list[tuple[int, int]]:
+        return [(hit.sequence, hit.ts_us) for hit in await index.search("ann", first.vector, EVERYTHING, 10)]
+
+    first = point(1)
+    await index.upsert([first, point(2, b"\0" * 28 + b"\0\0\x80\x3f")])
+    assert sorted(await found()) == sorted(await found()) == [(1, 1), (2, 2)]
+    await index.upsert([replace(first, sequence=3, ts_us=9)])
+    assert sorted(await found()) == [(2, 2), (3, 9)]
+    await index.remove("ann", "m1")
+    assert await found() == [(2, 2)]
+    await index.upsert([replace(first, sequence=4)])
+    assert sorted(await found()) == [(2, 2), (4, 1)]
+
+
+def test_what_is_remembered_of_points_has_a_bound() -> None:
+    asked: list[list[Identity]] = []
+
+    def look_up(identities: list[Identity]) -> dict[Identity, Facts]:
+        asked.append(identities)
+        return {identity: (int(str(identity)), 0) for identity in identities}
+
+    known = KnownPoints(look_up, most=3)
+    assert known.facts([1, 2]) == known.facts([1, 2]) == [(1, 0), (2, 0)]
+    assert known.facts([2, 3, 1]) == [(2, 0), (3, 0), (1, 0)]
+    assert asked == [[1, 2], [3]]
+    assert known.facts([4, 1]) == [(4, 0), (1, 0)]
+    assert known.facts([1, 4]) == [(1, 0), (4, 0)]
+    known.forget([4])
+    assert known.facts([4]) == [(4, 0)]
+    assert asked == [[1, 2], [3], [4], [1], [4]]
 
 
 async def test_calls_in_flight_fail_as_unavailable_and_the_next_one_is_answered(index: EdgeIndex) -> None:

@@ -3,49 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from itertools import count
-from typing import Any
+from typing import Self, cast
 
-from nomemory.server.worker_pipe import GREETING, HEADER, Answer, Withdrawn, pack, unpack
-
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+from nomemory.server.worker_pipe import GREETING, Answer, Frames, Withdrawn, pack
 
 
 class PipeClosedError(Exception):
     """The other end is gone; whether it still did what it was asked to is unknown."""
 
 
-async def read_frame(reader: asyncio.StreamReader) -> tuple[int, Any]:
-    """Read one frame: the id of the call, and its body.
+class PipeClient(asyncio.Protocol):
+    """Asks the process at the other end. `connected` makes one.
 
-    Raises:
-        asyncio.IncompleteReadError: the other end is gone.
-        ConnectionError: the same.
-    """
-    length, call_id = HEADER.unpack(await reader.readexactly(HEADER.size))
-    return call_id, unpack(await reader.readexactly(length))
-
-
-class PipeClient:
-    """Asks the process at the other end.
+    It takes answers off the transport itself: a stream would wake the loop twice for each.
 
     Args:
-        streams: this end of the pipe.
         withdraws: whether to say so when nobody waits for an answer any more.
 
     Attributes:
         heard_at: when it last answered, in the event loop's time.
     """
 
-    def __init__(self, streams: Streams, *, withdraws: bool = False) -> None:
-        self._reader, self._writer = streams
+    def __init__(self, *, withdraws: bool = False) -> None:
         self._withdraws = withdraws
-        self._ids = count(GREETING + 1)
-        self._waiting: dict[int, asyncio.Future[Answer | None]] = {}
         self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._arrived = Frames()
+        self._ids = count(GREETING + 1)
+        # It may arrive before anybody asks for it.
+        self._greeting: asyncio.Future[Answer | None] = self._loop.create_future()
+        self._waiting = {GREETING: self._greeting}
         self._is_open = True
-        self._reading = asyncio.create_task(self._read())
+        self._lost = asyncio.Event()
         self.heard_at = self._loop.time()
+
+    @classmethod
+    async def connected(cls, end: socket.socket, *, withdraws: bool = False) -> Self:
+        """Take over one end of a pair of sockets."""
+        loop = asyncio.get_running_loop()
+        _, client = await loop.create_unix_connection(lambda: cls(withdraws=withdraws), sock=end)
+        return client
 
     @property
     def is_open(self) -> bool:
@@ -58,7 +57,7 @@ class PipeClient:
         Raises:
             PipeClosedError: it is gone.
         """
-        return await self._exchange(GREETING, b"")
+        return _answer(await self._greeting)
 
     async def ask(self, request: object) -> Answer:
         """Send a request and wait for its answer.
@@ -66,18 +65,24 @@ class PipeClient:
         Raises:
             PipeClosedError: the other end is gone.
         """
+        if not self._is_open:
+            raise PipeClosedError
         call_id = next(self._ids)
+        arriving = self._waiting[call_id] = self._loop.create_future()
+        self._transport.write(pack(call_id, request))
         try:
-            return await self._exchange(call_id, pack(call_id, request))
+            return _answer(await arriving)
         except asyncio.CancelledError:
             if self._withdraws and self._is_open:
-                self._writer.write(pack(call_id, Withdrawn()))
+                self._transport.write(pack(call_id, Withdrawn()))
             raise
+        finally:
+            del self._waiting[call_id]
 
     def tell(self, request: object) -> None:
         """Send what needs no answer."""
         if self._is_open:
-            self._writer.write(pack(next(self._ids), request))
+            self._transport.write(pack(next(self._ids), request))
 
     def give_up(self) -> None:
         """Ask nothing more; the calls under way are answered if the other end still does."""
@@ -86,40 +91,37 @@ class PipeClient:
     def close(self) -> None:
         """Close this end."""
         self._is_open = False
-        self._writer.close()
+        self._transport.close()
 
     async def wait_closed(self) -> None:
         """Wait until the other end is gone."""
-        await self._reading
+        await self._lost.wait()
 
-    async def _exchange(self, call_id: int, frame: bytes) -> Answer:
-        if not self._is_open:
-            raise PipeClosedError
-        arriving = self._waiting[call_id] = self._loop.create_future()
-        try:
-            self._writer.write(frame)
-            await self._writer.drain()
-            answer: Answer | None = await arriving
-        except ConnectionError:
-            answer = None
-        finally:
-            del self._waiting[call_id]
-        if answer is None:
-            raise PipeClosedError
-        return answer
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Hear from the event loop what to write to."""
+        self._transport = cast("asyncio.Transport", transport)  # it writes, too; event loops have classes of their own
 
-    async def _read(self) -> None:
-        try:
-            while True:
-                call_id, answer = await read_frame(self._reader)
-                self.heard_at = self._loop.time()
-                self._settle(call_id, answer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            self.close()
-            for call_id in self._waiting:
-                self._settle(call_id, None)
+    def data_received(self, data: bytes) -> None:
+        """Hear from the event loop what has arrived."""
+        self.heard_at = self._loop.time()
+        self._arrived.feed(data)
+        for call_id, answer in self._arrived.take():
+            self._settle(call_id, answer)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
+        """Hear from the event loop that the other end is gone."""
+        self._is_open = False
+        for call_id in self._waiting:
+            self._settle(call_id, None)
+        self._lost.set()
 
     def _settle(self, call_id: int, answer: Answer | None) -> None:
         arriving = self._waiting.get(call_id)
         if arriving is not None and not arriving.done():
             arriving.set_result(answer)
+
+
+def _answer(arrived: Answer | None) -> Answer:
+    if arrived is None:
+        raise PipeClosedError
+    return arrived

@@ -176,7 +176,7 @@ class _Link:
     async def open(cls, launch: Launch, timeout_s: float) -> Self:
         """Start a process and wait until it is ready."""
         process, ours = launch.start()
-        link = cls(process, PipeClient(await asyncio.open_unix_connection(sock=ours)), timeout_s)
+        link = cls(process, await PipeClient.connected(ours), timeout_s)
         try:
             await link.greeted()
         except BaseException:

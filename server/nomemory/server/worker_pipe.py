@@ -54,6 +54,34 @@ def unpack(body: bytes) -> Any:  # noqa: ANN401 - requests and answers are the w
     return pickle.loads(body)  # noqa: S301 - written by our own process, see above
 
 
+class Frames:
+    """Puts frames together from the pieces in which they arrive."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def __len__(self) -> int:
+        """Give how many bytes wait for the rest of their frame, or to be taken."""
+        return len(self._buffer)
+
+    def feed(self, piece: bytes) -> None:
+        """Add what has arrived."""
+        self._buffer += piece
+
+    def take(self) -> list[tuple[int, Any]]:
+        """Take those that are whole: the id of the call, and the body."""
+        taken, at = [], 0
+        while len(self._buffer) - at >= HEADER.size:
+            length, call_id = HEADER.unpack_from(self._buffer, at)
+            start, end = at + HEADER.size, at + HEADER.size + length
+            if end > len(self._buffer):
+                break
+            taken.append((call_id, unpack(bytes(self._buffer[start:end]))))
+            at = end
+        del self._buffer[:at]
+        return taken
+
+
 class WorkerPipe:
     """The worker's end. A worker lives as long as its pipe, whatever signals its process group gets."""
 
@@ -61,7 +89,7 @@ class WorkerPipe:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._socket = socket.socket(fileno=descriptor)
-        self._buffer = bytearray()
+        self._arrived = Frames()
 
     def receive(self, *, wait: bool) -> list[Asked]:
         """Take all the calls that have arrived; with `wait`, at least one.
@@ -70,12 +98,12 @@ class WorkerPipe:
             EOFError: the other end is gone.
         """
         self._drain()
-        asked = self._frames()
+        asked = self._arrived.take()
         while wait and not asked:
             self._take(self._socket.recv(_CHUNK))
             self._drain()
-            asked = self._frames()
-        return asked
+            asked = self._arrived.take()
+        return [Asked(*call) for call in asked]
 
     def reply(self, call_id: int, value: object) -> None:
         """Answer a call."""
@@ -86,25 +114,13 @@ class WorkerPipe:
         self._socket.sendall(pack(call_id, Answer(error=error)))
 
     def _drain(self) -> None:
-        while len(self._buffer) < _DRAIN_MAX:
+        while len(self._arrived) < _DRAIN_MAX:
             try:
                 self._take(self._socket.recv(_CHUNK, socket.MSG_DONTWAIT))
             except BlockingIOError:
                 return
 
-    def _take(self, chunk: bytes) -> None:
-        if not chunk:
+    def _take(self, piece: bytes) -> None:
+        if not piece:
             raise EOFError
-        self._buffer += chunk
-
-    def _frames(self) -> list[Asked]:
-        asked, at = [], 0
-        while len(self._buffer) - at >= HEADER.size:
-            length, call_id = HEADER.unpack_from(self._buffer, at)
-            start, end = at + HEADER.size, at + HEADER.size + length
-            if end > len(self._buffer):
-                break
-            asked.append(Asked(call_id, unpack(bytes(self._buffer[start:end]))))
-            at = end
-        del self._buffer[:at]
-        return asked
+        self._arrived.feed(piece)

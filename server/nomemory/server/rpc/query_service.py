@@ -97,9 +97,8 @@ class QueryService:
     async def semantic_search(self, request: pb.SemanticSearchRequest, call: Call) -> bytes:
         """Find what means the same."""
         query = decode_semantic(request, self.settings, self.dimension)
-        user_id, sequence = query.nearest.user_id, self.tokens.read(query.at_least)
-        self.by_meaning.expect(user_id)
-        await self._wait(lambda: self.by_meaning.reached(user_id, sequence), "vector index", call)
+        self.by_meaning.expect(query.nearest.user_id)
+        await self._reach(self.by_meaning, "vector index", query.nearest.user_id, query.at_least, call)
         nearest = await self.by_meaning.search(query.nearest)
         reply = pb.SemanticSearchResponse(
             truncated=nearest.truncated, index_behind=nearest.behind, embedding_model=self.by_meaning.model
@@ -109,10 +108,10 @@ class QueryService:
     async def hybrid_search(self, request: pb.HybridSearchRequest, call: Call) -> bytes:
         """Find what answers a question."""
         query = decode_hybrid(request, self.settings, self.dimension)
-        user_id, sequence = query.user_id, self.tokens.read(query.at_least)
+        user_id = query.user_id
         self.by_meaning.expect(user_id)
-        await self._wait(lambda: self.by_words.reached(user_id, sequence), "lexical index", call)
-        await self._wait(lambda: self.by_meaning.reached(user_id, sequence), "vector index", call)
+        await self._reach(self.by_words, "lexical index", user_id, query.at_least, call)
+        await self._reach(self.by_meaning, "vector index", user_id, query.at_least, call)
         patience_s = call.remaining_s() * _SHARE_OF_MEANING
         wanted = HybridQuery(
             user_id, query.text, query.vector, query.narrowed, query.top_k, patience_s, explains=query.explain
@@ -159,8 +158,7 @@ class QueryService:
         return listing_reply([message.wire for message in present[:fits]], query.mask, reply)
 
     async def _page_by_words(self, query: LexicalQuery, call: Call) -> RankedPage:
-        user_id, sequence = query.listing.user_id, self.tokens.read(query.at_least)
-        await self._wait(lambda: self.by_words.reached(user_id, sequence), "lexical index", call)
+        await self._reach(self.by_words, "lexical index", query.listing.user_id, query.at_least, call)
         beside = room(self.settings, query.snippet_chars)
         return await self.by_words.page(query.listing, query.query, query.page_size, query.cursor, beside)
 
@@ -174,6 +172,13 @@ class QueryService:
         sequence = self.tokens.read(at_least)
         if sequence:
             await self._wait(lambda: self.log.sequence() >= sequence, "log", call)
+
+    async def _reach(
+        self, index: LexicalListing | NearestMessages, name: str, user_id: str, at_least: str, call: Call
+    ) -> None:
+        sequence = self.tokens.read(at_least)
+        if sequence:
+            await self._wait(lambda: index.reached(user_id, sequence), name, call)
 
     async def _wait(self, reached: Callable[[], bool], name: str, call: Call) -> None:
         timeout_s = call.remaining_s() - _ANSWERING_S

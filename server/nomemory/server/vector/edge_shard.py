@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import unpack
 
 import qdrant_edge as qdrant
 
 from nomemory.server.vector.edge_calls import Scored, Search
+from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
 from nomemory.server.vector.points import (
     CONVERSATION,
     ROLE,
@@ -41,10 +42,13 @@ class Shard:
         if not directory.exists():
             _create(directory, config)
         self._engine = qdrant.EdgeShard.load(str(directory), config)
+        self._known = KnownPoints(self._look_up)
 
     def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Store points; those with an id that exists are overwritten."""
-        self._engine.update(qdrant.UpdateOperation.upsert_points([_stored(point) for point in points]))
+        stored = [_stored(point) for point in points]
+        self._known.forget(point.id for point in stored)
+        self._engine.update(qdrant.UpdateOperation.upsert_points(stored))
 
     def remove(self, user_id: str, message_id: str, from_part: int) -> None:
         """Remove the points of a message from a part on."""
@@ -52,12 +56,14 @@ class Shard:
             found = self._engine.retrieve(list(block), with_payload=False, with_vector=False)
             if not found:
                 return
-            self._engine.update(qdrant.UpdateOperation.delete_points([record.id for record in found]))
+            gone = [record.id for record in found]
+            self._known.forget(gone)
+            self._engine.update(qdrant.UpdateOperation.delete_points(gone))
 
     def search(self, searches: Sequence[Search]) -> list[list[Scored]]:
         """Answer several searches in one pass."""
         batch = qdrant.QueryBatchRequest([_query(search) for search in searches])
-        return [[_scored(point) for point in points] for points in self._engine.query_batch(batch)]
+        return [self._scored(points) for points in self._engine.query_batch(batch)]
 
     def flush(self) -> None:
         """Bring everything to disk."""
@@ -71,6 +77,14 @@ class Shard:
         """Bring everything to disk and let go of the directory."""
         self._engine.flush()
         self._engine.close()
+
+    def _scored(self, points: Sequence[qdrant.ScoredPoint]) -> list[Scored]:
+        facts = self._known.facts([point.id for point in points])
+        return [(point.score, *fact) for point, fact in zip(points, facts, strict=True)]
+
+    def _look_up(self, identities: list[Identity]) -> Mapping[Identity, Facts]:
+        records = self._engine.retrieve(identities, with_payload=[TIME, SEQUENCE], with_vector=False)
+        return {record.id: _facts(record) for record in records}
 
 
 def _config(dimension: int) -> qdrant.EdgeConfig:
@@ -109,7 +123,7 @@ def _query(search: Search) -> qdrant.QueryRequest:
         limit=search.limit,
         query=qdrant.Query.Nearest(_numbers(search.vector)),
         filter=qdrant.Filter(must=[_field_condition(condition) for condition in search.conditions]),
-        with_payload=[TIME, SEQUENCE],
+        with_payload=False,
         params=_EXACT,
     )
 
@@ -120,6 +134,6 @@ def _field_condition(condition: Condition) -> qdrant.FieldCondition:
     return qdrant.FieldCondition(condition.field, range=qdrant.RangeFloat(gte=condition.gte, lt=condition.lt))
 
 
-def _scored(point: qdrant.ScoredPoint) -> Scored:
-    stored = point.payload or {}
-    return point.score, stored[TIME], stored[SEQUENCE]
+def _facts(record: qdrant.Record) -> Facts:
+    stored = record.payload or {}
+    return stored[TIME], stored[SEQUENCE]

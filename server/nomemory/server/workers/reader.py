@@ -35,7 +35,7 @@ _log = structlog.get_logger("workers")
 
 async def serve(pipe: socket.socket, number: int) -> int:
     """Serve until SIGTERM, then drain; gives the exit code. A writer that went away meanwhile has said why itself."""
-    line = WriterLine(PipeClient(await asyncio.open_unix_connection(sock=pipe), withdraws=True))
+    line = WriterLine(await PipeClient.connected(pipe, withdraws=True))
     try:
         return await _join(line, number)
     except Fault:

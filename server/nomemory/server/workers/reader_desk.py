@@ -7,11 +7,12 @@ from functools import partial
 
 import structlog
 
-from nomemory.server.pipe_client import Streams, read_frame
 from nomemory.server.rpc.edge import fault_of
-from nomemory.server.worker_pipe import Answer, Withdrawn, pack
+from nomemory.server.worker_pipe import HEADER, Answer, Withdrawn, pack, unpack
 from nomemory.server.workers.calls import Join, Refusal, Request, Serving
 from nomemory.server.workers.rendezvous import Rendezvous
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _log = structlog.get_logger("workers")
 
@@ -35,13 +36,17 @@ class ReaderDesk:
         """Answer until the reader is gone. What it was still waiting for is dropped, as if a caller had hung up."""
         try:
             while True:
-                self._take(*await read_frame(self._reader))
+                self._take(*await self._next())
         except (asyncio.IncompleteReadError, ConnectionError):
             return
         finally:
             self._writer.close()
             for task in list(self._under_way.values()):
                 task.cancel()
+
+    async def _next(self) -> tuple[int, Request | Withdrawn]:
+        length, call_id = HEADER.unpack(await self._reader.readexactly(HEADER.size))
+        return call_id, unpack(await self._reader.readexactly(length))
 
     def _take(self, call_id: int, request: Request | Withdrawn) -> None:
         if isinstance(request, Withdrawn):
