@@ -61,6 +61,7 @@ async def _serve_as_told(orders: Orders, line: WriterLine) -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         await stack.enter_async_context(serving(services, orders.address, settings, access, is_shared=True))
+        app.keep_what_is_loaded()
         line.tell(Serving())
         _log.info("serving", address=str(orders.address))
         await stop.wait()
