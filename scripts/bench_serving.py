@@ -39,18 +39,22 @@ SERVICE = "bench.Reads"
 Read = Callable[[bytes], bytes]
 
 
+class _OfThread(local):
+    listing: TimeListing | None = None
+
+
 def reads(path: Path) -> dict[str, Read]:
     """Make the two calls; each opens its own reader of the log on first use in a thread."""
-    of_thread = local()
+    of_thread = _OfThread()
 
     def listing() -> TimeListing:
-        if not hasattr(of_thread, "listing"):
+        if of_thread.listing is None:
             of_thread.listing = TimeListing(SqliteLogReader(path), Cursors(Seal(bytes(32), "bench"), 60.0), 3_000_000)
         return of_thread.listing
 
     def list_50(raw: bytes) -> bytes:
         request = pb.ListMessagesRequest.FromString(raw)
-        page = listing().page(Listing("ListMessages", request.user_id, "", EVERYTHING), 50, "")
+        page = listing().wire_page(Listing("ListMessages", request.user_id, "", EVERYTHING), 50, "")
         return listing_reply(page.wires, None, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     prebuilt = list_50(pb.ListMessagesRequest(user_id="u0").SerializeToString())
@@ -70,7 +74,9 @@ def handler(calls: dict[str, Read], *, asynchronous: bool) -> grpc.GenericRpcHan
         return answer
 
     wrap = on_the_loop if asynchronous else synchronous
-    handlers = {name: grpc.unary_unary_rpc_method_handler(wrap(read)) for name, read in calls.items()}
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        name: grpc.unary_unary_rpc_method_handler(wrap(read)) for name, read in calls.items()
+    }
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
 
@@ -101,7 +107,7 @@ async def load(port: int, call: str, concurrency: int, seconds: float) -> int:
     count = 0
     request = [pb.ListMessagesRequest(user_id=f"u{n}").SerializeToString() for n in range(USERS)]
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        method = channel.unary_unary(f"/{SERVICE}/{call}")
+        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/{call}")
         end = time.perf_counter() + seconds
 
         async def worker(start: int) -> None:

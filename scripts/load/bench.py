@@ -32,10 +32,11 @@ from load.embedder import embedder_figures
 from load.engines import engine_calls
 from load.ingest import Loaded, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
 from load.null_server import SERVICE
-from load.process_tree import cpu_s, pss_mb, tree
+from load.process_tree import cpu_s, pss_mb
 from load.report import print_report
 from load.server_process import ServerProcess
 
+from nomemory.evaluation.process_tree import tree
 from nomemory.v1.query_service_pb2 import ListMessagesRequest
 
 P = ParamSpec("P")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import grpc
 from load.corpus import Corpus, Size
+from load.ingest import WRITE
 from load.process_tree import cpu_s
 from load.server_process import ServerProcess
 
@@ -47,7 +48,7 @@ def embedder_figures(data: Path) -> dict[str, float]:
 
 
 def _write(channel: grpc.Channel) -> int:
-    write = channel.unary_unary("/nomemory.v1.IngestService/WriteMessages")
+    write: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(WRITE)
     for batch in Corpus(_SIZE, 0).batches():
         write(batch)
     return _SIZE.of_phase(0)[0]

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 from load.cases import Case
 from load.corpus import DIMENSION
-from load.process_tree import cpu_s, tree
+from load.process_tree import cpu_s
 
+from nomemory.evaluation.process_tree import tree
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
 from nomemory.server.log.sqlite_reader import SqliteLogReader

@@ -10,16 +10,6 @@ _UTIME, _STIME = 11, 12
 """Fields of `/proc/PID/stat`, counted from the one after the command's name."""
 
 
-def tree(root: int) -> list[int]:
-    """Give a process and all that it started, whichever of its threads did."""
-    children = [
-        int(child)
-        for task in Path(f"/proc/{root}/task").iterdir()
-        for child in (task / "children").read_text(encoding="ascii").split()
-    ]
-    return [root] + [below for child in children for below in tree(child)]
-
-
 def cpu_s(pids: list[int]) -> float:
     """Give the CPU time that processes have used, user and system, over all their threads."""
     return sum(map(_cpu_s, pids))

@@ -13,8 +13,8 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from load.corpus import DIMENSION, HEAVY
-from load.process_tree import tree
 
+from nomemory.evaluation.process_tree import tree
 from nomemory.v1 import ingest_service_pb2 as ingest_pb
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as pb

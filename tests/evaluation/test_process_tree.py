@@ -12,7 +12,8 @@ import pytest
 
 from nomemory.evaluation.process_tree import cpu_ms, tree
 
-BUSY = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
+STARTING = "subprocess.run([sys.executable, '-c', 'while True: pass'])"
+BUSY = f"import subprocess, sys, threading; threading.Thread(target=lambda: {STARTING}).start()"
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not tell")

@@ -8,18 +8,22 @@ _PROC = Path("/proc")
 
 
 def tree(pid: int) -> list[int]:
-    """Give a process and all that it started; only itself where the system does not tell."""
-    try:
-        children = (_PROC / f"{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    except FileNotFoundError:
-        return [pid]
-    return [pid] + [below for child in children for below in tree(int(child))]
+    """Give a process and all that it started, whichever of its threads did; only itself where the system won't tell."""
+    children = [child for thread in (_PROC / f"{pid}/task").glob("*") for child in _children(thread)]
+    return [pid] + [below for child in children for below in tree(child)]
 
 
 def cpu_ms(pids: list[int]) -> float | None:
     """Give the CPU time that processes have used so far, over all threads that still run; None where nothing tells."""
     spent = [_thread_ns(thread) for pid in pids for thread in (_PROC / f"{pid}/task").glob("*")]
     return sum(spent) / 1e6 if spent else None
+
+
+def _children(thread: Path) -> list[int]:
+    try:
+        return [int(child) for child in (thread / "children").read_text(encoding="ascii").split()]
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended, or the system does not tell
+        return []
 
 
 def _thread_ns(thread: Path) -> int:
