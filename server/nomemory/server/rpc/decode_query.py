@@ -8,7 +8,7 @@ from nomemory.server.cursor import Listing
 from nomemory.server.faults import Fault, bad_field
 from nomemory.server.lexical.grammar import Limits, Query, parse
 from nomemory.server.lexical.query import VERSION
-from nomemory.server.message import Filter
+from nomemory.server.message import EVERYTHING, Filter
 from nomemory.server.reads.nearest import NearestQuery
 from nomemory.server.rpc.checker import Checker
 from nomemory.server.settings import Settings
@@ -16,6 +16,8 @@ from nomemory.v1 import query_service_pb2 as pb
 
 Mask = frozenset[str] | None
 """The fields of a message to return; None means all."""
+Filtered = pb.ListMessagesRequest | pb.LexicalSearchRequest | pb.SemanticSearchRequest | pb.HybridSearchRequest
+"""Requests that have a filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,9 @@ def decode_list(request: pb.ListMessagesRequest, settings: Settings) -> ListQuer
     """
     check = Checker(settings)
     user_id = check.identifier("user_id", request.user_id, required=True)
-    narrowed = check.narrowed("filter", request.filter)
+    narrowed = _narrowed(check, request)
     size = _page_size(check, request.page_size)
-    mask = check.mask("return_fields", request.return_fields)
+    mask = _mask(check, request)
     check.done()
     return ListQuery(Listing("ListMessages", user_id, "", narrowed), size, request.cursor, mask, request.at_least)
 
@@ -109,9 +111,9 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
     check = Checker(settings)
     user_id = check.identifier("user_id", request.user_id, required=True)
     text = check.text("query_text", request.query_text, most=settings.query_max_chars)
-    narrowed = check.narrowed("filter", request.filter)
+    narrowed = _narrowed(check, request)
     size = _page_size(check, request.page_size)
-    mask = check.mask("return_fields", request.return_fields)
+    mask = _mask(check, request)
     snippet_chars = _snippet_chars(check, request)
     query = _parsed(check, text)
     listing = Listing(f"LexicalSearch/{VERSION}", user_id, text, narrowed)
@@ -127,12 +129,12 @@ def decode_semantic(request: pb.SemanticSearchRequest, settings: Settings, dimen
     check = Checker(settings)
     user_id = check.identifier("user_id", request.user_id, required=True)
     text, vector = _semantic_query(check, request, dimension)
-    narrowed = check.narrowed("filter", request.filter)
+    narrowed = _narrowed(check, request)
     top_k = check.count("top_k", request.top_k, default=settings.top_k_default, most=settings.top_k_max)
     min_score = request.min_score if request.HasField("min_score") else None
     if min_score is not None and not -1.0 <= min_score <= 1.0:
         check.refuse("min_score", "must be between -1 and 1")
-    mask = check.mask("return_fields", request.return_fields)
+    mask = _mask(check, request)
     check.done()
     nearest = NearestQuery(user_id, text, vector, narrowed, top_k, min_score)
     return SemanticQuery(nearest, mask, request.at_least)
@@ -152,9 +154,9 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
     vector = None
     if request.HasField("query_embedding"):
         vector = check.vector("query_embedding.values", request.query_embedding.values, dimension)
-    narrowed = check.narrowed("filter", request.filter)
+    narrowed = _narrowed(check, request)
     top_k = check.count("top_k", request.top_k, default=settings.top_k_default, most=settings.top_k_max)
-    mask = check.mask("return_fields", request.return_fields)
+    mask = _mask(check, request)
     check.done()
     return HybridSearchQuery(user_id, text, vector, narrowed, top_k, request.explain, mask, request.at_least)
 
@@ -172,7 +174,7 @@ def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> Nei
     after = request.after if request.HasField("after") else settings.neighbors_after_default
     before = check.amount("before", before, most=settings.neighbors_max)
     after = check.amount("after", after, most=settings.neighbors_max)
-    mask = check.mask("return_fields", request.return_fields)
+    mask = _mask(check, request)
     check.done()
     return NeighborsQuery(user_id, message_id, before, after, mask)
 
@@ -188,9 +190,17 @@ def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) ->
     check.entries("message_ids", request.message_ids, most=settings.batch_get_max)
     for position, message_id in enumerate(request.message_ids[: settings.batch_get_max]):
         check.identifier(f"message_ids[{position}]", message_id, required=True)
-    mask = check.mask("return_fields", request.return_fields)
+    mask = _mask(check, request)
     check.done()
     return BatchGetQuery(user_id, list(request.message_ids), mask)
+
+
+def _narrowed(check: Checker, request: Filtered) -> Filter:
+    return check.narrowed("filter", request.filter) if request.HasField("filter") else EVERYTHING
+
+
+def _mask(check: Checker, request: Filtered | pb.GetNeighborsRequest | pb.BatchGetMessagesRequest) -> Mask:
+    return check.mask("return_fields", request.return_fields) if request.HasField("return_fields") else None
 
 
 def _page_size(check: Checker, value: int) -> int:
