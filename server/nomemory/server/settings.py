@@ -158,7 +158,10 @@ class Settings(BaseSettings):
 
     # The hybrid search (docs/quality.md)
     hybrid_candidates_max: int = Field(
-        256, ge=10, le=2000, description="Most messages that each of words and meaning proposes for the ranking."
+        256,
+        ge=10,
+        le=2000,
+        description="Most messages that words propose for the ranking, that meaning does, and, of a user with many, both.",
     )
     hybrid_timeline_max: int = Field(
         1000, ge=0, le=10_000, description="A user with no more messages than this is ranked over all of them."
