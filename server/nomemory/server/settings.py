@@ -161,7 +161,7 @@ class Settings(BaseSettings):
         256,
         ge=10,
         le=2000,
-        description="Most messages that words propose for the ranking, that meaning does, and of a user with many both.",
+        description="Most messages that words propose for the ranking, that meaning does, and of many messages both.",
     )
     hybrid_timeline_max: int = Field(
         1000, ge=0, le=10_000, description="A user with no more messages than this is ranked over all of them."
