@@ -37,6 +37,7 @@ from load.report import print_report
 from load.server_process import ServerProcess
 
 from nomemory.evaluation.process_tree import tree
+from nomemory.server.log.sqlite_writer import TUNING
 from nomemory.v1.query_service_pb2 import ListMessagesRequest
 
 P = ParamSpec("P")
@@ -129,7 +130,9 @@ class Bench:
         ingest["write_cpu_us_per_message"] = self._cpu_per_message(before_cpu, first.messages)
         with tempfile.TemporaryDirectory(dir=self._root) as beside:
             alone = self._load(plain_sqlite, Path(beside) / "plain.db", self._size, 0)
+            tuned = self._load(plain_sqlite, Path(beside) / "tuned.db", self._size, 0, TUNING)
         ingest["plain_sqlite_per_s"] = round(first.messages / alone)
+        ingest["plain_sqlite_tuned_per_s"] = round(first.messages / tuned)
         ingest["durable_of_plain"] = round(alone / first.seconds, 3)
         before = self._grown(first.notes)
         _say("importing the rest …")

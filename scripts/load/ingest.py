@@ -150,13 +150,15 @@ def _message(user_id: str, message_id: str, content: str) -> message_pb2.ChatMes
     return message
 
 
-def plain_sqlite(path: Path, size: Size, phase: int) -> float:
+def plain_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str] = ()) -> float:
     """Put the rows of a phase into SQLite alone, a commit for each batch; gives seconds.
 
     The tables and the durability are those of the log; only what stands around SQLite is missing.
     """
     batches = [_rows(batch) for batch in Corpus(size, phase).batches()]
     connection = open_for_writing(path)
+    for pragma in tuning:
+        connection.execute(pragma)
     began = time.perf_counter()
     for number, (rows, vectors) in enumerate(batches):
         connection.execute("BEGIN IMMEDIATE")

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,7 +60,7 @@ class Following:
         )
 
     def write(self, *contents: str, user: str = "u") -> int:
-        messages = [replace(message(user, text), message_id=text) for text in contents]
+        messages = [message(user, text)._replace(message_id=text) for text in contents]
         return asyncio.run(self.log.write(messages, on_conflict=OnConflict.REFUSE)).sequence
 
     def replace(self, old: str, new: str) -> int:

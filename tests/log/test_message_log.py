@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.protocol import OnConflict, Outcome, Position
+from nomemory.server.log.protocol import LogCounts, OnConflict, Outcome, Position
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage, Message, Role
@@ -60,7 +61,7 @@ async def test_a_message_comes_back_as_it_was_written(log: Log) -> None:
 
 async def test_a_large_batch_comes_back_whole(log: Log) -> None:
     batch = [
-        replace(said(str(n), message_id=f"{n:04}", ts_us=n), embedding=n.to_bytes(4, "little")) for n in range(1, 1101)
+        said(str(n), message_id=f"{n:04}", ts_us=n)._replace(embedding=n.to_bytes(4, "little")) for n in range(1, 1101)
     ]
     assert set(await log.write(*batch)) == {Outcome.CREATED}
     assert [message.content for message in log.everything()] == [str(n) for n in range(1100, 0, -1)]
@@ -80,9 +81,9 @@ async def test_the_same_message_twice_is_stored_once(log: Log) -> None:
     [
         said("y"),
         said("x", ts_us=2),
-        replace(said("x"), role=Role.ASSISTANT),
-        replace(said("x"), metadata={"k": "v"}),
-        replace(said("x"), embedding=b"\0\0\x80?"),
+        said("x")._replace(role=Role.ASSISTANT),
+        said("x")._replace(metadata={"k": "v"}),
+        said("x")._replace(embedding=b"\0\0\x80?"),
     ],
 )
 async def test_the_same_id_with_anything_else_is_refused_and_leaves_no_trace(log: Log, changed: Message) -> None:
@@ -152,14 +153,14 @@ async def test_a_refused_batch_does_not_spoil_those_committed_with_it(log: Log) 
 
 
 async def test_an_embedding_is_kept_beside_its_message_and_goes_with_it(log: Log) -> None:
-    await log.write(replace(said("x"), embedding=b"\0\0\x80?"))
+    await log.write(said("x")._replace(embedding=b"\0\0\x80?"))
     assert log.reader.embeddings("u", ["a", "b"]) == {"a": b"\0\0\x80?"}
     await log.writer.delete("u", ["a"])
     assert log.reader.embeddings("u", ["a"]) == {}
 
 
 async def test_what_was_touched_is_told_between_two_sequences_with_vectors_of_the_callers_own_apart(log: Log) -> None:
-    await log.write(said("x"), replace(said("y", message_id="b"), embedding=b"\0\0\x80?"), said("z", message_id="c"))
+    await log.write(said("x"), said("y", message_id="b")._replace(embedding=b"\0\0\x80?"), said("z", message_id="c"))
     await log.writer.delete("u", ["c"])
 
     def touched(after: int, until: int, *, own: bool = False) -> list[tuple[int, str]]:
@@ -170,6 +171,31 @@ async def test_what_was_touched_is_told_between_two_sequences_with_vectors_of_th
     assert touched(1, 2) == [(2, "b")]
     assert touched(0, 3, own=True) == [(2, "b")]
     assert touched(0, 4, own=True) == [(2, "b"), (4, "c")], "of what is gone nobody knows any more"
+
+
+async def test_a_log_whose_vectors_are_clustered_by_id_goes_on(tmp_path: Path) -> None:
+    Log(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+        file.executescript(
+            "DROP TABLE embeddings; CREATE TABLE embeddings (user_id TEXT NOT NULL, message_id TEXT NOT NULL, "
+            "vector BLOB NOT NULL, PRIMARY KEY (user_id, message_id)) WITHOUT ROWID;"
+        )
+    log = Log(tmp_path)
+    first, second = said("x")._replace(embedding=b"\0\0\x80?"), said("x")._replace(embedding=b"\0\0\0@")
+    assert await log.write(first) == (Outcome.CREATED,)
+    assert await log.write(first) == (Outcome.UNCHANGED,)
+    assert await log.write(second, on_conflict=OnConflict.REPLACE) == (Outcome.REPLACED,)
+    assert log.reader.embeddings("u", ["a"]) == {"a": second.embedding}
+    assert [one.sequence for one in log.reader.touched(0, 3, own_vectors_only=True)] == [3, 2]
+    log.close()
+
+
+async def test_users_are_counted_over_many_batches(log: Log) -> None:
+    for batch in range(3):
+        await log.write(*(said("x", message_id=f"{batch}-{n}", user=f"u{n % 600}") for n in range(batch * 300 + 300)))
+    assert log.reader.counts("u0").messages == 1 + 1 + 2
+    assert log.reader.counts("u599") == LogCounts(1800, 1 + 1, 1)
+    assert log.reader.counts(None).messages == 1800
 
 
 async def test_the_sequence_goes_on_after_a_restart(tmp_path: Path) -> None:
@@ -198,7 +224,10 @@ messages = st.lists(
         ts_us=st.integers(0, 6),
         role=st.sampled_from(Role),
         content=st.just("x"),
+        name=st.just(""),
         conversation_id=st.sampled_from(["", "c", "d"]),
+        metadata=st.just({}),
+        embedding=st.none(),
     ),
     max_size=40,
     unique_by=lambda message: (message.user_id, message.message_id),

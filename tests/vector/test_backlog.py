@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nomemory.server.log.protocol import Change
+from nomemory.server.log.protocol import Touched
 from nomemory.server.vector.backlog import Backlog, Pending
 from nomemory.server.vector.backlog_reader import BacklogCounts, BacklogReader
 
@@ -21,8 +21,8 @@ USERS = ["ann", "bob"]
 MESSAGES = ["m1", "m2", "m3"]
 
 
-def change(sequence: int, user_id: str = "ann", message_id: str = "m1") -> Change:
-    return Change(sequence, user_id, message_id, removed_sequence=0)
+def change(sequence: int, user_id: str = "ann", message_id: str = "m1") -> Touched:
+    return Touched(sequence, user_id, message_id)
 
 
 @pytest.fixture

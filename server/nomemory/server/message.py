@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Role(IntEnum):
@@ -16,9 +16,11 @@ class Role(IntEnum):
     SYSTEM = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One thing that was said.
+_NO_METADATA: Final[Mapping[str, str]] = {}
+
+
+class Message(NamedTuple):
+    """One thing that was said; a tuple, because every write and every index makes one of each message.
 
     `ts_us` is microseconds since the Unix epoch. `embedding` is the caller's own vector as little-endian float32
     bytes, or None.
@@ -31,7 +33,7 @@ class Message:
     content: str
     name: str = ""
     conversation_id: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = _NO_METADATA
     embedding: bytes | None = None
 
 

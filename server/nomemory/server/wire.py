@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nomemory.server.message import Message, Role
 from nomemory.v1 import message_pb2
 
 MICROS = 1_000_000
+ROLES: Final = {role.value: role for role in Role}
 
 
 def encode(message: Message) -> bytes:
@@ -34,11 +37,12 @@ def place_of(wire: bytes) -> tuple[int, str]:
 def decode(wire: bytes) -> Message:
     """Read back what `encode` wrote."""
     chat = message_pb2.ChatMessage.FromString(wire)
+    ts = chat.ts
     return Message(
         user_id=chat.user_id,
         message_id=chat.message_id,
-        ts_us=chat.ts.seconds * MICROS + chat.ts.nanos // 1000,
-        role=Role(chat.role),
+        ts_us=ts.seconds * MICROS + ts.nanos // 1000,
+        role=ROLES[chat.role],
         content=chat.content,
         name=chat.name,
         conversation_id=chat.conversation_id,

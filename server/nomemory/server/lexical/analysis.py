@@ -113,7 +113,7 @@ def terms(tokens: Sequence[Token]) -> Iterator[Term]:
 def streams(text: str) -> Streams:
     """Give the texts of `tokenise` and of `terms`: most are plain, and then it takes about half of their time."""
     normal = normalise(text)
-    plain = None if _HAS_TRAILING.search(normal) else _plain(normal)
+    plain = _plain(normal) if normal.isascii() or not _HAS_TRAILING.search(normal) else None
     if plain is not None:
         return plain
     tokens = tokenise(text)

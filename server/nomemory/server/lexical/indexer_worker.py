@@ -5,6 +5,7 @@ It is told to look at the log, or to stop; it says how far it has got, and what 
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import sys
@@ -25,6 +26,9 @@ from nomemory.server.logs import configure_logs
 
 LOOK, STOP = b"look", b"stop"
 
+_NICENESS = 5
+"""Where there are too few cores, acknowledgements and reads go first."""
+
 _EXPECTED = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)
 
 _log = structlog.get_logger("lexical")
@@ -32,6 +36,7 @@ _log = structlog.get_logger("lexical")
 
 def main(descriptor: int, log: Path, directory: Path, *, heap_bytes: int, batch_max: int, batch_bytes: int) -> None:
     """Follow the log until told to stop, or until the other end is gone."""
+    os.nice(_NICENESS)
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_IGN)  # a worker lives as long as its pipe
     configure_logs("error")

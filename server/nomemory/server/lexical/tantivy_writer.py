@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -41,6 +42,7 @@ class TantivyLexicalWriter:
         index = open_or_rebuild(directory)
         self._directory = directory
         self._applied = read_checkpoint(index)
+        self._schema = index.schema
         self._writer = index.writer(heap_bytes, num_threads=1)
 
     @property
@@ -52,20 +54,19 @@ class TantivyLexicalWriter:
         """Add a version of a message."""
         tokens, terms = streams(message.content)
         form = form_of(message.content, len(terms))
-        self._writer.add_document(
-            tantivy.Document(
-                **{WORTH: worth_of(form)},
-                user=message.user_id,
-                conversation=message.conversation_id,
-                chars=" ".join(tokens),
-                terms=" ".join(terms),
-                speaker=" ".join(name_terms(message.name)),
-                form=form,
-                role=int(message.role),
-                ts=message.ts_us,
-                seq=sequence,
-            )
-        )
+        fields = {
+            WORTH: worth_of(form),
+            "user": message.user_id,
+            "conversation": message.conversation_id,
+            "chars": " ".join(tokens),
+            "terms": " ".join(terms),
+            "speaker": _speaker(message.name),
+            "form": form,
+            "role": int(message.role),
+            "ts": message.ts_us,
+            "seq": sequence,
+        }
+        self._writer.add_document(tantivy.Document.from_dict(fields, self._schema))
 
     def remove(self, sequence: int) -> None:
         """Remove a version of a message. One that is not there is nothing to do."""
@@ -97,3 +98,9 @@ class TantivyLexicalWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@lru_cache(maxsize=1024)
+def _speaker(name: str) -> str:
+    """Give the terms of a name; the same few speak again and again."""
+    return " ".join(name_terms(name))

@@ -56,8 +56,7 @@ class Position:
     message_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(NamedTuple):
     """A message that was stored or removed at a sequence."""
 
     sequence: int
@@ -65,14 +64,16 @@ class Touched:
     message_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Touched):
+class Change(NamedTuple):
     """One entry of the feed. Exactly one of `stored` and `removed_sequence` is set.
 
     `stored` is a version that is current at the time of reading. `removed_sequence` is the sequence of a version
     that is gone, because it was deleted or replaced. Versions that came and went meanwhile are not in the feed.
     """
 
+    sequence: int
+    user_id: str
+    message_id: str
     stored: LoggedMessage | None = None
     removed_sequence: int | None = None
 

@@ -2,7 +2,8 @@
 
 `messages` is clustered by `(user_id, ts, message_id)`, the order in which everything is read. `seq` numbers the
 changes of the whole log; a row's `seq` identifies one version of one message. `removals` remembers which versions
-are gone, so that indexes can follow; it holds no content.
+are gone, so that indexes can follow; it holds no content. `embeddings` is looked up by an index apart: a vector is too
+long to be compared with. (Older logs have them clustered by that key, which reads and writes the same, only slower.)
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ CREATE TABLE embeddings (
   user_id TEXT NOT NULL,
   message_id TEXT NOT NULL,
   vector BLOB NOT NULL,
-  PRIMARY KEY (user_id, message_id)
-) WITHOUT ROWID;
+  UNIQUE (user_id, message_id)
+);
 CREATE TABLE users (
   user_id TEXT PRIMARY KEY,
   latest_seq INTEGER NOT NULL,

@@ -23,6 +23,8 @@ CROSS JOIN messages AS m INDEXED BY messages_by_id
 LEFT JOIN embeddings AS e ON e.user_id = m.user_id AND e.message_id = m.message_id
 """
 
+_ADD_UP = "ON CONFLICT DO UPDATE SET latest_seq = excluded.latest_seq, messages = messages + excluded.messages"
+
 _ROWS_MAX = 512
 """Rows in one statement. The interpreter's lock is let go with each step of SQLite, and has to be waited for again."""
 
@@ -102,18 +104,19 @@ class Transaction:
         created = Counter(user for user, message in plan.stores if (user, message) not in plan.removes)
         self._count(Counter({user: created[user] for user, _ in plan.stores}), sign=1)
 
-    def _insert(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+    def _insert(self, table: str, rows: Sequence[tuple[object, ...]], *, otherwise: str = "") -> None:
         for at in range(0, len(rows), _ROWS_MAX):
             some = rows[at : at + _ROWS_MAX]
             row = f"({', '.join('?' * len(some[0]))})"
             values = ", ".join([row] * len(some))
-            self._connection.execute(f"INSERT INTO {table} VALUES {values}", list(chain.from_iterable(some)))  # noqa: S608 - names are ours, values are bound
+            self._connection.execute(
+                f"INSERT INTO {table} VALUES {values} {otherwise}",  # noqa: S608 - names are ours, values are bound
+                list(chain.from_iterable(some)),
+            )
 
     def _count(self, per_user: Counter[str], *, sign: int) -> None:
-        self._connection.executemany(
-            "INSERT INTO users VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET latest_seq = ?2, messages = messages + ?3",
-            [(user, self.sequence, sign * count) for user, count in per_user.items()],
-        )
+        rows = [(user, self.sequence, sign * count) for user, count in per_user.items()]
+        self._insert("users", rows, otherwise=_ADD_UP)
 
     def _next(self) -> int:
         self.sequence += 1

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import Deleted, OnConflict, Written
@@ -23,6 +23,10 @@ Receipt = TypeVar("Receipt", Written, Deleted)
 
 _GROUP_MAX = 64
 """Most jobs in one commit: enough to share its cost, few enough that nobody waits long for the others."""
+
+TUNING: Final = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
+"""Pages of 4 KB that are remembered, since a commit of many users' messages touches thousands; and how far the WAL grows
+before its pages are copied into the file, since one that was written often is then copied once."""
 
 
 @dataclass(slots=True)
@@ -64,6 +68,8 @@ class SqliteLogWriter:
 
     def __init__(self, path: Path, *, queue_max: int, queue_max_bytes: int, announce: Callable[[], None]) -> None:
         self._connection = open_for_writing(path)
+        for pragma in TUNING:
+            self._connection.execute(pragma)
         self._sequence = latest_sequence(self._connection)
         self._announce = announce
         self._queue: WriteQueue[_Job[Written] | _Job[Deleted]] = WriteQueue(queue_max, queue_max_bytes)

@@ -13,13 +13,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from nomemory.server.faults import Violation, invalid
 from nomemory.server.message import Filter, Role
 from nomemory.server.settings import Settings
-from nomemory.server.wire import MICROS
+from nomemory.server.wire import MICROS, ROLES
 from nomemory.v1 import message_pb2
 
 RETURNABLE = frozenset(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name) - {"embedding"}
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, as in Timestamp's own contract
 _NANOS = 1_000_000_000
-_ROLES = frozenset(role.value for role in Role)
 _QUOTED = 40
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -89,17 +88,18 @@ class Checker:
             if required:
                 self.refuse(field, "must be set")
             return None
-        if value not in _ROLES:
+        role = ROLES.get(value)
+        if role is None:
             self.refuse(field, "is not a known role")
-            return None
-        return Role(value)
+        return role
 
     def timestamp(self, field: str, value: Timestamp) -> int:
         """Check a time; gives microseconds since the epoch, finer parts cut off."""
-        if not _FIRST_SECOND <= value.seconds <= _LAST_SECOND or not 0 <= value.nanos < _NANOS:
+        seconds, nanos = value.seconds, value.nanos
+        if not _FIRST_SECOND <= seconds <= _LAST_SECOND or not 0 <= nanos < _NANOS:
             self.refuse(field, "is not a time between the years 1 and 9999")
             return 0
-        return value.seconds * MICROS + value.nanos // 1000
+        return seconds * MICROS + nanos // 1000
 
     def vector(self, field: str, values: Sequence[float], dimension: int) -> bytes:
         """Check a vector; gives it as little-endian float32."""

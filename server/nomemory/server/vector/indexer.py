@@ -29,6 +29,8 @@ from nomemory.server.vector.protocol import VectorIndex
 
 _T = TypeVar("_T")
 _POLL_S = 0.5
+_GATHER_S = 0.005
+"""How long a change waits: whoever wrote it is answered first, and what comes together is taken in together."""
 _TAKE_MIN = 32
 _FIRST_WAIT_S, _LONGEST_WAIT_S, _LONGEST_PATIENCE_S = 0.2, 30.0, 300.0
 _PASSING = frozenset({Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, Reason.ERROR_REASON_INDEX_UNAVAILABLE})
@@ -164,6 +166,7 @@ class VectorIndexer:
                 await asyncio.sleep(time.monotonic() - began_at)
             else:
                 await _wait(self._changed, _POLL_S)
+                await _wait(self._stopping, _GATHER_S)
 
     async def _work(self, thread: ThreadPoolExecutor, desk: Desk) -> None:
         """Work off the backlog; wait where there is nothing to do, and longer and longer while something fails."""
