@@ -25,8 +25,8 @@ _GROUP_MAX = 64
 """Most jobs in one commit: enough to share its cost, few enough that nobody waits long for the others."""
 
 TUNING: Final = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
-"""Pages of 4 KB that are remembered, since a commit of many users' messages touches thousands; and how far the WAL grows
-before its pages are copied into the file, since one that was written often is then copied once."""
+"""How many pages of 4 KB are remembered: a commit of many users' messages touches thousands. And how far the WAL grows
+before its pages are copied into the file: one that was written often is then copied once."""
 
 
 @dataclass(slots=True)
