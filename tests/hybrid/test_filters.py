@@ -60,6 +60,19 @@ def test_what_a_filter_admits_and_matches_is_found_and_nothing_else(
     assert set(found(by_both)) == {one.message_id for one in admitted if "tea" in one.content or one.embedding}
 
 
+def test_an_end_behind_everything_is_no_end(vector_server: Server, user: str) -> None:
+    """The latest message tells whether there is anything behind the end: it is excluded, so one at it counts."""
+    messages = [said(user, f"m{n}", f"tea {n}", ts=n * 60, embedding=(1.0, n / 10, 0.0, 0.0)) for n in range(6)]
+    token = write(vector_server, messages)
+    vector = q.Embedding(values=EAST)
+    endless = ask(vector_server, user, "tea", token, query_embedding=vector, explain=True)
+    for seconds in (300.000001, 40 * DAY, 300 * 365 * DAY):
+        ended = ask(vector_server, user, "tea", token, query_embedding=vector, explain=True, filter=until(seconds))
+        assert ended.items == endless.items
+    at_the_latest = ask(vector_server, user, "tea", token, query_embedding=vector, filter=until(300))
+    assert sorted(found(at_the_latest)) == [f"m{n}" for n in range(5)]
+
+
 def everything(server: Server, user: str, narrowed: m.Filter, token: str = "") -> list[q.HybridSearchResponse]:
     """Ask in many ways; what was found behind is left out, as it may be either."""
     questions = ["What did Ann say about the film?", "tea", "爬山", "What did Zoe buy?", "bicycle mushrooms 周末"]

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lexical.shelf import query
 
+from nomemory.server.lexical.analysis import terms, tokenise
 from nomemory.server.lexical.highlight import Extent, highlight
+from nomemory.server.lexical.highlight_plain import places, plain
 
 EXTENT = Extent(chars=20_000, spans=200)
 
@@ -135,3 +137,39 @@ def test_what_is_found_early_is_what_would_be_found_in_all(content: str, chars: 
     assert len(found.spans) <= spans
     assert all(span.end <= chars for span in found.spans)
     assert found.truncated or found.spans == everywhere
+
+
+BITS = st.sampled_from(
+    [
+        *"我不吃辣椒ーんがABCé0５:：，。 \t\u3000\x1c가한ไทยकि़",
+        "\u0301",
+        "\u200d",
+        "\u1161",
+        "\u3099",
+        "won't",
+        "win",
+        "ran",
+        "running",
+    ]
+)
+"""Characters of every kind, some that trail others, and words whose stems meet."""
+
+
+@given(st.lists(BITS, max_size=40).map("".join), st.lists(BITS, min_size=1, max_size=6).map("".join))
+def test_a_plain_text_is_highlighted_as_its_tokens_say(content: str, asked: str) -> None:
+    wanted = {term.text for term in terms(tokenise(asked))}
+    normal = plain(content)
+    if normal is not None:
+        found = {(term.start, term.end) for term in terms(tokenise(content)) if term.text in wanted}
+        assert set(places(normal, wanted)) == found
+
+
+@given(st.lists(BITS, max_size=60).map("".join), st.lists(BITS, max_size=60).map("".join), st.integers(4, 40))
+def test_a_snippet_cuts_no_token(before: str, after: str, chars: int) -> None:
+    content = f"{before} 火锅 {after}"
+    window = highlight(content, query("火锅"), chars, EXTENT).snippet
+    assert "火锅" in content[window.start : window.end]
+    assert window.end - window.start <= chars
+    for token in tokenise(content):
+        assert not token.start < window.start < token.end
+        assert not token.start < window.end < token.end

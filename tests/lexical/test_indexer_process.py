@@ -100,6 +100,13 @@ def test_a_killed_process_is_followed_by_one_that_goes_on(apart: Apart) -> None:
     assert apart.failures == [IndexerLostError]
 
 
+def test_reads_and_acknowledgements_go_before_the_indexer(apart: Apart) -> None:
+    apart.wait_for(apart.following.write("火锅"))
+    process = apart.process.process_id
+    assert process is not None
+    assert os.getpriority(os.PRIO_PROCESS, process) > os.getpriority(os.PRIO_PROCESS, 0)
+
+
 def test_what_the_indexer_raises_is_raised_here(tmp_path: Path) -> None:
     apart = Apart(tmp_path)
     with TantivyLexicalWriter(tmp_path / DIRECTORY, HEAP_BYTES), pytest.raises(ValueError):  # noqa: PT011 - by its kind

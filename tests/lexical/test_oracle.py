@@ -6,6 +6,8 @@ import math
 import random
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 from lexical.claims import CHARACTERS, WORDS, Claim, claims
 from lexical.shelf import Shelf, message, query, shelved
 
-from nomemory.server.lexical.protocol import LexicalHit, RankPosition
+from nomemory.server.lexical import tantivy_reader
+from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
+from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 
 Listing = list[tuple[float, int, int]]
@@ -160,6 +164,77 @@ def test_pages_beyond_the_first_pull(tmp_path_factory: pytest.TempPathFactory) -
         after = at(page[-1])
     assert len(walked) == 3000
     shelf.close()
+
+
+@given(claims, st.just(EVERYTHING) | FILTERS, st.integers(1, 30), st.data())
+def test_short_cuts_give_the_same_page(
+    shelf: Shelf, claim: Claim, narrowed: Filter, limit: int, data: st.DataObject
+) -> None:
+    """What a search of very many messages looks at first, every search here does."""
+    asked, everything = query(claim.text), expected(shelf, claim, narrowed)
+    begins = data.draw(st.none() | st.sampled_from(everything)) if everything else None
+    after = begins and RankPosition(*begins[:2])
+    weights = shelf.reader.weigh("u", asked)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"_MANY": 1, "_CROWDED": 0.001, "_OF_LATELY": 0.4}.items():
+            patch.setattr(tantivy_reader, name, value)
+        page = listed(shelf.page("u", asked, weights, narrowed, after, limit))
+    left = [hit for hit in everything if begins is None or hit[:2] <= begins[:2]]
+    assert page == [hit for hit in left if hit[:2] >= left[:limit][-1][:2]] if left else page == []
+
+
+@pytest.mark.parametrize("text", ["面条", "火锅", "火锅 鲨鱼", "火锅 辣椒", "火锅 AND 辣椒", "-鲨鱼"])
+def test_pages_of_many_thousands(busy: Shelf, text: str) -> None:
+    asked = query(text)
+    everything = listed(busy.hits("u", asked))
+    weights, after, walked = busy.reader.weigh("u", asked), None, 0
+    while walked < min(len(everything), 400):
+        page = [
+            hit for hit in listed(busy.page("u", asked, weights, after=after, limit=50)) if hit in everything[walked:]
+        ]
+        assert page == everything[walked : walked + len(page)]
+        assert len(page) >= min(40, len(everything) - walked)
+        walked += len(page)
+        after = RankPosition(*page[-1][:2])
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    """Most of it said within an hour, the rest over years; of one word there are few."""
+    chance = random.Random(4)  # noqa: S311 - the same texts each time
+    with shelved(tmp_path_factory.mktemp("lexical")) as filled:
+        texts = ["火锅 辣椒", "火锅", "面条", "面条 火锅？"]
+        for count, latest in ((5_000, 20_000), (120, 20_000_000)):
+            times = (chance.randint(0, latest) for _ in range(count))
+            filled.put(*(message("u", chance.choice(texts) + " 鲨鱼" * (ts % 30 == 3), ts) for ts in times))
+        yield filled
+
+
+@pytest.mark.parametrize("many", [1, 1000])
+def test_what_is_remembered_of_a_user_is_what_the_view_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    """Whatever comes and goes, of this user and of others: a reader that has just been opened counts the same."""
+    monkeypatch.setattr(tantivy_reader, "_MANY", many)
+    chance = random.Random(5)  # noqa: S311 - the same changes each time
+    asked, terms = query("火锅 辣椒 cat"), ["火锅", "辣椒", "cat"]
+    with shelved(tmp_path, ["火锅"] * 3) as shelf:
+        for _ in range(25):
+            if chance.random() < 0.4 and len(shelf.messages) > 1:
+                shelf.remove(chance.choice([max(shelf.messages), *shelf.messages]))
+            else:
+                shelf.put(
+                    message(chance.choice("uuv"), chance.choice(["火锅", "火锅 辣椒", "cat"]), len(shelf.messages))
+                )
+            with closing(TantivyLexicalIndex(tmp_path)) as opened:
+                for user, narrowed in product("uv", (EVERYTHING, Filter(since_us=2))):
+                    assert shelf.reader.weigh(user, asked) == opened.weigh(user, asked)
+                    kept, new = (one.postings(user, terms, narrowed, 5) for one in (shelf.reader, opened))
+                    assert list(map(_told, kept)) == list(map(_told, new))
+
+
+def _told(posting: Posting) -> tuple[int, list[int]]:
+    return posting.count, sorted(posting.sequences.tolist())
 
 
 PROSE = "我从小就不吃辣椒，吃辣的我都不吃。火锅可以不辣吗？不辣的火锅我吃，辣的不吃！妈妈说：“不能吃辣就别吃辣。”"

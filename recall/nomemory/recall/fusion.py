@@ -103,6 +103,8 @@ class Fusion:
         self._queries: dict[tuple[_Voice, str], _Query] = {}
         self._around: dict[str, dict[str, int]] = {}
         self._messages: dict[str, Retrieved] = {}
+        self._worths: dict[str, float] = {}
+        self._ranked: tuple[Evidence, ...] | None = None
 
     def take(self, tool: str, query: str, result: ToolResult, iteration: int, weight: float = 1.0) -> None:
         """Take in what a call brought; `query` is what it asked for (the anchor's id for neighbours).
@@ -110,6 +112,7 @@ class Fusion:
         What a call of a lower weight brings is added to what the others bring. A query that is asked with further
         words is such a call: what matches in the question's own words gains from it too, and stays ahead.
         """
+        self._ranked = None
         for hit in result.items:
             self._messages.setdefault(hit.message.message_id, hit.message)
         if tool == NEIGHBORS:
@@ -124,13 +127,17 @@ class Fusion:
 
     def ranked(self) -> tuple[Evidence, ...]:
         """Give the evidence, best first; ties: the later message first, then the greater id."""
+        if self._ranked is None:
+            self._ranked = tuple(sorted(self._evidence(), key=_order, reverse=True))
+        return self._ranked
+
+    def _evidence(self) -> list[Evidence]:
         scores = self._scores()
         for anchor, around in self._around.items():
             for message_id, distance in around.items():
                 lent = scores.get(anchor, 0.0) * _OF_ANCHOR / (1 + 0.25 * (distance - 1))
                 scores[message_id] = max(scores.get(message_id, 0.0), lent)
-        evidence = [Evidence(self._messages[message_id], score) for message_id, score in scores.items()]
-        return tuple(sorted(evidence, key=_order, reverse=True))
+        return [Evidence(self._messages[message_id], score) for message_id, score in scores.items()]
 
     def _scores(self) -> dict[str, float]:
         """Give what each message is worth; where the question was ranked as a whole, the rest counts beside that."""
@@ -151,8 +158,12 @@ class Fusion:
 
     def _beside(self, message: Retrieved) -> float:
         """Give what a message is worth beside a ranking that knows who spoke, and what asks."""
-        asked = self._of_role(message) if self._asked_role else 0.0
-        return asked + self._of_time(message) - _SAYS_LITTLE * _is_nod(message.content)
+        worth = self._worths.get(message.message_id)
+        if worth is None:
+            asked = self._of_role(message) if self._asked_role else 0.0
+            worth = asked + self._of_time(message) - _SAYS_LITTLE * _is_nod(message.content)
+            self._worths[message.message_id] = worth
+        return worth
 
     def _take_neighbours(self, anchor: str, ids: list[str]) -> None:
         if anchor in ids:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from nomemory.server.hybrid.timeline import Timeline
+from nomemory.server.kept import Kept
 
 _KEPT_BYTES: Final = 32_000_000
 """About how much memory the kept timelines take; the one that is looked at may take more."""
-
 
 _OVERHEAD: Final = 1_000
 """Bytes of an entry that has no timeline, about."""
@@ -34,14 +33,12 @@ class KeptTimelines:
     """
 
     def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._kept: OrderedDict[str, tuple[Key, Timeline | None]] = OrderedDict()
-        self._weight = 0
+        self._kept: Kept[str, tuple[Key, Timeline | None]] = Kept(most_bytes, _weight)
 
     @property
     def weight(self) -> int:
         """About how much memory they take."""
-        return self._weight
+        return self._kept.weight
 
     def get(self, key: Key, make: Callable[[Timeline | None], Timeline | None]) -> Timeline | None:
         """Give a timeline, or that there is none to look at.
@@ -50,23 +47,14 @@ class KeptTimelines:
             key: which.
             make: makes it, given what is known of that user from before, if anything.
         """
-        kept, known = self._kept.get(key.user_id, (None, None))
+        kept, known = self._kept.get(key.user_id) or (None, None)
         if kept == key:
-            self._kept.move_to_end(key.user_id)
             return known
         made = make(known)
-        if kept is not None:
-            self._drop(key.user_id)
-        self._kept[key.user_id] = key, made
-        self._weight += _weight(made)
-        while self._weight > self._most_bytes:
-            self._drop(next(iter(self._kept)))
+        self._kept.put(key.user_id, (key, made))
         return made
 
-    def _drop(self, user_id: str) -> None:
-        _, dropped = self._kept.pop(user_id)
-        self._weight -= _weight(dropped)
 
-
-def _weight(timeline: Timeline | None) -> int:
+def _weight(kept: tuple[Key, Timeline | None]) -> int:
+    _, timeline = kept
     return _OVERHEAD + (timeline.weight if timeline else 0)

@@ -139,10 +139,12 @@ class HybridMessages:
         """
         self._words.refresh()
         behind = self._behind(query.user_id)
-        speakers = self._stretches.speakers(query.user_id, query.narrowed.until_us)
+        narrowed = self._stretches.open_ended(query.user_id, query.narrowed)
+        speakers = self._stretches.speakers(query.user_id, narrowed.until_us)
         asked = read(query.text, speakers, _now(query.narrowed))
-        nearest = await self._nearest(query, asked)
-        stretch = await self._stretches.read(query.user_id, query.narrowed, asked, nearest or [])
+        nearest = await self._nearest(query, asked, narrowed)
+        read_meanwhile = await self._stretches.read(query.user_id, narrowed, asked, nearest or [])
+        stretch = read_meanwhile.before(query.narrowed.until_us)
         if not len(stretch.timeline):
             return HybridAnswer(
                 [], truncated=False, behind=behind, words_only=nearest is None, sufficiency=0.0, told_apart=False
@@ -169,15 +171,16 @@ class HybridMessages:
         latest = self._log.user_sequence(user_id)
         return self._words.applied() < latest or self._progress.behind(user_id, latest)
 
-    async def _nearest(self, query: HybridQuery, asked: Asked) -> list[list[VectorHit]] | None:
+    async def _nearest(self, query: HybridQuery, asked: Asked, narrowed: Filter) -> list[list[VectorHit]] | None:
         """Search by meaning, sentence by sentence; None if that cannot be done, or not in time."""
         if not self._weights.meaning:
             return None
         try:
             async with asyncio.timeout(query.patience_s):
                 if query.vector is not None:
-                    return [await self._near(query, query.vector)] * len(asked.sentences)
-                return list(await asyncio.gather(*(self._alike(query, one.meaning) for one in asked.sentences)))
+                    return [await self._near(query.user_id, query.vector, narrowed)] * len(asked.sentences)
+                sentences = (self._alike(query.user_id, one.meaning, narrowed) for one in asked.sentences)
+                return list(await asyncio.gather(*sentences))
         except TimeoutError:
             return None
         except Fault as fault:
@@ -185,11 +188,11 @@ class HybridMessages:
                 return None
             raise
 
-    async def _alike(self, query: HybridQuery, text: str) -> list[VectorHit]:
-        return await self._near(query, await self._embedder.embed_query(text))
+    async def _alike(self, user_id: str, text: str, narrowed: Filter) -> list[VectorHit]:
+        return await self._near(user_id, await self._embedder.embed_query(text), narrowed)
 
-    async def _near(self, query: HybridQuery, vector: Vector) -> list[VectorHit]:
-        return await self._vectors.search(query.user_id, vector, query.narrowed, self._candidates_max)
+    async def _near(self, user_id: str, vector: Vector, narrowed: Filter) -> list[VectorHit]:
+        return await self._vectors.search(user_id, vector, narrowed, self._candidates_max)
 
     async def _ranked(
         self, query: HybridQuery, stretch: Stretch, asked: Asked, nearest: Sequence[list[VectorHit] | None]

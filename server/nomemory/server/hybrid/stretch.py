@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from nomemory.server.hybrid.asked import Asked
 from nomemory.server.hybrid.kept_timelines import KeptTimelines, Key
+from nomemory.server.hybrid.spoken import KeptSpoken
 from nomemory.server.hybrid.timeline import Timeline, timeline
 from nomemory.server.hybrid.words import Found, rarity
 from nomemory.server.lexical.protocol import LexicalIndex, Posting
@@ -47,6 +48,10 @@ class Stretch:
     total: int
     narrowed: Filter
 
+    def before(self, until_us: int | None) -> Stretch:
+        """Give the same without what was said at or after a time."""
+        return replace(self, timeline=self.timeline.before(until_us))
+
 
 class Stretches:
     """Reads stretches off the log. What was said at or after the end of a filter's range has no part in any.
@@ -64,13 +69,25 @@ class Stretches:
         self._candidates_max = candidates_max
         self._timeline_max = timeline_max
         self._kept = KeptTimelines()
+        self._spoken = KeptSpoken()
+
+    def open_ended(self, user_id: str, narrowed: Filter) -> Filter:
+        """Give a filter that admits the same of what has been said, without an end that lies behind all of it.
+
+        Who asks at some time asks for what was said before: that end is another with each question, and costs a search
+        of a long log dear.
+        """
+        if narrowed.until_us is None:
+            return narrowed
+        latest = self._log.page(user_id, EVERYTHING, before=None, pinned=_NO_BOUND, limit=1)
+        return replace(narrowed, until_us=None) if latest and latest[0].ts_us < narrowed.until_us else narrowed
 
     def speakers(self, user_id: str, until_us: int | None) -> tuple[str, ...]:
         """Give the names of those who speak: in a long log, of some who spoke lately, and some who did before."""
         whole = self._whole(user_id, until_us)
         if whole is not None:
             return whole.timeline.foremost(SPEAKERS_MAX)
-        sampled = timeline(list(self._sampled(user_id, Filter(until_us=until_us))))
+        sampled = timeline(list(self._sampled(user_id, until_us)), read=self._spoken.read)
         return sampled.foremost(SPEAKERS_MAX)
 
     async def read(
@@ -89,7 +106,7 @@ class Stretches:
         for message in _within_budget(self._around(logged[:_SURROUNDED], narrowed.until_us)):
             known[message.sequence] = message
         await asyncio.sleep(0)
-        return Stretch(timeline(list(known.values())), total, narrowed)
+        return Stretch(timeline(list(known.values()), read=self._spoken.read), total, narrowed)
 
     def found(
         self, user_id: str, stretch: Stretch, terms: Sequence[str], *, most: int = _COMMON
@@ -122,29 +139,29 @@ class Stretches:
         return Stretch(before, len(before), narrowed)
 
     def _all(self, user_id: str, until_us: int | None, known: Timeline | None) -> Timeline | None:
-        logged = list(_within_budget(self._pages(user_id, Filter(until_us=until_us))))
+        logged = list(_within_budget(self._pages(user_id, until_us)))
         if sum(len(message.wire) for message in logged) >= _READ_BYTES:
             return None
         return timeline(logged[: self._timeline_max], known)
 
-    def _pages(self, user_id: str, narrowed: Filter) -> Iterator[LoggedMessage]:
-        before: Position | None = None
+    def _pages(self, user_id: str, until_us: int | None) -> Iterator[LoggedMessage]:
+        before = _end(until_us)
         for _ in range(0, self._timeline_max, _AT_ONCE):
-            page = self._log.page(user_id, narrowed, before=before, pinned=_NO_BOUND, limit=_AT_ONCE)
+            page = self._log.page(user_id, EVERYTHING, before=before, pinned=_NO_BOUND, limit=_AT_ONCE)
             yield from page
             if len(page) < _AT_ONCE:
                 return
             before = Position(page[-1].ts_us, page[-1].message_id)
 
-    def _sampled(self, user_id: str, narrowed: Filter) -> Iterator[LoggedMessage]:
-        latest = self._log.page(user_id, narrowed, before=None, pinned=_NO_BOUND, limit=_LATEST)
+    def _sampled(self, user_id: str, until_us: int | None) -> Iterator[LoggedMessage]:
+        latest = self._log.page(user_id, EVERYTHING, before=_end(until_us), pinned=_NO_BOUND, limit=_LATEST)
         yield from latest
         oldest = latest[-1:]
         for days in _DAYS_BACK:
             if not oldest:
                 return
             before = Position(oldest[0].ts_us - days * _DAY_US, "")
-            page = self._log.page(user_id, narrowed, before=before, pinned=_NO_BOUND, limit=_SAMPLED)
+            page = self._log.page(user_id, EVERYTHING, before=before, pinned=_NO_BOUND, limit=_SAMPLED)
             yield from page
             oldest = page[-1:]
 
@@ -177,6 +194,11 @@ class Stretches:
             for sequence, share in [*_shares(by_words), *_shares(by_meaning)]:
                 promise[sequence] = promise.get(sequence, 0.0) + share
         return sorted(promise, key=lambda sequence: (-promise[sequence], -sequence))[: self._candidates_max]
+
+
+def _end(until_us: int | None) -> Position | None:
+    """Give the place before which everything was said before a time: one place bounds a page better than two."""
+    return None if until_us is None else Position(until_us, "")
 
 
 def _within_budget(messages: Iterator[LoggedMessage]) -> Iterator[LoggedMessage]:

@@ -2,73 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nomemory.server.hybrid.asked import name_terms
-from nomemory.server.hybrid.occasion import tells_when
+from nomemory.server.hybrid.spoken import Spoken, beginning, spoken
 from nomemory.server.lexical.analysis import terms, tokenise
 from nomemory.server.message import Filter, LoggedMessage, Role
-from nomemory.v1 import message_pb2
 
 _LINK_US: Final = 30 * 60 * 1_000_000
 """Messages of one conversation that lie no farther apart follow upon each other."""
-_ENDS_ASKING: Final = re.compile(r"[?？][\s\"”'）)]*$|[吗呢][\s。]*$")
-_ENDING_CHARS: Final = 64
-_NAMES_SOMETHING: Final = re.compile(
-    r"(?<=[a-z,;:'’] )[\"“]?[A-Z][A-Za-z]{2,}|[\"“《「][^\"”》」]{2,100}[\"”》」]|\d"  # a name amid a sentence, a title
-)
-_CONTENT_CHARS: Final = 2_000
-"""What is looked at of a message, its end aside: an hour's transcript takes no longer than a page."""
 _TERMS_CHARS: Final = 1_000
-_BEGINNING: Final = 3
-_ATTACHMENT: Final = "\n["
-"""What stands after it in a line of its own describes something that came with the words."""
-_OVERHEAD: Final = 1_000
-"""Bytes that a message takes in memory beside what it holds, about."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """A message as it is read once, whichever timelines it stands in.
-
-    Attributes:
-        logged: the version that the log holds.
-        role: on whose side it stands, a number of `Role`.
-        name: who spoke, if that is said.
-        conversation_id: its conversation, if it is of one.
-        chars: how long it is.
-        content: its beginning.
-        asks: whether it ends with a question.
-        names: how the names, titles and figures in it begin.
-        when: how far it says when something happened.
-    """
-
-    logged: LoggedMessage
-    role: int
-    name: str
-    conversation_id: str
-    chars: int
-    content: str
-    asks: bool
-    names: frozenset[str]
-    when: float
-
-    @property
-    def text(self) -> str:
-        """What was said, without descriptions of what came with it."""
-        return _words(self.content)
 
 
 @dataclass(frozen=True)
@@ -90,7 +45,7 @@ class Timeline:
     @cached_property
     def weight(self) -> int:
         """About how many bytes of memory the messages take."""
-        return sum(len(message.wire) + _OVERHEAD for message in self.logged)
+        return sum(one.weight for one in self.spoken)
 
     @cached_property
     def sequences(self) -> Ints:
@@ -149,7 +104,7 @@ class Timeline:
     @cached_property
     def concrete(self) -> Flags:
         """Whether a message names something that is no speaker: a name, a title, a figure."""
-        known = {name[:_BEGINNING].lower() for name in self.speakers}
+        known = set(map(beginning, self.speakers))
         return np.array([not one.names <= known for one in self.spoken], dtype=np.bool_)
 
     @cached_property
@@ -244,38 +199,16 @@ class Timeline:
         return order, self.sequences[order]
 
 
-def timeline(logged: Sequence[LoggedMessage], known: Timeline | None = None) -> Timeline:
+def timeline(
+    logged: Sequence[LoggedMessage], known: Timeline | None = None, read: Callable[[LoggedMessage], Spoken] = spoken
+) -> Timeline:
     """Make the timeline of messages of one user, in any order, each once.
 
     Args:
         logged: the messages.
         known: a timeline that has some of them already: what it has read is not read again.
+        read: reads what it has not.
     """
-    read = {one.logged.sequence: one for one in known.spoken} if known else {}
-    ordered = sorted(logged, key=lambda message: (message.ts_us, message.message_id))
-    return Timeline([read.get(message.sequence) or _read(message) for message in ordered])
-
-
-def _read(logged: LoggedMessage) -> Spoken:
-    chat = message_pb2.ChatMessage.FromString(logged.wire)
-    content = chat.content
-    words = _words(content)
-    return Spoken(
-        logged,
-        chat.role,
-        chat.name,
-        chat.conversation_id,
-        len(content),
-        content[:_CONTENT_CHARS],
-        asks=_ENDS_ASKING.search(words.rstrip()[-_ENDING_CHARS:]) is not None,
-        names=frozenset(map(_beginning, _NAMES_SOMETHING.findall(words[:_CONTENT_CHARS]))),
-        when=tells_when(words[:_CONTENT_CHARS]),
-    )
-
-
-def _words(content: str) -> str:
-    return content.partition(_ATTACHMENT)[0]
-
-
-def _beginning(name: str) -> str:
-    return name.strip('"“')[:_BEGINNING].lower()
+    before = {one.logged.sequence: one for one in known.spoken} if known else {}
+    ordered = sorted(logged, key=attrgetter("ts_us", "message_id"))
+    return Timeline([before.get(message.sequence) or read(message) for message in ordered])

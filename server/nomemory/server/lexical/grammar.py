@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.lexical.asking import as_asked
@@ -15,6 +16,9 @@ from nomemory.server.lexical.words import Reading, combined, exact, phrase, rank
 
 __all__ = ["Limits", "Query", "parse"]
 
+
+_PARSED_KEPT = 256
+"""Queries that are remembered: who turns pages sends the same again, and a recall asks for much in the same words."""
 
 _OPERATORS = frozenset([MarkKind.AND, MarkKind.OR, MarkKind.NOT])
 
@@ -31,6 +35,7 @@ class Limits:
     depth: int
 
 
+@lru_cache(_PARSED_KEPT)
 def parse(text: str, limits: Limits) -> Query:
     """Read a query. Any text is a query: what cannot be an operator is text. Blank text is the empty query.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nomemory.server.lexical.analysis import Token, terms, tokenise
+from nomemory.server.lexical.highlight_plain import places, plain
 from nomemory.server.lexical.query import Leaf, Query, Stream
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
+class Span(NamedTuple):
     """A half-open stretch of the content, in code points."""
 
     start: int
@@ -41,11 +42,19 @@ def highlight(content: str, query: Query, snippet_chars: int, extent: Extent) ->
     The snippet has at most `snippet_chars` (at least 1) characters. It is all of a short content, else the stretch
     with the most of the given spans, the first of several, cut between tokens where that is possible.
     """
-    tokens = _whole_tokens(content, extent.chars)
-    found = _merged(sorted(_matches(tokens, query.leaves)))
+    found = _merged(sorted(_found(content, query.leaves, extent.chars)))
     spans = found[: extent.spans]
-    snippet = _snippet(content, tokens, spans, snippet_chars)
+    snippet = _snippet(content, spans, snippet_chars, extent.chars)
     return Highlight(tuple(spans), snippet, len(content) > extent.chars or len(found) > len(spans))
+
+
+def _found(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[Span]:
+    """Give what matches within the first characters, in any order."""
+    has_phrases = any(leaf.stream is Stream.CHARS for leaf in leaves)
+    normal = None if has_phrases or len(content) > chars else plain(content)
+    if normal is None:
+        return _matches(_whole_tokens(content, chars), leaves)
+    return (Span(start, end) for start, end in places(normal, {leaf.tokens[0] for leaf in leaves}))
 
 
 def _whole_tokens(content: str, chars: int) -> list[Token]:
@@ -102,14 +111,24 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
-def _snippet(content: str, tokens: Sequence[Token], spans: Sequence[Span], chars: int) -> Span:
+def _snippet(content: str, spans: Sequence[Span], chars: int, looked_at: int) -> Span:
     if len(content) <= chars:
         return Span(0, len(content))
     shown = _densest(spans, chars)
     if shown.end - shown.start >= chars:
         return Span(shown.start, shown.start + chars)
     start = max(0, min(shown.start - (chars - (shown.end - shown.start)) // 2, len(content) - chars))
-    return _between_tokens(tokens, Span(start, start + chars), shown)
+    window = Span(start, start + chars)
+    return _between_tokens(_near(content, window, looked_at), window, shown)
+
+
+def _near(content: str, window: Span, looked_at: int) -> list[Span]:
+    """Give where tokens stand, all those that begin or end in a window: no token reaches over a space."""
+    if len(content) > looked_at:
+        return [Span(token.start, token.end) for token in _whole_tokens(content, looked_at)]
+    first, end = content.rfind(" ", 0, window.start) + 1, content.find(" ", window.end)
+    tokens = tokenise(content[first : end if end >= 0 else len(content)])
+    return [Span(first + token.start, first + token.end) for token in tokens]
 
 
 def _densest(spans: Sequence[Span], chars: int) -> Span:
@@ -122,7 +141,7 @@ def _densest(spans: Sequence[Span], chars: int) -> Span:
     return Span(spans[best].start, spans[best + max(1, counts[best]) - 1].end)
 
 
-def _between_tokens(tokens: Sequence[Token], window: Span, shown: Span) -> Span:
+def _between_tokens(tokens: Sequence[Span], window: Span, shown: Span) -> Span:
     """Narrow a window so that it cuts no token, but keep what is to be shown."""
     first = bisect_left(tokens, window.start, key=lambda token: token.start)
     last = bisect_right(tokens, window.end, key=lambda token: token.end) - 1

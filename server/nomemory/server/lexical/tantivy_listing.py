@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -53,10 +53,19 @@ class Listing:
         self._scoring = scoring
         self._by_form = by_form
 
-    def by_time(self, score: float, after: RankPosition | None, limit: int) -> list[LexicalHit]:
-        """Read matches that all have this score: the engine keeps the newest, and none is pulled but the page."""
+    def by_time(
+        self, score: float, after: RankPosition | None, limit: int, lately: Iterable[int] = ()
+    ) -> list[LexicalHit]:
+        """Read matches that all have this score: the engine keeps the newest, and none is pulled but the page.
+
+        It walks through all of them, so where there are many, those since some times are looked at first: `lately`.
+        """
         if after and after.score < score:
             return []
+        for since_us in lately:
+            late = Listing(self._searcher, all_of([self._query, of_range("ts", least=since_us)]))
+            if len(page := late.by_time(score, after, limit)) >= limit:
+                return page
         query = self._query
         if after and after.score == score:
             query = all_of([query, of_range("ts", most=after.ts_us)])
@@ -80,10 +89,12 @@ class Listing:
                 return page
             pull = min(_PULL_FACTOR * pull, self._searcher.num_docs + 1)
 
-    def tied(self, score: float, after: RankPosition | None, limit: int) -> list[LexicalHit]:
+    def tied(
+        self, score: float, after: RankPosition | None, limit: int, lately: Iterable[int] = ()
+    ) -> list[LexicalHit]:
         """Read matches that score just so by time; none where that would be too complex a query."""
         query = self._scoring(score)
-        return [] if query is None else Listing(self._searcher, query).by_time(score, after, limit)
+        return [] if query is None else Listing(self._searcher, query).by_time(score, after, limit, lately)
 
     def _best(self, pull: int) -> list[Scored]:
         if not self._by_form:

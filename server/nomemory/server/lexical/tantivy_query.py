@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import compress, product
 from operator import not_
 from typing import Final
@@ -25,6 +26,10 @@ _LIFT: Final = 2.0
 
 _EXACT: Final = 512
 """What the engine makes of a score is a whole number of 1/512: weights are of 1/64, a lifted worth is of 1/8."""
+
+
+_SCORES_KEPT: Final = 4096
+"""Scores that are remembered: a page has few that differ."""
 
 
 def of_user(user_id: str) -> tantivy.Query:
@@ -82,18 +87,25 @@ def of_node(node: Node, mine: tantivy.Query) -> tantivy.Query:
             return _boolean({Occur.Should: [all_of([mine, of_node(part, mine)]) for part in parts]})
 
 
-def of_ranking(query: Query, weights: Sequence[float], mine: tantivy.Query) -> tantivy.Query:
-    """Match as a query says, among `mine`. The score is the sum of the weights of what is found.
+def of_ranking(
+    query: Query, weights: Sequence[float], mine: tantivy.Query, telling: Collection[Leaf] = ()
+) -> tantivy.Query:
+    """Match as a query says, among `mine`; where leaves are `telling`, only where one of them is found.
 
-    Where forms rank, the engine is to weight it by the field WORTH; `score_of` reads what comes of that.
+    The score is the sum of the weights of what is found. Where forms rank, the engine is to weight it by the field
+    WORTH; `score_of` reads what comes of that.
     """
-    found = [_scoring(all_of([mine, part]), weight) for part, weight in _parts(query, weights)]
-    leaves, signs = found[: len(query.leaves)], found[len(query.leaves) :]
-    if _is_union(query):
-        matching = _boolean({Occur.Should: leaves})
-        return _boolean({Occur.Must: [matching], Occur.Should: signs}) if signs else matching
-    matching = _scoring(all_of([mine, of_node(query.root, mine)]), 0.0)
-    return _boolean({Occur.Must: [matching], Occur.Should: found})
+    parts = _parts(query, weights)
+    has_part = [leaf in telling for leaf in query.leaves] + [False] * (len(parts) - len(query.leaves))
+    holders = [_scoring(all_of([mine, part]), weight) for part, weight in compress(parts, has_part)]
+    (among,) = _any([all_of([mine, part]) for part, _ in compress(parts, has_part)]) or [mine]
+    found = [_scoring(all_of([among, part]), weight) for part, weight in compress(parts, map(not_, has_part))]
+    if not _is_union(query):
+        matching = _scoring(all_of([mine, of_node(query.root, mine)]), 0.0)
+        return _boolean({Occur.Must: [matching, *_any(holders)], Occur.Should: found})
+    if not holders:
+        holders, found = found[: len(query.leaves)], found[len(query.leaves) :]
+    return _boolean({Occur.Must: _any(holders), Occur.Should: found}) if found else _boolean({Occur.Should: holders})
 
 
 def worth_of(form: int) -> float:
@@ -101,6 +113,7 @@ def worth_of(form: int) -> float:
     return float(2 ** (_LIFT * worth(form)) - 2)
 
 
+@lru_cache(_SCORES_KEPT)
 def score_of(weighted: float) -> float:
     """Give the score that the engine has weighted, exactly: without what 32 bits and its logarithm add."""
     return round(weighted * _EXACT) / (_EXACT * _LIFT)
@@ -160,6 +173,11 @@ def _of_number(field: str, number: int) -> tantivy.Query:
 def all_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
     """Match where all of them do. The score is the sum of theirs."""
     return _boolean({Occur.Must: queries})
+
+
+def _any(queries: Sequence[tantivy.Query]) -> list[tantivy.Query]:
+    """Match where one of them does, if there is any."""
+    return [_boolean({Occur.Should: queries})] if queries else []
 
 
 def _boolean(clauses: Mapping[Occur, Sequence[tantivy.Query]]) -> tantivy.Query:

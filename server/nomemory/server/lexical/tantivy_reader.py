@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import tantivy
 
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.kept import Kept
 from nomemory.server.lexical.form import FORMS
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
 from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
 from nomemory.server.lexical.query import Leaf, Query, Sign, Stream
+from nomemory.server.lexical.rarity import Telling, expected, expected_all, rarity, rounded, telling
 from nomemory.server.lexical.tantivy_listing import Listing, count
 from nomemory.server.lexical.tantivy_query import (
     all_of,
@@ -29,24 +31,56 @@ from nomemory.server.lexical.tantivy_query import (
     of_user,
 )
 from nomemory.server.lexical.tantivy_schema import IndexUnusableError, open_index, read_checkpoint, reload_index
-from nomemory.server.message import Filter
-
-_STEPS = 64
-"""Weights are whole numbers of 1/64."""
+from nomemory.server.message import EVERYTHING, Filter
 
 _RETRY_AFTER_S = 1.0
 
-_COUNTS_KEPT = 4096
-"""Counts that are remembered until the view moves: a recall asks many things of one user."""
+_COUNTS_KEPT = 16_384
+"""Counts that are remembered: a recall asks many things of one user, and much of it again."""
 
-_POSTINGS_KEPT = 512
-"""Postings that are, likewise."""
+_STATES_KEPT = 4096
+"""Users of whom is remembered, until the view moves, what it holds of them."""
+
+_POSTINGS_BYTES = 16_000_000
+"""About how much memory the postings take that are remembered."""
+
+_OVERHEAD = 500
+"""Bytes that postings take in memory beside what they hold, about."""
 
 _SIGN = 0.4
 """What a sign weighs of all that is asked, but never more than the heaviest of it."""
 
+_SPANS_KEPT = 1024
+
+_MANY = 1024
+"""Matches that take longer to walk through than a further search does."""
+
+_OF_LATELY = 6.0
+"""How many times more matches than are wanted are to be expected in a stretch of time: people talk in bursts."""
+
 _CROWDED = 2.0
-"""How many times more ties than are wanted make it likely that a page holds nothing else."""
+"""How many times more messages than are wanted make it likely that a page holds nothing else."""
+
+
+class _State(NamedTuple):
+    """How many messages of a user a view holds, and the latest sequence among them.
+
+    Views that agree in this hold the same messages of that user: whatever comes is later, whatever goes is one less.
+    A negative number stands for one view alone.
+    """
+
+    messages: int
+    latest: int
+
+
+class _PostingKey(NamedTuple):
+    """What is looked up: where a term is in a state of a user's messages."""
+
+    user_id: str
+    state: _State
+    term: str
+    narrowed: Filter
+    most: int
 
 
 @contextmanager
@@ -74,8 +108,12 @@ class TantivyLexicalIndex:
         self._meta = directory / "meta.json"
         self._index = open_index(directory)
         self._committed: tuple[int, int] | None = None
+        self._view = 0
+        self._messages = lru_cache(_STATES_KEPT)(self._of_user)
+        self._state = lru_cache(_STATES_KEPT)(self._stated)
         self._count = lru_cache(_COUNTS_KEPT)(self._counted)
-        self._posting = lru_cache(_POSTINGS_KEPT)(self._posted)
+        self._span = lru_cache(_SPANS_KEPT)(self._spanned)
+        self._postings: Kept[_PostingKey, Posting] = Kept(_POSTINGS_BYTES, _weight)
         self.refresh()
 
     def applied(self) -> int:
@@ -87,8 +125,10 @@ class TantivyLexicalIndex:
         """Give the weight of each leaf, the rarer it is in this user's messages the more, and of each sign."""
         if not query.leaves:
             return ()
-        total = self._count(user_id, None)
-        leaves = [_rarity(total, self._count(user_id, leaf), query.share(leaf)) for leaf in query.leaves]
+        state = self._cheap_state(user_id)
+        counts = [self._count(user_id, state, leaf) for leaf in query.leaves]
+        rarities = zip(query.leaves, counts, strict=True)
+        leaves = [rarity(state.messages, matching, query.share(leaf)) for leaf, matching in rarities]
         return (*leaves, *self._weights_of_signs(user_id, query.signs, min(_SIGN * sum(leaves), max(leaves))))
 
     @_answering()
@@ -109,21 +149,31 @@ class TantivyLexicalIndex:
         mine, narrowing = of_user(user_id), list(of_filter(narrowed))
         if pinned < self._applied:
             narrowing.append(of_range("seq", most=pinned))
+        messages = self._messages(user_id)
+        likely = expected_all(messages, query, weights)
+        lately = self._lately(user_id, likely, narrowed, after, limit if query.is_uniform else limit * len(FORMS) / 2)
         if query.is_uniform:
             matching = all_of([mine, *narrowing, of_node(query.root, mine)])
-            return Listing(self._searcher, matching).by_time(sum(weights, start=0.0), after, limit)
+            return Listing(self._searcher, matching).by_time(sum(weights, start=0.0), after, limit, lately)
+
+        def listing(leaves: Collection[Leaf] = ()) -> Listing:
+            ranking = all_of([of_ranking(query, weights, mine, leaves), *narrowing])
+            return Listing(self._searcher, ranking, scoring, by_form=query.by_form)
 
         def scoring(score: float) -> tantivy.Query | None:
             tied = of_score(query, weights, score, mine)
             return None if tied is None else all_of([tied, *narrowing])
 
-        ranking = all_of([of_ranking(query, weights, mine), *narrowing])
-        listing = Listing(self._searcher, ranking, scoring, by_form=query.by_form)
-        if self._is_crowded(user_id, query, weights, limit):
-            page = listing.tied(sum(weights, start=0.0), after, limit)
+        if likely > _CROWDED * limit * len(FORMS):  # the best score has more ties than are wanted
+            page = listing().tied(sum(weights, start=0.0), after, limit, lately)
             if len(page) >= limit:
                 return page
-        return listing.by_rank(after, limit)
+        few = telling(query, weights) if narrowed == EVERYTHING else None
+        if few and _is_worthwhile(few, expected(messages, query, weights), limit) and _is_before(few, after):
+            page = listing(few.leaves).by_rank(after, limit)
+            if len(page) >= limit:
+                return page
+        return listing().by_rank(after, limit)
 
     @_answering()
     def total(self, user_id: str, narrowed: Filter) -> int:
@@ -133,7 +183,15 @@ class TantivyLexicalIndex:
     @_answering()
     def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
         """Give, for each term of the analysis, where it stands; the versions only where they are at most `most`."""
-        return [self._posting(user_id, term, narrowed, most) for term in terms]
+        state = self._state(user_id)
+        keys = [_PostingKey(user_id, state, term, narrowed, most) for term in terms]
+        kept = [self._postings.get(key) for key in keys]
+        missing = [key for key, posting in zip(keys, kept, strict=True) if posting is None]
+        fresh = self._posted(user_id, [key.term for key in missing], narrowed, most) if missing else []
+        for key, posting in zip(missing, fresh, strict=True):
+            self._postings.put(key, posting)
+        rest = iter(fresh)
+        return [next(rest) if posting is None else posting for posting in kept]
 
     @_answering()
     def refresh(self) -> None:
@@ -147,8 +205,9 @@ class TantivyLexicalIndex:
             return
         reload_index(self._index)
         self._searcher = self._index.searcher()
-        self._count.cache_clear()
-        self._posting.cache_clear()
+        self._view += 1
+        self._messages.cache_clear()
+        self._state.cache_clear()
         self._applied = read_checkpoint(self._index)
         self._committed = committed
 
@@ -156,34 +215,67 @@ class TantivyLexicalIndex:
         """Let go of the index."""
         del self._searcher, self._index
 
-    def _counted(self, user_id: str, part: Leaf | Sign | None) -> int:
-        """Count a user's messages in this view: all, or those where a leaf or a sign is found."""
-        mine = of_user(user_id)
-        if part is None:
-            return count(self._searcher, mine)
-        return count(self._searcher, all_of([mine, of_leaf(part) if isinstance(part, Leaf) else of_sign(part)]))
+    def _of_user(self, user_id: str) -> int:
+        return count(self._searcher, of_user(user_id))
+
+    def _cheap_state(self, user_id: str) -> _State:
+        """Give the state of a user's messages; of few, one of this view alone: to count them again costs less."""
+        messages = self._messages(user_id)
+        return self._state(user_id) if messages > _MANY else _State(messages, -self._view)
+
+    def _stated(self, user_id: str) -> _State:
+        found = self._searcher.search(of_user(user_id), limit=1, order_by_field="seq")
+        latest = next((sequence for sequence, _ in found.hits), 0)
+        return _State(int(found.count), latest)  # type: ignore[attr-defined]  # the engine's stub leaves it out
+
+    def _counted(self, user_id: str, _state: _State, part: Leaf | Sign) -> int:
+        """Count the messages of a user where a leaf or a sign is found."""
+        found = of_leaf(part) if isinstance(part, Leaf) else of_sign(part)
+        return count(self._searcher, all_of([of_user(user_id), found]))
 
     def _weights_of_signs(self, user_id: str, signs: Sequence[Sign], weight: float) -> Iterator[float]:
         """Give the weight to the first sign that a message bears, and none to the others."""
-        left = _rounded(weight)
+        left = rounded(weight)
         for sign in signs:
-            borne = left and self._count(user_id, sign)
+            borne = left and self._count(user_id, self._cheap_state(user_id), sign)
             yield left if borne else 0.0
             left = 0.0 if borne else left
 
-    def _posted(self, user_id: str, term: str, narrowed: Filter, most: int) -> Posting:
-        """Look a term up in this view."""
-        wanted = [of_user(user_id), *of_filter(narrowed), of_leaf(Leaf(Stream.TERMS, (term,)))]
-        found = self._searcher.search(all_of(wanted), limit=most)
-        matching = int(found.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
-        addresses = [address for _, address in found.hits] if matching <= most else []
-        sequences = self._searcher.fast_field_values("seq", addresses)
-        return Posting(matching, np.array(sequences, dtype=np.int64))
+    def _posted(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
+        """Look terms up in this view, and what they give all at once: it costs as much for one as for many."""
+        mine = [of_user(user_id), *of_filter(narrowed)]
+        matching, addresses, ends = list[int](), list[tantivy.DocAddress](), [0]
+        for term in terms:
+            found = self._searcher.search(all_of([*mine, of_leaf(Leaf(Stream.TERMS, (term,)))]), limit=most)
+            matching.append(int(found.count))  # type: ignore[attr-defined]  # the engine's stub leaves it out
+            addresses += [address for _, address in found.hits] if matching[-1] <= most else []
+            ends.append(len(addresses))
+        sequences = np.array(self._searcher.fast_field_values("seq", addresses), dtype=np.int64)
+        stretches = zip(matching, ends, ends[1:], strict=False)
+        return [Posting(number, sequences[start:end].copy()) for number, start, end in stretches]
 
-    def _is_crowded(self, user_id: str, query: Query, weights: Sequence[float], limit: int) -> bool:
-        """Guess whether the best score has more ties than are wanted: a rarity is about ln(all / matching)."""
-        rarities = [weight / query.share(leaf) for leaf, weight in zip(query.leaves, weights, strict=False)]
-        return self._count(user_id, None) * math.exp(-sum(rarities)) > _CROWDED * limit * len(FORMS)
+    def _lately(
+        self, user_id: str, likely: float, narrowed: Filter, after: RankPosition | None, wanted: float
+    ) -> Iterator[int]:
+        """Give times since which there are likely as many matches as are wanted, where there are many more in all."""
+        if likely < _MANY or narrowed.since_us is not None or narrowed.conversation_id:
+            return
+        oldest, newest = self._span(user_id, self._messages(user_id) // _MANY)
+        ends = (newest, narrowed.until_us, after.ts_us if after else None)
+        end = min(each for each in ends if each is not None)
+        for share in (_OF_LATELY * wanted / likely, _OF_LATELY**2 * wanted / likely):
+            if share < 1:
+                yield int(end - share * (newest - oldest))
+
+    def _spanned(self, user_id: str, _many: int) -> tuple[int, int]:
+        """Give when the first and the last message of a user were said, of as many about: it serves to guess."""
+        mine = of_user(user_id)
+        ends = (
+            self._searcher.search(mine, limit=1, count=False, order_by_field="ts", order=order).hits
+            for order in (tantivy.Order.Asc, tantivy.Order.Desc)
+        )
+        oldest, newest = (next((ts for ts, _ in hits), 0) for hits in ends)
+        return oldest, newest
 
     def _look(self) -> tuple[int, int] | None:
         """Tell one commit from another: each one replaces the file. None while the writer builds the index anew."""
@@ -194,11 +286,15 @@ class TantivyLexicalIndex:
         return stat.st_ino, stat.st_mtime_ns
 
 
-def _rarity(total: int, matching: int, share: float) -> float:
-    """Give a share of the inverse document frequency."""
-    return _rounded(share * math.log1p((total - matching + 0.5) / (matching + 0.5)))
+def _is_worthwhile(few: Telling, counts: Mapping[Leaf, float], limit: int) -> bool:
+    """Guess whether those that have one of the few leaves fill a page, and far more messages have none."""
+    return max(counts[leaf] for leaf in few.leaves) > _CROWDED * limit and max(counts.values()) > _MANY
 
 
-def _rounded(weight: float) -> float:
-    """Round a weight so that sums are exact in 32 bits, but never to 0."""
-    return max(1, round(weight * _STEPS)) / _STEPS
+def _is_before(few: Telling, after: RankPosition | None) -> bool:
+    """Tell whether a page that begins there begins with those that have one of the few leaves."""
+    return after is None or after.score > few.rest
+
+
+def _weight(posting: Posting) -> int:
+    return _OVERHEAD + posting.sequences.nbytes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from nomemory.server import wire
 from nomemory.server.lexical.highlight import Extent, highlight
 from nomemory.server.lexical.query import Query
 from nomemory.server.message import LoggedMessage
@@ -47,27 +46,29 @@ def room(settings: Settings, snippet_chars: int | None) -> Beside:
 async def highlights(
     items: Sequence[Ranked], query: Query, settings: Settings, snippet_chars: int | None
 ) -> list[pb.Highlight]:
-    """Highlight each message, or none where it is not asked for; others have their turn after each."""
+    """Highlight each message, or none where it is not asked for; others have their turn in between."""
     if snippet_chars is None:
         return []
     extent = Extent(settings.highlight_max_chars, settings.highlight_spans_max)
-    made = []
+    made, looked_at = [], 0
     for item in items:
-        content = wire.decode(item.message.wire).content
+        content = message_pb2.ChatMessage.FromString(item.message.wire).content
         if len(content) > _SHORT_CHARS:
             made.append(await asyncio.to_thread(_highlight, content, query, snippet_chars, extent))
-        else:
-            made.append(_highlight(content, query, snippet_chars, extent))
+            continue
+        made.append(_highlight(content, query, snippet_chars, extent))
+        looked_at += len(content)
+        if looked_at > _SHORT_CHARS:
             await asyncio.sleep(0)
+            looked_at = 0
     return made
 
 
 def _highlight(content: str, query: Query, snippet_chars: int, extent: Extent) -> pb.Highlight:
     found = highlight(content, query, snippet_chars, extent)
-    window = found.snippet
-    return pb.Highlight(
-        spans=[message_pb2.Span(start=span.start, end=span.end) for span in found.spans],
-        snippet=message_pb2.Span(start=window.start, end=window.end),
-        snippet_text=content[window.start : window.end],
-        truncated=found.truncated,
-    )
+    start, end = found.snippet
+    made = pb.Highlight(snippet_text=content[start:end], truncated=found.truncated)
+    for span in found.spans:
+        made.spans.add(start=span.start, end=span.end)
+    made.snippet.start, made.snippet.end = start, end
+    return made

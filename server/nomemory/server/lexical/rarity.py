@@ -1,0 +1,55 @@
+"""How rare words are in a user's messages: what weights are made of, and what they let one expect of a search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nomemory.server.lexical.form import FORMS, worth
+from nomemory.server.lexical.query import Leaf, Query
+
+_STEPS = 64
+"""Weights are whole numbers of 1/64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Leaves that rank whatever has one of them above whatever has none, which scores `rest` at most."""
+
+    leaves: frozenset[Leaf]
+    rest: float
+
+
+def rarity(total: int, matching: int, share: float) -> float:
+    """Give a share of the inverse document frequency."""
+    return rounded(share * math.log1p((total - matching + 0.5) / (matching + 0.5)))
+
+
+def rounded(weight: float) -> float:
+    """Round a weight so that sums are exact in 32 bits, but never to 0."""
+    return max(1, round(weight * _STEPS)) / _STEPS
+
+
+def expected(messages: int, query: Query, weights: Sequence[float]) -> Mapping[Leaf, float]:
+    """Guess in how many of a user's messages each leaf is found: a rarity is about ln(all / matching)."""
+    leaves = zip(query.leaves, weights, strict=False)
+    return {leaf: messages * math.exp(-weight / query.share(leaf)) for leaf, weight in leaves}
+
+
+def expected_all(messages: int, query: Query, weights: Sequence[float]) -> float:
+    """Guess in how many messages all leaves are found, as if none went with another."""
+    shares = expected(messages, query, weights).values()
+    return messages * math.prod(found / max(messages, 1) for found in shares)
+
+
+def telling(query: Query, weights: Sequence[float]) -> Telling | None:
+    """Choose the fewest leaves that tell messages apart; None if that takes all of them."""
+    heaviest = sorted(zip(query.leaves, weights, strict=False), key=lambda one: -one[1])
+    least_worth = worth(FORMS[-1]) if query.by_form else 1.0
+    rest = sum(weights)
+    for place, (_, weight) in enumerate(heaviest[:-1], 1):
+        rest -= weight
+        if weight * least_worth > rest:
+            return Telling(frozenset(leaf for leaf, _ in heaviest[:place]), rest)
+    return None
