@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -157,6 +158,9 @@ def _newest(
     user_id: str, narrowed: Filter, before: Position | None, pinned: int, limit: int
 ) -> tuple[str, Sequence[object]]:
     """Give the condition of a page, with its order and its limit, and the values for it."""
+    until_us = narrowed.until_us
+    if before is not None and until_us is not None and before.ts_us < until_us:
+        narrowed = replace(narrowed, until_us=None)  # the position says it; given both, SQLite starts at the wrong one
     conditions, values = _conditions(user_id, narrowed)
     conditions.append("seq <= ?")
     values.append(pinned)

@@ -86,7 +86,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     """Open an existing log. The connection belongs to the thread that opened it."""
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
     connection.execute("PRAGMA query_only=ON")
-    connection.execute("PRAGMA mmap_size=268435456")
+    connection.execute("PRAGMA mmap_size=1073741824")
     return connection
 
 
