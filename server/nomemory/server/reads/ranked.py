@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from nomemory.server.message import LoggedMessage
 
@@ -16,8 +15,7 @@ _GROWTH = 4
 _Hit = TypeVar("_Hit")
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A message and its score."""
 
     message: LoggedMessage

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,6 +15,9 @@ from nomemory.server.rpc.checker import Checker
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as pb
 from nomemory.v1 import message_pb2
+
+_AT_ONCE = 32
+"""Messages that are checked without a break: about half a millisecond's worth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,8 @@ class DeleteBatch:
     message_ids: list[str]
 
 
-def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> WriteBatch:
-    """Check a WriteMessagesRequest; ids are generated where there are none.
+async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> WriteBatch:
+    """Check a WriteMessagesRequest, others having their turn in between; ids are generated where there are none.
 
     Raises:
         Fault: INVALID_FIELD with every violation of every message.
@@ -62,14 +66,14 @@ def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension
     name_id = _id_maker(check, request.messages, request.request_id)
     messages = [
         _message(check, f"messages[{position}].", chat, dimension, partial(name_id, chat.user_id, position))
-        for position, chat in enumerate(request.messages[: settings.write_batch_max])
+        async for position, chat in _in_turns(request.messages[: settings.write_batch_max])
     ]
     check.done()
     return WriteBatch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE)
 
 
-def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimension: int) -> ImportBatch:
-    """Check a batch of an import, message by message.
+async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimension: int) -> ImportBatch:
+    """Check a batch of an import, message by message, others having their turn in between.
 
     Raises:
         Fault: INVALID_FIELD if the batch itself is bad: empty, too long, or with a bad request_id.
@@ -78,7 +82,7 @@ def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimensi
     name_id = _id_maker(check, request.messages, request.request_id)
     check.done()
     batch = ImportBatch([], [], [], OnConflict.REPLACE if request.replace else OnConflict.SKIP)
-    for position, chat in enumerate(request.messages):
+    async for position, chat in _in_turns(request.messages):
         alone = Checker(settings)
         message = _message(alone, "", chat, dimension, partial(name_id, chat.user_id, position))
         if alone.violations:
@@ -116,6 +120,15 @@ def decode_status(request: pb.GetIndexStatusRequest, settings: Settings) -> str 
     user_id = check.identifier("user_id", request.user_id, required=False)
     check.done()
     return user_id or None
+
+
+async def _in_turns(
+    messages: Sequence[message_pb2.ChatMessage],
+) -> AsyncIterator[tuple[int, message_pb2.ChatMessage]]:
+    for position, chat in enumerate(messages):
+        if position and not position % _AT_ONCE:
+            await asyncio.sleep(0)
+        yield position, chat
 
 
 def _id_maker(

@@ -65,7 +65,7 @@ class IngestService:
 
     async def write_messages(self, request: pb.WriteMessagesRequest, _call: Call) -> pb.WriteMessagesResponse:
         """Store a batch, all or nothing."""
-        batch = decode_write(request, self.settings, self.dimension)
+        batch = await decode_write(request, self.settings, self.dimension)
         written = await self.writer.write(batch.messages, on_conflict=batch.on_conflict)
         results = [
             pb.WriteResult(message_id=message.message_id, outcome=_OUTCOMES[outcome])
@@ -80,7 +80,7 @@ class IngestService:
         tally = ImportTally(self.settings.rejections_max)
         try:
             async for request in requests:
-                batch = decode_import(request, self.settings, self.dimension)
+                batch = await decode_import(request, self.settings, self.dimension)
                 tally.add(batch, await self._write_in_turn(batch, call), size=len(request.messages))
         except Fault as fault:
             raise tally.ended_by(fault) from fault

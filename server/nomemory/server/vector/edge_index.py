@@ -57,7 +57,7 @@ class EdgeIndex:
 
         async def fetch(points_max: int) -> list[VectorHit]:
             scored = await self._ask(Search(usable, conditions(user_id, narrowed), points_max))
-            return [VectorHit(*hit) for hit in scored]
+            return list(map(VectorHit._make, scored))
 
         return await nearest(fetch, narrowed, limit)
 

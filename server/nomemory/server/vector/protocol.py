@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from nomemory.server.message import Filter, Role
 
@@ -26,8 +26,7 @@ class VectorPoint:
     vector: Vector
 
 
-@dataclass(frozen=True, slots=True)
-class VectorHit:
+class VectorHit(NamedTuple):
     """A version of a message, at its best part. `sequence` resolves in the log, or is gone there."""
 
     score: float
