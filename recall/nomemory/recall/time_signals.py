@@ -203,11 +203,14 @@ def _english_weekday(match: re.Match[str], now: datetime) -> TimeRange | None:
 def _ago(match: re.Match[str], now: datetime) -> TimeRange | None:
     """Give the day, week or month that lies so long ago."""
     count, unit = _number(match["n"]), _DAYS_OF[match["u"].lower()]
+    if not count:
+        return None
     return TimeRange(now - timedelta(days=unit * (count + 0.5)), now - timedelta(days=unit * (count - 0.5)))
 
 
-def _within(match: re.Match[str], now: datetime) -> TimeRange:
-    return last_days(min(_number(match["n"]), 99) * _DAYS_OF[match["u"].lower()], now)
+def _within(match: re.Match[str], now: datetime) -> TimeRange | None:
+    count = min(_number(match["n"]), 99)
+    return last_days(count * _DAYS_OF[match["u"].lower()], now) if count else None
 
 
 def _back(days: int) -> _Reader:

@@ -106,6 +106,11 @@ def test_yesterday_is_the_askers() -> None:
     assert in_shanghai.window.since != in_london.window.since
 
 
+@pytest.mark.parametrize("text", ["近0周", "过去00天", "0天前", "last 0 days", "0 days ago"])
+def test_no_time_at_all_is_no_time(text: str) -> None:
+    assert time_signal(text, NOW) is None
+
+
 @given(
     st.text(alphabet="今去前年上下这个周月日号天最近一二三十0123456789-/ lastweekinMarch", max_size=40),
     st.datetimes(timezones=st.just(UTC)),
