@@ -32,9 +32,9 @@ from load.embedder import embedder_figures
 from load.engines import engine_calls
 from load.ingest import Loaded, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
 from load.null_server import SERVICE
-from load.process_tree import cpu_s, pss_mb
 from load.report import print_report
 from load.server_process import ServerProcess
+from load.usage import cpu_s, pss_mb
 
 from nomemory.evaluation.process_tree import tree
 from nomemory.server.log.sqlite_writer import TUNING

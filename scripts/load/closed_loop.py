@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import grpc
 import numpy as np
 import uvloop
-from load.process_tree import cpu_s
+from load.usage import cpu_s
 
 Metadata = tuple[tuple[str, str], ...]
 Method = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]

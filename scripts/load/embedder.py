@@ -8,8 +8,8 @@ from pathlib import Path
 import grpc
 from load.corpus import Corpus, Size
 from load.ingest import WRITE
-from load.process_tree import cpu_s
 from load.server_process import ServerProcess
+from load.usage import cpu_s
 
 from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub

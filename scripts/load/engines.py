@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from load.cases import Case
 from load.corpus import DIMENSION
-from load.process_tree import cpu_s
+from load.usage import cpu_s
 
 from nomemory.evaluation.process_tree import tree
 from nomemory.server.data_directory import DataDirectory

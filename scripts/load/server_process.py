@@ -15,6 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from load.corpus import DIMENSION, HEAVY
 
 from nomemory.evaluation.process_tree import tree
+from nomemory.evaluation.temporary_server import ready_address
 from nomemory.v1 import ingest_service_pb2 as ingest_pb
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as pb
@@ -83,15 +84,6 @@ class ServerProcess:
                 if time.monotonic() > give_up:
                     raise TimeoutError("the indexes did not catch up")
                 time.sleep(0.1)
-
-
-def ready_address(process: subprocess.Popen[str]) -> str:
-    """Read the address that a server prints when it is ready."""
-    line = process.stdout.readline() if process.stdout else ""
-    found = [word.rstrip(".") for word in line.split() if ":" in word]
-    if not found:
-        raise RuntimeError("the server did not start: `nomemory serve` tells why")
-    return found[0]
 
 
 def _first_read(channel: grpc.Channel) -> None:

@@ -110,7 +110,7 @@ async def test_a_setting_names_the_file(tmp_path: Path) -> None:
                               (Settings(embedder="none", embedding_cache=path), False)):  # fmt: skip
         chosen = choose_embedder(settings)
         assert isinstance(chosen, CachedEmbedder)
-        assert isinstance(chosen._embedder, KeptEmbedder) == is_kept
+        assert isinstance(chosen._within, KeptEmbedder) == is_kept
         await chosen.close()
     path.write_bytes(b"something else altogether" * 100)
     with pytest.raises(EmbedderSettingsError, match=r"vectors\.db"):

@@ -308,3 +308,23 @@ async def test_resolving_an_id_does_not_walk_through_all_that_a_user_ever_said(l
     log.reader._connection.set_progress_handler(lambda: steps.append(1), 100)
     assert set(log.reader.by_ids("u", ["m7", "m1999", "nobody's"])) == {"m7", "m1999"}
     assert len(steps) < 5
+
+
+async def test_a_page_within_a_range_costs_the_same_wherever_it_stands(log: Log) -> None:
+    await log.write(*(said("x", message_id=f"{n:05}", ts_us=n) for n in range(5000)))
+    narrowed, steps = Filter(until_us=4999), 0
+
+    def note_step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    def steps_of_page(below: int) -> int:
+        nonlocal steps
+        steps = 0
+        found = log.reader.page("u", narrowed, before=Position(below, ""), pinned=10_000, limit=20)
+        assert [message.ts_us for message in found] == list(range(below - 1, below - 21, -1))
+        return steps
+
+    log.reader._connection.set_progress_handler(note_step, 10)
+    assert steps_of_page(100) <= 2 * steps_of_page(4900)

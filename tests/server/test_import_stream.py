@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from nomemory.server.rpc.decode_ingest import ImportBatch, WriteBatch, decode_import, decode_write
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -32,6 +34,27 @@ def facts(error: grpc.RpcError) -> dict[str, str]:
     info = error_details_pb2.ErrorInfo()
     rpc_status.from_call(error).details[0].Unpack(info)
     return dict(info.metadata)
+
+
+@pytest.mark.parametrize(
+    ("decode", "kind"), [(decode_import, i.ImportMessagesRequest), (decode_write, i.WriteMessagesRequest)]
+)
+async def test_while_a_large_batch_is_checked_others_have_their_turn(
+    decode: Callable[..., Awaitable[ImportBatch | WriteBatch]], kind: type[Any]
+) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    checked = await decode(kind(messages=[said("u", str(n), "x") for n in range(500)]), Settings(embedder="none"), 4)
+    beside.cancel()
+    assert [message.message_id for message in checked.messages] == [str(n) for n in range(500)]
+    assert turns >= 10
 
 
 def test_a_bad_batch_ends_the_import_and_the_batches_before_it_stay(vector_server: Server, user: str) -> None:

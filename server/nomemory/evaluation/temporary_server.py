@@ -62,7 +62,7 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
             text=True,
         ) as process:
             try:
-                yield TemporaryServer(_address(process), process.pid)
+                yield TemporaryServer(ready_address(process), process.pid)
             finally:
                 _stop(process)
 
@@ -71,8 +71,12 @@ def _inherited() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(_ELSEWHERE)}
 
 
-def _address(process: subprocess.Popen[str]) -> str:
-    """Read the address from the line that says that the server is ready."""
+def ready_address(process: subprocess.Popen[str]) -> str:
+    """Read the address from the line by which `nomemory serve` says that it is ready.
+
+    Raises:
+        ServerStartError: it ended instead.
+    """
     ready = process.stdout.readline().split() if process.stdout else []
     for word in ready:
         if ":" in word:

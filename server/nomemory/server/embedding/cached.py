@@ -6,11 +6,12 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from nomemory.server.embedding.around import AroundEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.vector.protocol import Vector
 
 
-class CachedEmbedder:
+class CachedEmbedder(AroundEmbedder):
     """An `Embedder` that remembers the vectors of the latest queries, and asks once for queries that come together.
 
     Args:
@@ -19,25 +20,10 @@ class CachedEmbedder:
     """
 
     def __init__(self, embedder: Embedder, kept_max: int) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._kept_max = kept_max
         self._kept: OrderedDict[str, Vector] = OrderedDict()
         self._asked: dict[str, asyncio.Task[Vector]] = {}
-
-    @property
-    def kind(self) -> str:
-        """`local`, `openai` or `none`."""
-        return self._embedder.kind
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        """How many numbers a vector has."""
-        return self._embedder.dimension
 
     async def embed_query(self, text: str) -> Vector:
         """Embed what is searched for, unless it is known. A failure is not kept."""
@@ -46,19 +32,19 @@ class CachedEmbedder:
             return self._kept[text]
         asked = self._asked.get(text)
         if asked is None:
-            asked = self._asked[text] = asyncio.create_task(self._embedder.embed_query(text))
+            asked = self._asked[text] = asyncio.create_task(self._within.embed_query(text))
             asked.add_done_callback(lambda done: self._keep(text, done))
         return await asyncio.shield(asked)  # who gives up must not take the answer from the others
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed what is stored."""
-        return await self._embedder.embed_documents(texts)
+        return await self._within.embed_documents(texts)
 
     async def close(self) -> None:
         """Stop the model."""
         for asked in self._asked.values():
             asked.cancel()
-        await self._embedder.close()
+        await self._within.close()
 
     def _keep(self, text: str, done: asyncio.Task[Vector]) -> None:
         del self._asked[text]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nomemory.server.embedding.around import AroundEmbedder
 from nomemory.server.embedding.kept_vectors import KeptVectors
 from nomemory.server.embedding.protocol import Embedder, TextRefusedError
 from nomemory.server.vector.protocol import Vector
 
 
-class KeptEmbedder:
+class KeptEmbedder(AroundEmbedder):
     """An `Embedder` that looks into a file first, and adds to it what it had to embed.
 
     Args:
@@ -18,29 +19,14 @@ class KeptEmbedder:
     """
 
     def __init__(self, embedder: Embedder, kept: KeptVectors) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._kept = kept
-
-    @property
-    def kind(self) -> str:
-        """`local` or `openai`."""
-        return self._embedder.kind
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        """How many numbers a vector has."""
-        return self._embedder.dimension
 
     async def embed_query(self, text: str) -> Vector:
         """Embed what is searched for, unless it is kept."""
         vector = self._kept.get(text, "query")
         if vector is None:
-            vector = await self._embedder.embed_query(text)
+            vector = await self._within.embed_query(text)
             self._kept.put(text, "query", vector)
         return vector
 
@@ -54,12 +40,12 @@ class KeptEmbedder:
 
     async def close(self) -> None:
         """Stop the model and close the file."""
-        await self._embedder.close()
+        await self._within.close()
         self._kept.close()
 
     async def _embed(self, texts: Sequence[str], missing: Sequence[str]) -> list[Vector]:
         try:
-            vectors = await self._embedder.embed_documents(missing)
+            vectors = await self._within.embed_documents(missing)
         except TextRefusedError as refusal:
             raise TextRefusedError(texts.index(missing[refusal.position]), str(refusal)) from None
         for text, vector in zip(missing, vectors, strict=True):

@@ -1,0 +1,27 @@
+"""An embedder around another."""
+
+from __future__ import annotations
+
+from nomemory.server.embedding.protocol import Embedder
+
+
+class AroundEmbedder:
+    """The part of an `Embedder` that is as the one within has it."""
+
+    def __init__(self, within: Embedder) -> None:
+        self._within = within
+
+    @property
+    def kind(self) -> str:
+        """`local`, `openai` or `none`."""
+        return self._within.kind
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self._within.model
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+        return self._within.dimension
