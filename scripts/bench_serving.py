@@ -28,7 +28,7 @@ from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Message, Role
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.rpc.reply import listing_reply
-from nomemory.server.seal import Seal
+from nomemory.server.token_cipher import TokenCipher
 from nomemory.v1 import query_service_pb2 as pb
 
 USERS = 100
@@ -49,7 +49,9 @@ def reads(path: Path) -> dict[str, Read]:
 
     def listing() -> TimeListing:
         if of_thread.listing is None:
-            of_thread.listing = TimeListing(SqliteLogReader(path), Cursors(Seal(bytes(32), "bench"), 60.0), 3_000_000)
+            of_thread.listing = TimeListing(
+                SqliteLogReader(path), Cursors(TokenCipher(bytes(32), "bench"), 60.0), 3_000_000
+            )
         return of_thread.listing
 
     def list_50(raw: bytes) -> bytes:
@@ -103,7 +105,7 @@ async def serve_aio(path: Path) -> None:
 
 
 async def load(port: int, call: str, concurrency: int, seconds: float) -> int:
-    """Call in a closed loop; gives the number of answers."""
+    """Call in a closed loop; returns the number of answers."""
     count = 0
     request = [pb.ListMessagesRequest(user_id=f"u{n}").SerializeToString() for n in range(USERS)]
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -121,7 +123,7 @@ async def load(port: int, call: str, concurrency: int, seconds: float) -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Give the CPU time that a process has used."""
+    """Return the CPU time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

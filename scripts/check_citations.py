@@ -67,7 +67,7 @@ def as_message(record: Record) -> message_pb2.ChatMessage:
 
 
 async def check_set(client: AsyncClient, messages: list[Record], questions: list[Record]) -> tuple[Counter[str], int]:
-    """Ask the questions of one set; gives what was counted, and the number of faults."""
+    """Ask the questions of one set; returns what was counted, and the number of faults."""
     counted, wrong, costs = Counter[str](), 0, []
     written = await client.import_messages([as_message(record) for record in messages])
     await client.lexical_search(messages[0]["user_id"], "a", at_least=written.write_token)
@@ -93,7 +93,7 @@ def _sections(view: pb.MemoryView) -> list[list[pb.Statement]]:
 
 
 async def check(data: Path, limit: int, embedder: str) -> int:
-    """Check all sets of a folder; gives the number of faults."""
+    """Check all sets of a folder; returns the number of faults."""
     wrong = 0
     for path in sorted(data.glob("*messages.jsonl")):  # noqa: ASYNC240 - nothing else runs yet
         questions = records(path.with_name(path.name.replace("messages", "questions")))[: limit or None]

@@ -23,7 +23,7 @@ def said(
 
 
 def ids(messages: Iterable[m.ChatMessage]) -> list[str]:
-    """Give the ids of messages."""
+    """Return the ids of messages."""
     return [message.message_id for message in messages]
 
 

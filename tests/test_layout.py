@@ -17,8 +17,9 @@ def test_nomemory_is_a_namespace_that_no_part_owns() -> None:
 def test_arrows_point_one_way() -> None:
     allowed = {
         "clients/python/nomemory/client": ("nomemory.v1", "nomemory.client"),
-        "recall/nomemory/recall": ("nomemory.v1", "nomemory.recall"),
-        "server/nomemory/server": ("nomemory.v1", "nomemory.server", "nomemory.recall"),
+        "recall/nomemory/text": ("nomemory.text",),
+        "recall/nomemory/recall": ("nomemory.text", "nomemory.v1", "nomemory.recall"),
+        "server/nomemory/server": ("nomemory.text", "nomemory.v1", "nomemory.server", "nomemory.recall"),
         "server/nomemory/evaluation": (
             "nomemory.v1",
             "nomemory.evaluation",

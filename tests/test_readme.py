@@ -26,7 +26,7 @@ def blocks(language: str) -> list[str]:
 
 
 def shell_commands(word: str) -> list[str]:
-    """Give the commands that begin with a word, lines that go on joined."""
+    """Return the commands that begin with a word, lines that go on joined."""
     found = []
     for block in blocks("sh"):
         command = ""

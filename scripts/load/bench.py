@@ -158,7 +158,7 @@ class Bench:
         return {pid: cpu_s([pid]) for pid in self._server.pids()}
 
     def _cpu_per_message(self, before: dict[int, float], messages: int) -> list[int]:
-        """Give what each process of the server has used, its own first, until everything could be found."""
+        """Return what each process of the server has used, its own first, until everything could be found."""
         return [round(1e6 * (now - before.get(pid, 0.0)) / messages) for pid, now in self._cpu_of_each().items()]
 
     def _grown(self, notes: Notes) -> dict[str, float]:

@@ -51,7 +51,7 @@ class Occasion:
 
 
 def cases(notes: Notes) -> Iterator[Case]:
-    """Give all cases, the typical users' first."""
+    """Return all cases, the typical users' first."""
     for kind, occasions in ((TYPICAL, _of_typical(notes)), (HEAVY, _of_heavy(notes))):
         for read, (method, build) in _READS.items():
             metadata: list[Metadata] = [(("x-user-id", one.user_id),) if method == _RECALL else () for one in occasions]

@@ -51,7 +51,7 @@ class Outcome:
     errors: Counter[str] = field(default_factory=Counter)
 
     def figures(self) -> dict[str, float]:
-        """Give the figures of a case; empty if nothing was answered."""
+        """Return the figures of a case; empty if nothing was answered."""
         count = len(self.waits_ms)
         if not count:
             return {}

@@ -48,7 +48,7 @@ class Size:
     vectors: int
 
     def of_phase(self, phase: int) -> tuple[int, int, range]:
-        """Give the messages, the heavy user's share of them, and the numbers of the typical users of a phase."""
+        """Return the messages, the heavy user's share of them, and the numbers of the typical users of a phase."""
         first, of_heavy, users = self.messages // 10, self.heavy // 10, max(2, self.users // 10)
         if phase == 0:
             return first, of_heavy, range(1, users)
@@ -96,7 +96,7 @@ class Corpus:
         self._speakers: dict[int, _Speaker] = defaultdict(_Speaker)
 
     def batches(self) -> Iterator[bytes]:
-        """Give the serialised requests of a write, or of an import, which has the same form."""
+        """Return the serialised requests of a write, or of an import, which has the same form."""
         messages = self._all()
         while batch := list(islice(messages, BATCH)):
             yield WriteMessagesRequest(messages=batch).SerializeToString()
@@ -172,5 +172,5 @@ def unit_vector(random: np.random.Generator) -> Floats:
 
 
 def vocabularies() -> tuple[Vocabulary, Vocabulary]:
-    """Give the words of both languages, most frequent first."""
+    """Return the words of both languages, most frequent first."""
     return ENGLISH, CHINESE

@@ -24,7 +24,7 @@ _MODULE = "nomemory.server.embedding.local_worker"
 
 
 def embedder_figures(data: Path) -> dict[str, float]:
-    """Write a backlog to a fresh server with the local embedder; gives the share of the time that its process worked.
+    """Write a backlog to a fresh server with the local embedder; returns the share of the time that its process worked.
 
     Raises:
         TimeoutError: the backlog does not shrink.
@@ -60,7 +60,7 @@ def _left(ingest: IngestServiceStub) -> int:
 
 
 def _wait_until_left(ingest: IngestServiceStub, most: int) -> int:
-    """Wait until at most so many messages are left to embed; gives how many are."""
+    """Wait until at most so many messages are left to embed; returns how many are."""
     give_up = time.monotonic() + _GIVE_UP_S
     while (left := _left(ingest)) > most:
         if time.monotonic() > give_up:

@@ -113,7 +113,7 @@ async def _single_writes(target: str, count: int) -> Singles:
 
 
 def steady_writes(target: str, per_second: int, seconds: float) -> float:
-    """Write so many messages a second, evenly; gives how many a second it came to."""
+    """Write so many messages a second, evenly; returns how many a second it came to."""
     return uvloop.run(_steady_writes(target, per_second, seconds))
 
 
@@ -151,7 +151,7 @@ def _message(user_id: str, message_id: str, content: str) -> message_pb2.ChatMes
 
 
 def plain_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str] = ()) -> float:
-    """Put the rows of a phase into SQLite alone, a commit for each batch; gives seconds.
+    """Put the rows of a phase into SQLite alone, a commit for each batch; returns seconds.
 
     The tables and the durability are those of the log; only what stands around SQLite is missing.
     """

@@ -16,7 +16,7 @@ import grpc
 import uvloop
 
 from nomemory.server.identity.access import Access, Need
-from nomemory.server.identity.choose import choose_authenticator
+from nomemory.server.identity.factory import choose_authenticator
 from nomemory.server.identity.scope import Scope
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.logs import configure_logs
@@ -39,17 +39,17 @@ class NullService:
         return dict.fromkeys(self.unary_methods(), Need(frozenset({Scope.QUERY})))
 
     def unary_methods(self) -> Mapping[str, Unary]:
-        """Give the methods: all of them the same."""
+        """Return the methods: all of them the same."""
         return dict.fromkeys(
             (method.name for method in pb.DESCRIPTOR.services_by_name["QueryService"].methods), _answer
         )
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Give the methods that take a stream of requests: none."""
+        """Return the methods that take a stream of requests: none."""
         return {}
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Give the methods that answer with a stream: none."""
+        """Return the methods that answer with a stream: none."""
         return {}
 
 

@@ -65,7 +65,7 @@ class ServerProcess:
             self._process = None
 
     def pids(self) -> list[int]:
-        """Give the processes of the server."""
+        """Return the processes of the server."""
         return tree(self._process.pid) if self._process else []
 
     def wait_for_lexical(self) -> None:

@@ -28,7 +28,7 @@ class Target:
 
 
 def targets(result: Figures) -> Iterator[Target]:
-    """Give those targets whose figures were measured."""
+    """Return those targets whose figures were measured."""
     for make in (_throughput, _cpu, _growth, _writes, _reads_beside_writes, _process, _embedder):
         yield from make(result)
 

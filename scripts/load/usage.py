@@ -11,12 +11,12 @@ _UTIME, _STIME = 11, 12
 
 
 def cpu_s(pids: list[int]) -> float:
-    """Give the CPU time that processes have used, user and system, over all their threads."""
+    """Return the CPU time that processes have used, user and system, over all their threads."""
     return sum(map(_cpu_s, pids))
 
 
 def pss_mb(pids: list[int]) -> dict[str, float]:
-    """Give the memory of processes, what they share counted once: in all, and of it what no file stands behind."""
+    """Return the memory of processes, what they share counted once: in all, and of it what no file stands behind."""
     sums = {"Pss": 0, "Pss_Anon": 0}
     for pid in pids:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():

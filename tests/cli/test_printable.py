@@ -14,7 +14,7 @@ BIDI = {*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
 
 
 def drives(text: str, allowed: str = "") -> bool:
-    """Tell whether a terminal would act on something in a text."""
+    """Return whether a terminal would act on something in a text."""
     return any((unicodedata.category(char) == "Cc" and char not in allowed) or char in BIDI for char in text)
 
 

@@ -24,7 +24,7 @@ Start = Callable[[Settings], AbstractContextManager[Server]]
 
 
 def refusal(*arguments: str) -> str:
-    """Give what is said by a server that does not start."""
+    """Return what is said by a server that does not start."""
     done = subprocess.run([*SERVE, *arguments], capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stdout) == (1, "")
     return done.stderr

@@ -36,7 +36,7 @@ class Scripted(grpc.GenericRpcHandler):
         }
 
     def will(self, method: str, *answers: Answer) -> None:
-        """Give the script of a method."""
+        """Return the script of a method."""
         self._scripts[method] = list(answers)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Message, Message] | None:

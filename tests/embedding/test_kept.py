@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from embedding.test_cached import CountingEmbedder
 
-from nomemory.server.embedding import kept_vectors
-from nomemory.server.embedding.cached import CachedEmbedder
-from nomemory.server.embedding.choose import EmbedderSettingsError, choose_embedder
-from nomemory.server.embedding.kept import KeptEmbedder
-from nomemory.server.embedding.kept_vectors import KeptVectors
+from nomemory.server.embedding import vector_store as kept_vectors
+from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder
+from nomemory.server.embedding.persistent_cache import KeptEmbedder
 from nomemory.server.embedding.protocol import TextRefusedError
+from nomemory.server.embedding.query_cache import CachedEmbedder
+from nomemory.server.embedding.vector_store import KeptVectors
 from nomemory.server.settings import Settings
 
 

@@ -31,13 +31,13 @@ SMALL_TALK = (
 
 
 def write(server: Server, messages: Sequence[m.ChatMessage], **how: object) -> str:
-    """Write a batch; gives its token."""
+    """Write a batch; returns its token."""
     request = i.WriteMessagesRequest(messages=messages, **how)  # type: ignore[arg-type]  # whatever a test says
     return server.ingest.WriteMessages(request).write_token
 
 
 def delete(server: Server, user: str, *message_ids: str) -> str:
-    """Delete messages; gives the token."""
+    """Delete messages; returns the token."""
     return server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=message_ids)).write_token
 
 
@@ -50,7 +50,7 @@ def ask(
 
 
 def found(answer: q.HybridSearchResponse) -> list[str]:
-    """Give the ids of what was found, best first."""
+    """Return the ids of what was found, best first."""
     return [item.message.message_id for item in answer.items]
 
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nomemory.server.hybrid.asked import read
-from nomemory.server.hybrid.kept_timelines import KeptTimelines, Key
 from nomemory.server.hybrid.meaning import meaning_of
+from nomemory.server.hybrid.parsed_question import read
 from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, preferred
-from nomemory.server.hybrid.shared import leaders, shared
+from nomemory.server.hybrid.relevance_feedback import leaders, shared
 from nomemory.server.hybrid.sufficiency import Candidates, subject, sufficiency
 from nomemory.server.hybrid.timeline import Timeline, timeline
+from nomemory.server.hybrid.timeline_cache import KeptTimelines, Key
 from nomemory.server.hybrid.weights import STEPS, Weights
-from nomemory.server.hybrid.words import Found, word_scores
+from nomemory.server.hybrid.word_scores import Found, word_scores
 from nomemory.server.message import Filter, LoggedMessage, Message, Role
 from nomemory.server.vector.protocol import VectorHit
 from nomemory.server.wire import encode

@@ -11,7 +11,7 @@ import pytest
 from hybrid.asking import DAY, EAST, MINUTE, ask, chat, delete, found, until, write
 
 from conftest import Server, started
-from nomemory.server.hybrid import stretch
+from nomemory.server.hybrid import candidate_pool as stretch
 from nomemory.server.settings import Settings
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q

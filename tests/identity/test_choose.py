@@ -9,7 +9,7 @@ import pytest
 from identity.issuer import AUDIENCE, ISSUER, SECRET
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.choose import choose_authenticator
+from nomemory.server.identity.factory import choose_authenticator
 from nomemory.server.identity.scope import Scope
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.settings import Settings

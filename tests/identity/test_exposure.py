@@ -105,7 +105,7 @@ def test_with_credentials_and_tls_it_serves_everybody(settle: Settle, start: Sta
 
 
 def described(channel: grpc.Channel) -> bool:
-    """Tell whether the server describes itself."""
+    """Return whether the server describes itself."""
     ask = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo
     try:
         replies = list(ask(iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=10))

@@ -25,7 +25,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Caller
-from nomemory.server.identity.choose import choose_authenticator
+from nomemory.server.identity.factory import choose_authenticator
 from nomemory.server.identity.fetch import fetch, is_trustworthy
 from nomemory.server.identity.key_set_url import KeySetTimes, KeySetUrl
 from nomemory.server.identity.settings_error import IdentitySettingsError
@@ -47,7 +47,7 @@ def private_key(name: str) -> PrivateKey:
 
 
 def public_jwk(name: str, **more: object) -> dict[str, Any]:
-    """Give the public half, as a member of a key set."""
+    """Return the public half, as a member of a key set."""
     key = private_key(name)
     if isinstance(key, rsa.RSAPrivateKey):
         member = RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)

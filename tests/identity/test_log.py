@@ -42,7 +42,7 @@ def logging_to(path: Path, **settings: str) -> Iterator[grpc.Channel]:
 
 
 def calls_in(log: str) -> list[tuple[str | None, str | None, str]]:
-    """Give caller, identity and code of each call."""
+    """Return caller, identity and code of each call."""
     lines = [json.loads(line) for line in log.splitlines()]
     return [(line.get("caller"), line.get("identity"), line["code"]) for line in lines if line["event"] == "rpc"]
 

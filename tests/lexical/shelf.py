@@ -61,11 +61,11 @@ class Shelf:
         self._commit()
 
     def find(self, user: str, text: str, narrowed: Filter = EVERYTHING) -> list[str]:
-        """Give the contents that match, best first."""
+        """Return the contents that match, best first."""
         return [self.messages[hit.sequence].content for hit in self.hits(user, query(text), narrowed)]
 
     def hits(self, user: str, asked: Query, narrowed: Filter = EVERYTHING) -> list[LexicalHit]:
-        """Give all hits, best first."""
+        """Return all hits, best first."""
         return self.page(user, asked, self.reader.weigh(user, asked), narrowed, None, 10_000)
 
     def page(
@@ -77,7 +77,7 @@ class Shelf:
         after: RankPosition | None = None,
         limit: int = 10,
     ) -> list[LexicalHit]:
-        """Give one page."""
+        """Return one page."""
         return self.reader.search(user, asked, weights, narrowed, pinned=LATEST, after=after, limit=limit)
 
     def close(self) -> None:

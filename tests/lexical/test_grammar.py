@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from lexical.shelf import query
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.analysis import tokenise
 from nomemory.server.lexical.grammar import Limits, parse
-from nomemory.server.lexical.normalise import visible
 from nomemory.server.lexical.query import AllOf, AnyOf, Leaf, Node, Stream
+from nomemory.text.analysis import tokenise
+from nomemory.text.normalisation import visible
 
 BOUNDLESS = Limits(chars=10**7, terms=10**7, depth=50)
 

@@ -19,7 +19,7 @@ from nomemory.server.message import EVERYTHING
 
 
 def found(reader: TantivyLexicalIndex, text: str = "火锅", user: str = "u") -> list[int]:
-    """Give the sequences of what is found."""
+    """Return the sequences of what is found."""
     asked = query(text)
     weights = reader.weigh(user, asked)
     hits = reader.search(user, asked, weights, EVERYTHING, pinned=LATEST, after=None, limit=100)

@@ -75,7 +75,7 @@ class Following:
             assert self._caught_up.wait_for(lambda: self.indexer.applied >= sequence, WAIT_S)
 
     def found(self, text: str, user: str = "u") -> set[str]:
-        """Give the ids of what is found."""
+        """Return the ids of what is found."""
         index, log, asked = TantivyLexicalIndex(self.directory / DIRECTORY), self.open_log(), query(text)
         weights = index.weigh(user, asked)
         hits = index.search(user, asked, weights, EVERYTHING, pinned=LATEST, after=None, limit=10_000)

@@ -63,14 +63,14 @@ def let_through(narrowed: Filter, each: Message) -> bool:
 
 
 def weight(shelf: Shelf, sought: str) -> float:
-    """Give the inverse document frequency within the user, in steps of 1/64."""
+    """Return the inverse document frequency within the user, in steps of 1/64."""
     mine = [each.content for each in shelf.messages.values() if each.user_id == "u"]
     found = sum(sought in content for content in mine)
     return max(1, round(math.log(1 + (len(mine) - found + 0.5) / (found + 0.5)) * 64)) / 64
 
 
 def worth(content: str) -> float:
-    """Give a sixteenth less for each length that is reached, and two for a question."""
+    """Return a sixteenth less for each length that is reached, and two for a question."""
     run, *words = content.removesuffix("？").split()
     terms = len(run) - 1 + len(words)
     return 1 - (sum(terms >= length for length in (8, 24, 72)) + 2 * content.endswith("？")) / 16

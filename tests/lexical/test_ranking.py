@@ -11,20 +11,20 @@ from lexical.shelf import Shelf, message, query, shelved
 
 from nomemory.server.lexical.form import FORMS, asks, form_of, worth
 from nomemory.server.lexical.query import Leaf
-from nomemory.server.lexical.speaker import name_terms, naming_terms
 from nomemory.server.lexical.tantivy_query import score_of, worth_of
 from nomemory.server.message import Role
+from nomemory.text.names import name_terms, naming_terms
 
 LONG = " ".join(f"word{place}" for place in range(30))
 
 
 def scores(shelf: Shelf, text: str, user: str = "u") -> dict[str, float]:
-    """Give the score of each content that is found."""
+    """Return the score of each content that is found."""
     return {shelf.messages[hit.sequence].content: hit.score for hit in shelf.hits(user, query(text))}
 
 
 def aside(text: str) -> set[str]:
-    """Give what stands beside what is asked."""
+    """Return what stands beside what is asked."""
     return {" ".join(leaf.tokens) for leaf in query(text).aside}
 
 

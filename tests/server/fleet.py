@@ -25,12 +25,12 @@ Connect = Callable[[str], grpc.Channel]
 
 
 def command(*arguments: str) -> list[str]:
-    """Give the command line of a server."""
+    """Return the command line of a server."""
     return [str(Path(sys.executable).with_name("nomemory")), "serve", *arguments]
 
 
 def environment(data: Path, workers: int, **more: str) -> dict[str, str]:
-    """Give the environment of a small server."""
+    """Return the environment of a small server."""
     return {
         **os.environ, "NOMEMORY_DATA": str(data), "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_EMBEDDER": "none",
         "NOMEMORY_EMBEDDING_DIMENSION": "4", "NOMEMORY_WORKERS": str(workers), "NOMEMORY_WORKERS_START_S": "60", **more,
@@ -54,7 +54,7 @@ class Fleet:
     open: ExitStack = field(default_factory=ExitStack)
 
     def channels(self) -> dict[int, grpc.Channel]:
-        """Open connections until each worker has one; gives them by the worker's number."""
+        """Open connections until each worker has one; returns them by the worker's number."""
         found: dict[int, grpc.Channel] = {}
         for _ in range(_PROBES):
             channel = self.open.enter_context(self.connect(self.target))
@@ -73,7 +73,7 @@ class Fleet:
         return int(next(line["worker"] for line in self.lines() if line.get("request_id") == probe))
 
     def lines(self) -> list[dict[str, Any]]:
-        """Give what was logged."""
+        """Return what was logged."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def readers(self) -> list[int]:
@@ -115,7 +115,7 @@ def until(happened: Callable[[], bool], longest_s: float = 30.0) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether there is such a process, other than one that waits to be taken note of."""
+    """Return whether there is such a process, other than one that waits to be taken note of."""
     state = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(pid)],  # noqa: S607 - wherever the system has it
         capture_output=True, text=True, check=False,

@@ -100,7 +100,7 @@ def busy(log: Path) -> Iterator[None]:
 
 
 def overload(server: Server) -> str:
-    """Send writes until one is refused because too much is waiting; gives the reason."""
+    """Send writes until one is refused because too much is waiting; returns the reason."""
     while True:
         write = server.ingest.WriteMessages.future(i.WriteMessagesRequest(messages=[said("u", "", "x")]))
         try:

@@ -38,7 +38,7 @@ def write(server: Server, messages: list[m.ChatMessage], *, replace: bool = Fals
 
 
 def walk(server: Server, user: str, query: str | None, sizes: list[int]) -> Iterator[list[tuple[str, float]]]:
-    """Follow the cursors, with page sizes in turn; gives ids and scores page by page."""
+    """Follow the cursors, with page sizes in turn; returns ids and scores page by page."""
     cursor, turn = "", 0
     while turn == 0 or cursor:
         size = sizes[turn % len(sizes)]

@@ -15,10 +15,10 @@ from nomemory.server.identity.access import Access
 from nomemory.server.identity.local import LocalAuthenticator
 from nomemory.server.lexical.tantivy_schema import build_schema
 from nomemory.server.listen_address import ListenAddress
+from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.settings import Settings
-from nomemory.server.supervisor import Supervisor
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from talk import refusal
@@ -103,7 +103,7 @@ async def test_a_cancelled_job_is_not_started_again() -> None:
 
 
 async def test_stopping_does_not_wait_until_a_failed_job_would_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nomemory.server.supervisor._FIRST_WAIT_S", 3600.0)
+    monkeypatch.setattr("nomemory.server.processes.supervisor._FIRST_WAIT_S", 3600.0)
     supervisor, failed = Supervisor(), asyncio.Event()
 
     async def job() -> None:

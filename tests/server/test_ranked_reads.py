@@ -21,8 +21,8 @@ from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
-from nomemory.server.reads.nearest import NearestMessages, NearestQuery
-from nomemory.server.seal import Seal
+from nomemory.server.reads.nearest_messages import NearestMessages, NearestQuery
+from nomemory.server.token_cipher import TokenCipher
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.protocol import Vector, VectorHit, VectorPoint
 
@@ -102,7 +102,7 @@ async def test_a_listing_does_not_end_early_while_its_index_is_built_anew(tmp_pa
     directory = tmp_path / "words"
     fill(directory, COUNT)
     with closing(TantivyLexicalIndex(directory)) as index:
-        listing = LexicalListing(index, log, Cursors(Seal(b"k" * 32, "log"), 3600), BUDGET)
+        listing = LexicalListing(index, log, Cursors(TokenCipher(b"k" * 32, "log"), 3600), BUDGET)
         asked, query = Listing("LexicalSearch", "u", "hello", EVERYTHING), parse("hello", Limits(2000, 128, 16))
 
         async def page(cursor: str) -> RankedPage:

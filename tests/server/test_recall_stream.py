@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from nomemory.recall.result import RecallResult
-from nomemory.recall.skill import Skill
-from nomemory.recall.skill_loader import SkillLibrary
-from nomemory.recall.trace import Step
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.trace import Step
+from nomemory.recall.skills.loader import SkillLibrary
+from nomemory.recall.skills.skill import Skill
 from nomemory.server.identity.access import Admission
 from nomemory.server.identity.binding import BoundUser
 from nomemory.server.identity.caller import Caller

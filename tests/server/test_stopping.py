@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from nomemory.server.app import running
+from nomemory.server.processes.worker_process import Launch
 from nomemory.server.settings import Settings
-from nomemory.server.worker import Launch
 
 
 async def test_a_lexical_indexer_that_takes_its_time_does_not_hold_up_the_event_loop(

@@ -16,15 +16,15 @@ from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.log.protocol import Deleted, OnConflict, Outcome, Written
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
-from nomemory.server.pipe_client import PipeClient
+from nomemory.server.processes.pipe import HEADER, pack, unpack
+from nomemory.server.processes.pipe_client import PipeClient
+from nomemory.server.processes.reader_connection import ReaderDesk
+from nomemory.server.processes.remote import DistantEmbedder, DistantLog, DistantVectors, WriterLine
+from nomemory.server.processes.startup_barrier import Rendezvous
+from nomemory.server.processes.writer_calls import EmbedderFacts, Orders, Refusal
+from nomemory.server.processes.writer_services import WriterSide
 from nomemory.server.settings import Settings
 from nomemory.server.vector.protocol import Vector, VectorHit
-from nomemory.server.worker_pipe import HEADER, pack, unpack
-from nomemory.server.workers.calls import EmbedderFacts, Orders, Refusal
-from nomemory.server.workers.reader_desk import ReaderDesk
-from nomemory.server.workers.rendezvous import Rendezvous
-from nomemory.server.workers.stand_ins import DistantEmbedder, DistantLog, DistantVectors, WriterLine
-from nomemory.server.workers.writer_side import WriterSide
 from nomemory.v1 import ingest_service_pb2 as pb
 
 FACTS = EmbedderFacts("none", "none", 4)

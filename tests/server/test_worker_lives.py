@@ -18,8 +18,8 @@ import pytest
 from server.fleet import Fleet, command, connected, environment, fleet, is_running, until
 
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
-from nomemory.server.workers.reader import serve
-from nomemory.server.workers.reserved_port import reserved
+from nomemory.server.processes.reader import serve
+from nomemory.server.processes.reserved_port import reserved
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub

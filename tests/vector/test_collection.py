@@ -8,9 +8,9 @@ import pytest
 
 from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.settings import Settings
-from nomemory.server.vector.choose import choose_vector_index
 from nomemory.server.vector.collection import collection_name, collection_of
 from nomemory.server.vector.edge_index import EdgeIndex
+from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.qdrant_index import QdrantIndex, connect
 
 

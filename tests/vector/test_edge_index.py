@@ -20,13 +20,13 @@ import uvloop
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
-from nomemory.server.vector.edge_calls import Count, Flush, Remove, Search, Upsert
+from nomemory.server.processes.pipe import Asked
+from nomemory.server.processes.worker_process import WorkerUnavailableError
+from nomemory.server.vector.edge_calls import Count, Flush, NearestPoints, Remove, Upsert
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.edge_worker import EdgeWorker
 from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
 from nomemory.server.vector.protocol import Vector, VectorPoint
-from nomemory.server.worker import WorkerUnavailableError
-from nomemory.server.worker_pipe import Asked
 
 DIMENSION = 8
 T = TypeVar("T")
@@ -261,7 +261,7 @@ class RecordingShard:
     def remove(self, _user_id: str, message_id: str, _from_part: int) -> None:
         self.done.append(f"remove {message_id}")
 
-    def search(self, searches: list[Search]) -> list[list[int]]:
+    def search(self, searches: list[NearestPoints]) -> list[list[int]]:
         self.done.append(f"search {len(searches)}")
         return [[search.limit] for search in searches]
 
@@ -276,12 +276,12 @@ def test_queued_searches_are_answered_together_and_writes_keep_their_order() -> 
     pipe = ScriptedPipe(
         [
             Upsert((point(1),)),
-            Search(b"", (), 7),
+            NearestPoints(b"", (), 7),
             Remove("ann", "m1", 0),
-            Search(b"", (), 8),
+            NearestPoints(b"", (), 8),
             Upsert((point(2),)),
             Flush(),
-            Search(b"", (), 9),
+            NearestPoints(b"", (), 9),
             Count(),
         ]
     )

@@ -22,7 +22,7 @@ from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Message, Role
 from nomemory.server.settings import Settings
-from nomemory.server.vector import desk
+from nomemory.server.vector import indexing_store as desk
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.indexer import VectorIndexer
@@ -32,7 +32,7 @@ DIMENSION = 8
 
 
 def vector_of(text: str) -> Vector:
-    """Give each text a direction of its own."""
+    """Return each text a direction of its own."""
     seed = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
     return np.random.default_rng(seed).standard_normal(DIMENSION).astype("<f4").tobytes()
 
@@ -113,7 +113,7 @@ class World:
         await self.until(lambda: self.indexer.status().checkpoint == self.reader.sequence())
 
     async def found(self, user_id: str, text: str) -> list[str]:
-        """Give the user's messages that lie exactly in the direction of a text."""
+        """Return the user's messages that lie exactly in the direction of a text."""
         hits = await self.index.search(user_id, vector_of(text), EVERYTHING, 100)
         versions = self.reader.by_sequences(user_id, [hit.sequence for hit in hits if hit.score > 0.9999])
         return sorted(version.message_id for version in versions.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nomemory.server.vector.backlog import Pending
-from nomemory.server.vector.suspects import Suspects
+from nomemory.server.vector.quarantine import Suspects
 
 
 def test_only_what_fails_alone_while_others_pass_is_set_aside() -> None:

@@ -203,7 +203,7 @@ filters = st.builds(
 
 
 def brute_force(stored: Sequence[VectorPoint], user: str, query: Vector, narrowed: Filter) -> dict[int, float]:
-    """Give each message that matches with the cosine of its best part."""
+    """Return each message that matches with the cosine of its best part."""
     wanted = np.frombuffer(query, "<f4").astype(float)
     best: dict[int, float] = {}
     for at in stored:
@@ -243,7 +243,7 @@ async def test_a_search_finds_what_brute_force_finds(
 
 
 def numbered(drawn: VectorPoint, example: str) -> VectorPoint:
-    """Give a user a name of their own, and all parts of a message one sequence, which is not another user's."""
+    """Return a user a name of their own, and all parts of a message one sequence, which is not another user's."""
     sequence = sequence_of(f"{drawn.user_id[0]}{drawn.message_id}")
     return replace(drawn, user_id=drawn.user_id + example, sequence=sequence)
 

@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from nomemory.recall.budget import Budget
-from nomemory.recall.evidence import Evidence
-from nomemory.recall.limits import StopReason
-from nomemory.recall.memory_view import DraftStatement, Synthesis, Verdict
-from nomemory.recall.planner import Plan, Planner, PlannerFailedError
-from nomemory.recall.question import Question
-from nomemory.recall.result import RecallResult
-from nomemory.recall.search import OnStep, Search
-from nomemory.recall.skill import Skill
-from nomemory.recall.sufficiency import EnoughRule
-from nomemory.recall.synthesis import conclude
-from nomemory.recall.synthesiser import Synthesiser, SynthesiserFailedError
-from nomemory.recall.tools import BoundTools
+from nomemory.recall.grounding.conclusion import conclude
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Evidence
+from nomemory.recall.model.limits import StopReason
+from nomemory.recall.model.memory_view import DraftStatement, Synthesis, Verdict
+from nomemory.recall.model.question import Question
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError
+from nomemory.recall.search.session import OnStep, SearchSession
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.synthesis.base import Synthesiser, SynthesiserFailedError
+from nomemory.recall.tools.bound_tools import BoundTools
 
 _KEPT_FOR_FALLBACK_S: Final = 2.0
 """Of the time for searching: a planner that hangs must leave another one enough to answer."""
@@ -65,7 +65,7 @@ class RecallAgent:
             QueryServiceUnavailableError: there is nothing to read from.
             EmbeddingRefusedError: the caller's own vector of the question does not fit what is read from.
         """
-        search = Search(self._tools, question, skill, self._budget, on_step)
+        search = SearchSession(self._tools, question, skill, self._budget, on_step)
         stop = await self._search(search)
         self._tools.check_answered()
         await search.take_neighbours()
@@ -74,7 +74,7 @@ class RecallAgent:
         synthesis = conclude(question, drafts, search.retrieval, evidence, search.sufficiency, self._rule)
         return self._result(search, stop, evidence, synthesis, skill)
 
-    async def _search(self, search: Search) -> StopReason:
+    async def _search(self, search: SearchSession) -> StopReason:
         for iteration in range(1, self._budget.iterations + 1):
             plan = await self._plan(search, iteration)
             if plan is None:
@@ -89,7 +89,7 @@ class RecallAgent:
                 return StopReason.NO_GAIN
         return StopReason.ITERATIONS
 
-    async def _plan(self, search: Search, iteration: int) -> Plan | None:
+    async def _plan(self, search: SearchSession, iteration: int) -> Plan | None:
         """Ask the planner, and the other one if it fails or takes too long; None if neither decides in time."""
         situation = search.situation(iteration)
         spare_s = _KEPT_FOR_FALLBACK_S if self._fallback_planner else 0.0
@@ -118,7 +118,7 @@ class RecallAgent:
         return await other.draft(question, skill, evidence)
 
     def _result(
-        self, search: Search, stop: StopReason, evidence: Sequence[Evidence], synthesis: Synthesis, skill: Skill
+        self, search: SearchSession, stop: StopReason, evidence: Sequence[Evidence], synthesis: Synthesis, skill: Skill
     ) -> RecallResult:
         if synthesis.verdict is Verdict.INSUFFICIENT and stop is StopReason.SUFFICIENT:
             stop = StopReason.NO_GAIN  # what the planner took to suffice does not

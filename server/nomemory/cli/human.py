@@ -71,7 +71,7 @@ class Human:
         self._console.print(Text("No messages found.", style="dim"))
 
     def more(self, cursor: str) -> None:
-        """Give the option that goes on from here."""
+        """Return the option that goes on from here."""
         self._notices.print(Text(f"There is more: --cursor {cursor}", style="dim"), soft_wrap=True)
 
     def notice(self, text: str) -> None:

@@ -20,7 +20,7 @@ _OPTIONAL: Final = ("name", "conversation_id")
 
 
 def message_record(message: message_pb2.ChatMessage) -> Json:
-    """Give a message as `nomemory import` takes it. Empty optional fields are left out."""
+    """Return a message as `nomemory import` takes it. Empty optional fields are left out."""
     record: Json = {
         "user_id": message.user_id,
         "message_id": message.message_id,
@@ -35,7 +35,7 @@ def message_record(message: message_pb2.ChatMessage) -> Json:
 
 
 def lexical_record(hit: LexicalHit) -> Json:
-    """Give a hit: the message, its score and, if asked for, its highlight."""
+    """Return a hit: the message, its score and, if asked for, its highlight."""
     record = {**message_record(hit.message), "score": round(hit.score, 6)}
     if hit.highlight is not None:
         record["highlight"] = {
@@ -47,12 +47,12 @@ def lexical_record(hit: LexicalHit) -> Json:
 
 
 def semantic_record(item: query_service_pb2.SemanticItem) -> Json:
-    """Give a hit: the message and its score."""
+    """Return a hit: the message and its score."""
     return {**message_record(item.message), "semantic_score": round(item.semantic_score, 6)}
 
 
 def hybrid_record(item: query_service_pb2.HybridItem) -> Json:
-    """Give a hit: the message, its score and, if asked for, what that is made of."""
+    """Return a hit: the message, its score and, if asked for, what that is made of."""
     record = {**message_record(item.message), "score": round(item.score, 6)}
     if item.HasField("explanation"):
         made_of = item.explanation
@@ -66,7 +66,7 @@ def hybrid_record(item: query_service_pb2.HybridItem) -> Json:
 
 
 def answered_record(reply: query_service_pb2.HybridSearchResponse) -> Json:
-    """Give how likely it is that what was found answers the question, and how that was found out."""
+    """Return how likely it is that what was found answers the question, and how that was found out."""
     return {
         "sufficiency": round(reply.sufficiency, 6),
         "told_apart": reply.told_apart,
@@ -76,7 +76,7 @@ def answered_record(reply: query_service_pb2.HybridSearchResponse) -> Json:
 
 
 def status_record(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
-    """Give the whole status."""
+    """Return the whole status."""
     log, embedder = reply.log, reply.embedder
     return {
         "log": {"sequence": log.sequence, "messages": log.messages, "users": log.users},
@@ -92,7 +92,7 @@ def status_record(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
 
 
 def deletion_record(reply: ingest_service_pb2.DeleteMessagesResponse) -> Json:
-    """Give the receipt of a deletion."""
+    """Return the receipt of a deletion."""
     return {
         "deleted": reply.deleted,
         "missing_message_ids": list(reply.missing_message_ids),
@@ -101,7 +101,7 @@ def deletion_record(reply: ingest_service_pb2.DeleteMessagesResponse) -> Json:
 
 
 def summary_record(summary: Summary) -> Json:
-    """Give what became of a file."""
+    """Return what became of a file."""
     tally = summary.tally
     record: Json = {
         "file": summary.source,
@@ -120,12 +120,12 @@ def summary_record(summary: Summary) -> Json:
 
 
 def check_record(check: Check) -> Json:
-    """Give what a check found."""
+    """Return what a check found."""
     return {"check": check.name, "state": check.state, "finding": check.finding, "advice": check.advice}
 
 
 def recall_record(part: recall_service_pb2.RecallResponse | recall_service_pb2.RecallStep) -> Json:
-    """Give the answer of a recall, or a step of it, in the contract's own form. Empty fields are left out."""
+    """Return the answer of a recall, or a step of it, in the contract's own form. Empty fields are left out."""
     record: Json = json_format.MessageToDict(part, preserving_proto_field_name=True)
     return record
 

@@ -24,7 +24,7 @@ _MATCH: Final = "bold black on bright_yellow"
 
 
 def speaker(message: message_pb2.ChatMessage) -> Text:
-    """Give who spoke: the name in a colour of its own, else the role."""
+    """Return who spoke: the name in a colour of its own, else the role."""
     if message.name:
         style = _NAME_STYLES[zlib.crc32(message.name.encode()) % len(_NAME_STYLES)]
         return Text(one_line(message.name), style=style)
@@ -32,7 +32,7 @@ def speaker(message: message_pb2.ChatMessage) -> Text:
 
 
 def content(message: message_pb2.ChatMessage, highlight: query_service_pb2.Highlight | None, *, full: bool) -> Text:
-    """Give what was said, with the matches marked. A long message is cut to its snippet or its beginning."""
+    """Return what was said, with the matches marked. A long message is cut to its snippet or its beginning."""
     text = Text(printable(message.content))
     for span in highlight.spans if highlight is not None else ():
         text.stylize(_MATCH, span.start, span.end)

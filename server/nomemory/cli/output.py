@@ -33,7 +33,7 @@ class Output(Protocol):
         """Show that nothing was found."""
 
     def more(self, cursor: str) -> None:
-        """Tell how to go on."""
+        """Return how to go on."""
 
     def notice(self, text: str) -> None:
         """Tell something beside the answer."""

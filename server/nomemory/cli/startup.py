@@ -8,8 +8,8 @@ import click
 
 from nomemory.server import app
 from nomemory.server.listen_address import ListenAddress
+from nomemory.server.processes.reader_launch import Loading
 from nomemory.server.settings import Settings
-from nomemory.server.workers.launch import Loading
 
 
 def run(settings: Settings, readers: Mapping[int, Loading]) -> None:

@@ -17,10 +17,10 @@ class Terminal(Console):
 
 
 def stdout_console() -> Console:
-    """Give the console for answers."""
+    """Return the console for answers."""
     return Terminal()
 
 
 def stderr_console() -> Console:
-    """Give the console for progress and notices."""
+    """Return the console for progress and notices."""
     return Terminal(stderr=True)

@@ -22,7 +22,7 @@ Measure = Callable[[Mapping[str, str]], Results]
 
 
 def ablation(measure: Measure) -> dict[str, dict[str, Mapping[str, float]]]:
-    """Measure HybridSearch as it is, then without each of its steps; gives figures by set and step left out."""
+    """Measure HybridSearch as it is, then without each of its steps; returns figures by set and step left out."""
     by_step = {WHOLE: measure({SETTING: ""})} | {step: measure({SETTING: step}) for step in STEPS}
     return {name: {step: results[name][HYBRID]["all"] for step, results in by_step.items()} for name in by_step[WHOLE]}
 

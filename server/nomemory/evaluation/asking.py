@@ -15,7 +15,7 @@ from nomemory.evaluation.methods import Method
 from nomemory.evaluation.question import Question
 
 Cost = Callable[[], float | None]
-"""Gives the CPU time that the server has used so far, in milliseconds."""
+"""Return the CPU time that the server has used so far, in milliseconds."""
 
 _NO_EMBEDDER: Final = "ERROR_REASON_EMBEDDER_DISABLED"
 

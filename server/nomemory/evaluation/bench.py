@@ -32,7 +32,7 @@ from nomemory.evaluation.question import Question
 from nomemory.evaluation.summary import summarise
 from nomemory.evaluation.table import tables
 from nomemory.evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
-from nomemory.server.embedding import kept_vectors
+from nomemory.server.embedding import vector_store as kept_vectors
 
 _WIDTH: Final = 160
 _FAILURES: Final = (LabelledDataError, IndexesBehindError, ServerStartError, kept_vectors.KeptVectorsError)

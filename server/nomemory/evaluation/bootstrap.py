@@ -29,11 +29,11 @@ def weights(count: int, stream: int = 0) -> Numbers:
 
 
 def interval(samples: Numbers) -> Interval:
-    """Give the 95 % interval of a figure over all draws (percentile method, Efron 1979)."""
+    """Return the 95 % interval of a figure over all draws (percentile method, Efron 1979)."""
     low, high = np.percentile(samples, _PERCENTILES)
     return float(low), float(high)
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Give the 95 % interval of a mean. `values` is not empty."""
+    """Return the 95 % interval of a mean. `values` is not empty."""
     return interval(weights(len(values)) @ np.asarray(values, dtype=np.float64))

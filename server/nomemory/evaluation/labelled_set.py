@@ -78,7 +78,7 @@ def read_set(name: str, messages: Path, questions: Path) -> LabelledSet:
 
 
 def pair(messages: Path) -> Path:
-    """Give the file of questions that belongs to a file of messages.
+    """Return the file of questions that belongs to a file of messages.
 
     Raises:
         LabelledDataError: there is none.

@@ -82,6 +82,6 @@ NAMES: Final = ("LexicalSearch", "SemanticSearch", HYBRID, "Recall")
 
 
 def methods(names: Sequence[str]) -> dict[str, Method]:
-    """Give the methods of these names."""
+    """Return the methods of these names."""
     known: tuple[Method, ...] = (lexical, semantic, hybrid, Recall())
     return {name: method for name, method in zip(NAMES, known, strict=True) if name in names}

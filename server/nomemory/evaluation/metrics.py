@@ -32,7 +32,7 @@ def ranking_metrics(ranked: Sequence[str], evidence: Collection[str]) -> dict[st
 
 
 def precision(ranked: Sequence[str], evidence: Collection[str]) -> float:
-    """Give the share of evidence among what was returned; 0 where nothing was."""
+    """Return the share of evidence among what was returned; 0 where nothing was."""
     return sum(message_id in evidence for message_id in ranked) / len(ranked) if ranked else 0.0
 
 

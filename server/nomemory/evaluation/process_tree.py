@@ -8,13 +8,13 @@ _PROC = Path("/proc")
 
 
 def tree(pid: int) -> list[int]:
-    """Give a process and all that it started, whichever of its threads did; only itself where the system won't tell."""
+    """Return a process and all its descendants; only itself where the system does not list them."""
     children = [child for thread in (_PROC / f"{pid}/task").glob("*") for child in _children(thread)]
     return [pid] + [below for child in children for below in tree(child)]
 
 
 def cpu_ms(pids: list[int]) -> float | None:
-    """Give the CPU time that processes have used so far, over all threads that still run; None where nothing tells."""
+    """Return the CPU time that processes have used so far, over all running threads; None where it is unknown."""
     spent = [_thread_ns(thread) for pid in pids for thread in (_PROC / f"{pid}/task").glob("*")]
     return sum(spent) / 1e6 if spent else None
 

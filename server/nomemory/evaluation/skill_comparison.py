@@ -46,7 +46,7 @@ def ask_each(
 
 
 def changes(before: Sequence[Answer], after: Sequence[Answer]) -> Iterator[Change]:
-    """Give the questions whose evidence changed, in their order. Both answer the same questions."""
+    """Return the questions whose evidence changed, in their order. Both answer the same questions."""
     for old, new in zip(before, after, strict=True):
         had, has = _evidence(old), _evidence(new)
         if had != has:

@@ -104,13 +104,13 @@ def _mean(values: Sequence[float]) -> tuple[float, Interval]:
 
 
 def _sides(answers: Sequence[Answer], everything: Sequence[Answer], value: Value) -> tuple[list[float], list[float]]:
-    """Give the values of answerable and unanswerable questions; a side that is missing is that of the whole set."""
+    """Return the values of answerable and unanswerable questions; a side that is missing is that of the whole set."""
     (ours, theirs), (all_ours, all_theirs) = _parted(answers, value), _parted(everything, value)
     return ours or all_ours, theirs or all_theirs
 
 
 def _parted(answers: Sequence[Answer], value: Value) -> tuple[list[float], list[float]]:
-    """Give the values of answerable and of unanswerable questions, so far as they have one."""
+    """Return the values of answerable and of unanswerable questions, so far as they have one."""
     sides: tuple[list[float], list[float]] = ([], [])
     for one in answers:
         if (known := value(one)) is not None:

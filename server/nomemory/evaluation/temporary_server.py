@@ -37,7 +37,7 @@ class TemporaryServer:
     process_id: int
 
     def cpu_ms(self) -> float | None:
-        """Give the CPU time of its whole process tree; None where the system does not tell."""
+        """Return the CPU time of its whole process tree; None where the system does not tell."""
         return process_tree.cpu_ms(process_tree.tree(self.process_id))
 
 

@@ -10,7 +10,7 @@ from nomemory.evaluation.bootstrap import Interval, Numbers, interval, weights
 
 
 def auc(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[float, Interval]:
-    """Give the area under the curve of a score, and its interval.
+    """Return the area under the curve of a score, and its interval.
 
     It is how likely an answerable question scores above an unanswerable one, ties counting half (Mann and Whitney
     1947). Neither is empty.
@@ -21,7 +21,7 @@ def auc(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[flo
 
 
 def balanced_accuracy(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[float, Interval]:
-    """Give the mean of two shares of right verdicts, and its interval. Values are 1 for right, 0 for wrong."""
+    """Return the mean of two shares of right verdicts, and its interval. Values are 1 for right, 0 for wrong."""
     ours, theirs = np.asarray(answerable, dtype=np.float64), np.asarray(unanswerable, dtype=np.float64)
     drawn = (weights(len(ours)) @ ours + weights(len(theirs), 1) @ theirs) / 2
     return float(ours.mean() + theirs.mean()) / 2, interval(drawn)

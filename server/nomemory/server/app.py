@@ -17,13 +17,13 @@ import uvloop
 
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError
-from nomemory.server.embedding.cached import CachedEmbedder
-from nomemory.server.embedding.choose import EmbedderSettingsError, choose_embedder
+from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.embedding.query_cache import CachedEmbedder
 from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.hybrid.weights import Weights
 from nomemory.server.identity.access import Access
-from nomemory.server.identity.choose import checks_credentials, choose_authenticator
+from nomemory.server.identity.factory import checks_credentials, choose_authenticator
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.identity.tls import tls_files
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
@@ -42,8 +42,22 @@ from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_schema import LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.logs import configure_logs
+from nomemory.server.processes.reader_launch import Loading
+from nomemory.server.processes.readers import Readers
+from nomemory.server.processes.remote import (
+    DistantEmbedder,
+    DistantLog,
+    DistantProgress,
+    DistantReport,
+    DistantVectors,
+    WriterLine,
+)
+from nomemory.server.processes.reserved_port import reserved
+from nomemory.server.processes.supervisor import Supervisor
+from nomemory.server.processes.writer_calls import EmbedderFacts, Orders
+from nomemory.server.processes.writer_services import WriterSide
 from nomemory.server.reads.lexical_listing import LexicalListing
-from nomemory.server.reads.nearest import NearestMessages
+from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.recall_host import RecallSettingsError, recall_service, remote_query
 from nomemory.server.rpc.call import Service
@@ -52,27 +66,13 @@ from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.rpc.index_status import LEXICAL_JOB, VECTOR_JOB, StatusReport
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
-from nomemory.server.seal import KeyFileError, Seal, load_key
 from nomemory.server.settings import Settings
-from nomemory.server.supervisor import Supervisor
+from nomemory.server.token_cipher import KeyFileError, TokenCipher, load_key
 from nomemory.server.vector.backlog_reader import BacklogReader
-from nomemory.server.vector.choose import choose_vector_index
 from nomemory.server.vector.collection import collection_of
+from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorIndex
-from nomemory.server.workers.calls import EmbedderFacts, Orders
-from nomemory.server.workers.launch import Loading
-from nomemory.server.workers.readers import Readers
-from nomemory.server.workers.reserved_port import reserved
-from nomemory.server.workers.stand_ins import (
-    DistantEmbedder,
-    DistantLog,
-    DistantProgress,
-    DistantReport,
-    DistantVectors,
-    WriterLine,
-)
-from nomemory.server.workers.writer_side import WriterSide
 from nomemory.server.write_token import WriteTokens
 
 CANNOT_START = (
@@ -140,7 +140,7 @@ def keep_what_is_loaded() -> None:
 async def running(
     settings: Settings, readers: Mapping[int, Loading] = MappingProxyType({})
 ) -> AsyncIterator[ListenAddress]:
-    """Run a server until the context is left; gives the address that was bound.
+    """Run a server until the context is left; returns the address that was bound.
 
     Raises:
         as `serve`.
@@ -203,7 +203,7 @@ def _services(
 ) -> list[Service]:
     """Build what is served in one process; its recall reads without a socket."""
     log = stack.enter_context(closing(SqliteLogReader(directory.log)))
-    seal = Seal(load_key(directory.key), log.log_id())
+    seal = TokenCipher(load_key(directory.key), log.log_id())
     tokens, cursors = WriteTokens(seal), Cursors(seal, settings.cursor_lifetime_s)
     dimension, reply_max = side.embedder.dimension, settings.reply_max_bytes
     query = QueryService(
@@ -269,7 +269,7 @@ class _Assembly:
         self._committed = _Committed()
 
     def build(self) -> tuple[WriterSide, TantivyLexicalIndex]:
-        """Build what a server has once, and start its background work; gives the lexical index for reading, too."""
+        """Build what a server has once, and start its background work; returns the lexical index for reading, too."""
         embedder = choose_embedder(self._settings)
         self._stack.push_async_callback(embedder.close)
         writer = self._log_writer()

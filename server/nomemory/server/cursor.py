@@ -11,7 +11,7 @@ import orjson
 
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.message import Filter
-from nomemory.server.seal import ForgedTokenError, MalformedTokenError, Seal
+from nomemory.server.token_cipher import ForgedTokenError, MalformedTokenError, TokenCipher
 
 _PREFIX = "c_"
 
@@ -26,11 +26,11 @@ class Listing:
     narrowed: Filter
 
     def user_digest(self) -> str:
-        """Give the user's mark in a cursor."""
+        """Return the user's mark in a cursor."""
         return _digest([self.user_id])
 
     def query_digest(self) -> str:
-        """Give the mark of method, query and filter in a cursor."""
+        """Return the mark of method, query and filter in a cursor."""
         n = self.narrowed
         return _digest([self.method, self.query_text, n.since_us, n.until_us, n.role, n.conversation_id])
 
@@ -60,7 +60,7 @@ class Cursors:
         clock: seconds since the epoch.
     """
 
-    def __init__(self, seal: Seal, lifetime_s: float, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, seal: TokenCipher, lifetime_s: float, clock: Callable[[], float] = time.time) -> None:
         self._seal = seal
         self._lifetime_s = lifetime_s
         self._clock = clock

@@ -41,7 +41,7 @@ class DataDirectory:
         return self.root / "server.key"
 
     def lock(self) -> int:
-        """Create the directory if need be and take it; gives the file descriptor that holds the lock.
+        """Create the directory if need be and take it; returns the file descriptor that holds the lock.
 
         Raises:
             DataDirectoryBusyError: another process has it.

@@ -22,7 +22,7 @@ class ListenAddress:
         return f"{host}:{self.port}"
 
     def is_loopback(self) -> bool:
-        """Tell whether only this machine can reach it."""
+        """Return whether only this machine can reach it."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:

@@ -62,7 +62,7 @@ class Filter:
     conversation_id: str = ""
 
     def admits(self, message: Message) -> bool:
-        """Tell whether a message is within it."""
+        """Return whether a message is within it."""
         since, until = self.since_us, self.until_us
         return (
             (since is None or message.ts_us >= since)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from nomemory.recall import skill_loader
-from nomemory.recall.budget import Budget
-from nomemory.recall.recall import OnStep, recall
-from nomemory.recall.result import RecallResult
-from nomemory.recall.skill import Skill
-from nomemory.recall.sufficiency import EnoughRule
-from nomemory.recall.tools import QueryStub
+from nomemory.recall.api import OnStep, recall
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.skills import loader as skill_loader
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.tools.bound_tools import QueryStub
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.rpc.decode_recall import RecallQuery
 from nomemory.server.rpc.recall_service import RecallService
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nomemory.server.recall_model import RecallModel
 
 _HERE = Path(skill_loader.__file__)
-_SHIPPED_SKILLS = (_HERE.parents[1] / "skills", _HERE.parents[3] / "skills")
+_SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
 """Where the shipped skills are: in an installed package, and in a checkout."""
 
 Metadata = Sequence[tuple[str, str]]
@@ -118,13 +118,13 @@ def _channel(settings: Settings) -> grpc.aio.Channel:
 
 
 def skill_folders(settings: Settings) -> list[Path]:
-    """Give the folders of skills, the operator's own before the shipped ones."""
+    """Return the folders of skills, the operator's own before the shipped ones."""
     own = [Path(folder) for folder in settings.recall_skills.split(os.pathsep) if folder]
     return own + [folder for folder in _SHIPPED_SKILLS if folder.is_dir()]
 
 
 def host_budget(settings: Settings) -> Budget:
-    """Give what one recall may do at most."""
+    """Return what one recall may do at most."""
     return Budget(
         iterations=settings.recall_iterations,
         tool_calls=settings.recall_tool_calls,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from nomemory.recall.chat_endpoint import ChatEndpoint, connect
-from nomemory.recall.llm_planner import LlmPlanner
-from nomemory.recall.llm_synthesiser import LlmSynthesiser
+from nomemory.recall.llm.client import ChatEndpoint, connect
+from nomemory.recall.planning.llm import LlmPlanner
+from nomemory.recall.synthesis.llm import LlmSynthesiser
 from nomemory.server.settings import Settings
 
 

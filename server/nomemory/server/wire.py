@@ -12,7 +12,7 @@ ROLES: Final = {role.value: role for role in Role}
 
 
 def encode(message: Message) -> bytes:
-    """Give the canonical bytes: equal messages give equal bytes. The embedding is not part of them."""
+    """Return the canonical bytes: equal messages give equal bytes. The embedding is not part of them."""
     chat = message_pb2.ChatMessage(
         message_id=message.message_id,
         user_id=message.user_id,
@@ -29,7 +29,7 @@ def encode(message: Message) -> bytes:
 
 
 def place_of(wire: bytes) -> tuple[int, str]:
-    """Give time and id of what `encode` wrote: where it stands among a user's messages."""
+    """Return time and id of what `encode` wrote: where it stands among a user's messages."""
     chat = message_pb2.ChatMessage.FromString(wire)
     return chat.ts.seconds * MICROS + chat.ts.nanos // 1000, chat.message_id
 

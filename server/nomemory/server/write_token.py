@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nomemory.server.faults import Reason, Violation, bad_field
-from nomemory.server.seal import ForgedTokenError, MalformedTokenError, Seal
+from nomemory.server.token_cipher import ForgedTokenError, MalformedTokenError, TokenCipher
 
 _PREFIX = "w_"
 
@@ -11,7 +11,7 @@ _PREFIX = "w_"
 class WriteTokens:
     """Issues and reads write tokens. A token holds the log's sequence that covers the write."""
 
-    def __init__(self, seal: Seal) -> None:
+    def __init__(self, seal: TokenCipher) -> None:
         self._seal = seal
 
     def issue(self, sequence: int) -> str:
@@ -19,7 +19,7 @@ class WriteTokens:
         return self._seal.close(_PREFIX, str(sequence).encode())
 
     def read(self, token: str) -> int:
-        """Give the sequence; 0 for no token.
+        """Return the sequence; 0 for no token.
 
         Raises:
             Fault: WRITE_TOKEN_INVALID.

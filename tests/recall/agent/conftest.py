@@ -15,8 +15,8 @@ import pytest
 
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
-from nomemory.recall.query_stub import QueryStub
-from nomemory.recall.question import Question
+from nomemory.recall.model.question import Question
+from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.v1 import query_service_pb2_grpc
 
 if TYPE_CHECKING:

@@ -11,17 +11,18 @@ import grpc
 import pytest
 from recall.agent.scripted_query import ScriptedQuery
 
-from nomemory.recall.budget import Budget
-from nomemory.recall.evidence import Evidence
-from nomemory.recall.limits import StopReason
-from nomemory.recall.memory_view import DraftStatement, Verdict
-from nomemory.recall.planner import Plan, PlannerFailedError, Situation, ToolCall
-from nomemory.recall.query_stub import QueryServiceUnavailableError, QueryStub
-from nomemory.recall.question import Question, Role, TimeRange
-from nomemory.recall.recall import recall
-from nomemory.recall.skill import Skill
-from nomemory.recall.synthesiser import SynthesiserFailedError
-from nomemory.recall.trace import Step
+from nomemory.recall.api import recall
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Evidence
+from nomemory.recall.model.limits import StopReason
+from nomemory.recall.model.memory_view import DraftStatement, Verdict
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.trace import Step
+from nomemory.recall.planning.base import Plan, PlannerFailedError, Situation, ToolCall
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.synthesis.base import SynthesiserFailedError
+from nomemory.recall.tools.query_stub import QueryServiceUnavailableError, QueryStub
+from nomemory.text.time_range import TimeRange
 from talk import said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)

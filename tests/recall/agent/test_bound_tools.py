@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from recall.agent.scripted_query import ScriptedQuery
 from structlog.testing import capture_logs
 
-from nomemory.recall.budget import Budget
-from nomemory.recall.evidence import Retrieved
-from nomemory.recall.query_stub import Binding, EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
-from nomemory.recall.question import Role
-from nomemory.recall.smuggled_identity import names_a_user, without_identity
-from nomemory.recall.sufficiency import Sufficiency
-from nomemory.recall.tool_arguments import SearchFilter, Window
-from nomemory.recall.tool_schema import CALLABLE, TOOLS, tool_schemas
-from nomemory.recall.tools import BoundTools
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.question import Role
+from nomemory.recall.model.sufficiency import Sufficiency
+from nomemory.recall.tools.arguments import SearchFilter, Window
+from nomemory.recall.tools.bound_tools import BoundTools
+from nomemory.recall.tools.definitions import CALLABLE, TOOLS, tool_schemas
+from nomemory.recall.tools.identity_guard import names_a_user, without_identity
+from nomemory.recall.tools.query_stub import Binding, EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
 from talk import said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
@@ -53,7 +53,7 @@ def bound(stub: QueryStub, budget: Budget | None = None, user_id: str = "lin") -
 
 
 def carriers(key: str, value: str) -> st.SearchStrategy[Any]:
-    """Give values that carry a key at some depth: in objects, lists, and JSON in strings."""
+    """Return values that carry a key at some depth: in objects, lists, and JSON in strings."""
     return st.recursive(
         st.just({key: value}),
         lambda inner: st.one_of(

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from nomemory.recall.budget import Budget
-from nomemory.recall.query_stub import QueryServiceUnavailableError
-from nomemory.recall.result import RecallResult
-from nomemory.recall.skill import Skill
-from nomemory.recall.skill_loader import SkillLibrary
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.skills.loader import SkillLibrary
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.tools.query_stub import QueryServiceUnavailableError
 from nomemory.server.faults import Fault
 from nomemory.server.identity.access import Admission
 from nomemory.server.identity.binding import BoundUser
@@ -24,7 +24,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 
 
 async def budget_within(left_s: float) -> Budget:
-    """Give the budget of a recall whose client waits that long."""
+    """Return the budget of a recall whose client waits that long."""
     settings, seen = Settings(), list[Budget]()
 
     async def ask(_user_id: str, query: RecallQuery, _skill: Skill, _on_step: OnStep) -> RecallResult:

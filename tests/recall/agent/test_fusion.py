@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from nomemory.recall.evidence import Retrieved
-from nomemory.recall.fusion import Fusion
-from nomemory.recall.intent import read_intent
-from nomemory.recall.question import Question, Role, TimeRange
-from nomemory.recall.tool_result import Hit, ToolResult
+from nomemory.recall.intent.intent import read_intent
+from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.search.fusion import Fusion
+from nomemory.recall.tools.result import Hit, ToolResult
+from nomemory.text.time_range import TimeRange
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.intent import read_intent
-from nomemory.recall.lexicon import Hypothesis
-from nomemory.recall.query_rewriting import asking_sentences, content_words, exact_phrases, without_names, words_query
-from nomemory.recall.question import Role
+from nomemory.recall.intent.intent import read_intent
+from nomemory.recall.intent.topics import Hypothesis
+from nomemory.recall.model.question import Role
+from nomemory.text.asking import asking_sentences, content_words, exact_phrases, without_names, words_query
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 BRIEF_S = 0.1

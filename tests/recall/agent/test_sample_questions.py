@@ -8,9 +8,9 @@ from statistics import mean
 import pytest
 from recall.agent.conftest import Labelled, labelled, query_stub
 
-from nomemory.recall.query_stub import QueryStub
-from nomemory.recall.recall import recall
-from nomemory.recall.result import RecallResult
+from nomemory.recall.api import recall
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.tools.query_stub import QueryStub
 
 QUESTIONS = {one.question_id: one for one in labelled()}
 CHINESE = [f"lin-q0{number}" for number in range(1, 7)]

@@ -9,16 +9,17 @@ import pytest
 from recall.agent.conftest import Labelled, labelled
 from recall.agent.scripted_query import ScriptedQuery
 
-from nomemory.recall.budget import Budget
-from nomemory.recall.query_stub import QueryStub
-from nomemory.recall.question import Question, Role, TimeRange
-from nomemory.recall.recall import recall
-from nomemory.recall.result import RecallResult
-from nomemory.recall.skill import Skill
-from nomemory.recall.skill_loader import SkillLibrary
-from nomemory.recall.steering.steering_reader import read_steering
+from nomemory.recall.api import recall
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.skills.loader import SkillLibrary
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.steering.steering_reader import read_steering
+from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.recall_host import skill_folders
 from nomemory.server.settings import Settings
+from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
 from talk import said
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pytest
 from recall.agent.scripted_query import ScriptedQuery
 
-from nomemory.recall.memory_view import Verdict
-from nomemory.recall.planner import Plan, Situation, ToolCall
-from nomemory.recall.question import Question
-from nomemory.recall.recall import recall
-from nomemory.recall.result import RecallResult
-from nomemory.recall.sufficiency import EnoughRule
+from nomemory.recall.api import recall
+from nomemory.recall.model.memory_view import Verdict
+from nomemory.recall.model.question import Question
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.planning.base import Plan, Situation, ToolCall
 from talk import said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)

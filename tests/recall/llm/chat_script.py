@@ -46,7 +46,7 @@ def format_of(body: Body) -> str:
 
 
 class ChatScript:
-    """Gives its answers in order, the last one for ever, and writes down what it is asked."""
+    """Return its answers in order, the last one for ever, and writes down what it is asked."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []

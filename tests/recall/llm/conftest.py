@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from recall.llm.chat_script import ChatScript, running_script
 
-from nomemory.recall.chat_endpoint import ChatEndpoint, connect
+from nomemory.recall.llm.client import ChatEndpoint, connect
 
 
 @pytest.fixture

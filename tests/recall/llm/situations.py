@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from nomemory.recall.budget import Budget
-from nomemory.recall.evidence import Evidence, Retrieved
-from nomemory.recall.planner import Situation
-from nomemory.recall.question import Question, Role
-from nomemory.recall.skill import Skill
-from nomemory.recall.trace import Step
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Evidence, Retrieved
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.trace import Step
+from nomemory.recall.planning.base import Situation
+from nomemory.recall.skills.skill import Skill
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 QUESTION = Question("我是不是说过我不吃辣？", NOW)
@@ -27,7 +27,7 @@ STEP = Step(
 
 
 def said(*contents: str) -> list[Evidence]:
-    """Give evidence m1, m2, … with these contents."""
+    """Return evidence m1, m2, … with these contents."""
     return [
         Evidence(Retrieved(f"m{number}", NOW - timedelta(days=number), Role.USER, content), 1 / number)
         for number, content in enumerate(contents, 1)
@@ -42,5 +42,5 @@ def situation(
     skill: Skill = SKILL,
     budget: Budget | None = None,
 ) -> Situation:
-    """Give a situation in the first round."""
+    """Return a situation in the first round."""
     return Situation(question, skill, budget or Budget(deadline_s=60), 1, 12, tuple(steps), tuple(ranked))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.answer import BadAnswerError, object_in
+from nomemory.recall.llm.json_answer import BadAnswerError, object_in
 
 WANTED = {"stop"}
 FOUND = {"stop": False, "args": {"query_text": '"}{不吃辣'}}

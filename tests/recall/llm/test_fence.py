@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.evidence import Retrieved
-from nomemory.recall.fence import fence, shown
-from nomemory.recall.question import Role
+from nomemory.recall.llm.fence import fence, shown
+from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.question import Role
 
 TS = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -12,15 +12,16 @@ import pytest
 from recall.llm.chat_script import Answer, ChatScript, answers, says, status
 from recall.llm.situations import NOW, QUESTION, SKILL, STEP, said, situation
 
-from nomemory.recall.answer import BadAnswerError
-from nomemory.recall.budget import Budget
-from nomemory.recall.chat_endpoint import ChatEndpoint
-from nomemory.recall.llm_planner import LlmPlanner
-from nomemory.recall.planner import PlannerFailedError
-from nomemory.recall.planner_answer import plan_in
-from nomemory.recall.question import Question, Role, TimeRange
-from nomemory.recall.skill import Skill
-from nomemory.recall.trace import Step
+from nomemory.recall.llm.client import ChatEndpoint
+from nomemory.recall.llm.json_answer import BadAnswerError
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.trace import Step
+from nomemory.recall.planning.base import PlannerFailedError
+from nomemory.recall.planning.llm import LlmPlanner
+from nomemory.recall.planning.llm_answer import plan_in
+from nomemory.recall.skills.skill import Skill
+from nomemory.text.time_range import TimeRange
 
 FILTER = {"role": "user", "time_range": {"since": "2026-01-01T00:00:00Z"}}
 GOOD: dict[str, Any] = {
@@ -41,7 +42,7 @@ def call(tool: str, **args: object) -> dict[str, Any]:
 
 
 def fenced(prompt: str) -> list[tuple[str, str]]:
-    """Give the code of each fence of a prompt, and what stands inside."""
+    """Return the code of each fence of a prompt, and what stands inside."""
     return re.findall(r"^<<<DATA (\w+)\n(.*?)^DATA \1>>>$", prompt, re.DOTALL | re.MULTILINE)
 
 

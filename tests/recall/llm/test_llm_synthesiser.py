@@ -8,10 +8,10 @@ import pytest
 from recall.llm.chat_script import ChatScript, answers, says, status
 from recall.llm.situations import QUESTION, SKILL, said
 
-from nomemory.recall.chat_endpoint import ChatEndpoint
-from nomemory.recall.llm_synthesiser import LlmSynthesiser
-from nomemory.recall.memory_view import DraftCitation, DraftStatement, Section
-from nomemory.recall.synthesiser import SynthesiserFailedError
+from nomemory.recall.llm.client import ChatEndpoint
+from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, Section
+from nomemory.recall.synthesis.base import SynthesiserFailedError
+from nomemory.recall.synthesis.llm import LlmSynthesiser
 
 EVIDENCE = said("我不吃辣", "我对花生过敏")
 

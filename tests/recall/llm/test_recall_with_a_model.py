@@ -11,15 +11,15 @@ import grpc
 import pytest
 from recall.llm.chat_script import Answer, Body, ChatScript, Reply, answers, says, status
 
-from nomemory.recall.budget import Budget
-from nomemory.recall.chat_endpoint import ChatEndpoint
-from nomemory.recall.limits import StopReason
-from nomemory.recall.llm_planner import LlmPlanner
-from nomemory.recall.llm_synthesiser import LlmSynthesiser
-from nomemory.recall.memory_view import Verdict
-from nomemory.recall.question import Question
-from nomemory.recall.recall import recall
-from nomemory.recall.result import RecallResult
+from nomemory.recall.api import recall
+from nomemory.recall.llm.client import ChatEndpoint
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.limits import StopReason
+from nomemory.recall.model.memory_view import Verdict
+from nomemory.recall.model.question import Question
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.planning.llm import LlmPlanner
+from nomemory.recall.synthesis.llm import LlmSynthesiser
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, query_service_pb2_grpc
 from talk import said
 

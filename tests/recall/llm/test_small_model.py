@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 from recall.llm.situations import NOW, STEP, said, situation
 
-from nomemory.recall.budget import Budget
-from nomemory.recall.chat_endpoint import ChatEndpoint, connect
-from nomemory.recall.dialect import AnswerFormat
-from nomemory.recall.llm_planner import LlmPlanner
-from nomemory.recall.llm_synthesiser import LlmSynthesiser
-from nomemory.recall.memory_view import Section
-from nomemory.recall.planner import PlannerFailedError
-from nomemory.recall.question import Question
-from nomemory.recall.skill import Skill
-from nomemory.recall.synthesiser import SynthesiserFailedError
-from nomemory.recall.tool_schema import TOOLS
+from nomemory.recall.llm.capabilities import AnswerFormat
+from nomemory.recall.llm.client import ChatEndpoint, connect
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.memory_view import Section
+from nomemory.recall.model.question import Question
+from nomemory.recall.planning.base import PlannerFailedError
+from nomemory.recall.planning.llm import LlmPlanner
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.synthesis.base import SynthesiserFailedError
+from nomemory.recall.synthesis.llm import LlmSynthesiser
+from nomemory.recall.tools.definitions import TOOLS
 
 pytestmark = pytest.mark.timeout(600)
 

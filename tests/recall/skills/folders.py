@@ -23,5 +23,5 @@ def written(library: Path, name: str = "tea", /, **files: str | bytes) -> Path:
 
 
 def head(lines: str, body: str = "Search for tea.") -> str:
-    """Give a SKILL.md with these lines as its frontmatter."""
+    """Return a SKILL.md with these lines as its frontmatter."""
     return f"---\n{lines}\n---\n{body}\n"

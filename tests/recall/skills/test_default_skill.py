@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.recall.planner_answer import plan_in
-from nomemory.recall.skill_loader import SkillLibrary
-from nomemory.recall.statements_answer import drafts_in
+from nomemory.recall.planning.llm_answer import plan_in
+from nomemory.recall.skills.loader import SkillLibrary
+from nomemory.recall.synthesis.llm_answer import drafts_in
 
 ROOT = Path(__file__).parents[3]
 SKILL = SkillLibrary([ROOT / "skills"], "nomemory-recall-default").load()

@@ -12,7 +12,7 @@ import pytest
 from recall.skills.folders import head, written
 
 from nomemory.client import Client
-from nomemory.recall.skill_loader import SkillInvalidError, SkillLibrary
+from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary
 from nomemory.server.settings import Settings
 from nomemory.v1 import recall_service_pb2 as r
 from talk import said

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from recall.skills.folders import DESCRIPTION, head, written
 
-from nomemory.recall.skill_loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
+from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from nomemory.recall.question import Role
-from nomemory.recall.steering.defaults import AnyTime, Defaults
-from nomemory.recall.steering.duration import duration
-from nomemory.recall.steering.steering import Steering
-from nomemory.recall.steering.steering_reader import read_steering
+from nomemory.recall.model.question import Role
+from nomemory.recall.skills.steering.defaults import AnyTime, Defaults
+from nomemory.recall.skills.steering.duration import duration
+from nomemory.recall.skills.steering.steering import Steering
+from nomemory.recall.skills.steering.steering_reader import read_steering
 
 
 def read(*lines: str, heading: str = "## Defaults") -> Steering:

@@ -6,30 +6,31 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nomemory.recall.intent import read_intent
-from nomemory.recall.question import ANY_TIME, Question, Role, TimeRange
-from nomemory.recall.scope import Scope
-from nomemory.recall.steering.defaults import AnyTime, Defaults
-from nomemory.recall.steering.steering import Steering
+from nomemory.recall.intent.intent import read_intent
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.search_scope import SearchScope
+from nomemory.recall.skills.steering.defaults import AnyTime, Defaults
+from nomemory.recall.skills.steering.steering import Steering
+from nomemory.text.time_range import ANY_TIME, TimeRange
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 MONTH = Steering(Defaults(timedelta(days=30), Role.ASSISTANT, 20))
 
 
-def scope(steering: Steering, text: str = "客户怎么说？", **fields: object) -> Scope:
+def scope(steering: Steering, text: str = "客户怎么说？", **fields: object) -> SearchScope:
     question = Question(text, NOW, **fields)  # type: ignore[arg-type]  # the fields of the test's choice
     return steering.first_scope(question, read_intent(text, NOW))
 
 
 def test_the_defaults_are_where_nobody_says_otherwise() -> None:
-    assert scope(MONTH) == Scope(TimeRange(NOW - timedelta(days=30), NOW), Role.ASSISTANT)
-    assert scope(Steering()) == Scope()
-    assert scope(Steering(Defaults(AnyTime.ANY))) == Scope()
+    assert scope(MONTH) == SearchScope(TimeRange(NOW - timedelta(days=30), NOW), Role.ASSISTANT)
+    assert scope(Steering()) == SearchScope()
+    assert scope(Steering(Defaults(AnyTime.ANY))) == SearchScope()
 
 
 def test_the_caller_and_the_question_come_first() -> None:
     window = TimeRange(NOW - timedelta(days=3), NOW)
-    assert scope(MONTH, time_range=window, role=Role.SYSTEM) == Scope(window, Role.SYSTEM)
+    assert scope(MONTH, time_range=window, role=Role.SYSTEM) == SearchScope(window, Role.SYSTEM)
     assert scope(MONTH, role=Role.ANY).role is Role.ANY
     assert scope(MONTH, time_range=ANY_TIME).window == ANY_TIME
     assert scope(MONTH, "昨天客户怎么说？").window == TimeRange(NOW - timedelta(days=1), NOW)

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nomemory.recall.intent import read_intent
-from nomemory.recall.steering.steering import Steering
-from nomemory.recall.steering.steering_reader import read_steering
-from nomemory.recall.steering.template import Rewrite, Template, TemplateIntent
+from nomemory.recall.intent.intent import read_intent
+from nomemory.recall.skills.steering.steering import Steering
+from nomemory.recall.skills.steering.steering_reader import read_steering
+from nomemory.recall.skills.steering.template import Rewrite, Template, TemplateIntent
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 

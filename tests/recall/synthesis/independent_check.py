@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
-from nomemory.recall.memory_view import Citation as DomainCitation
-from nomemory.recall.memory_view import Statement as DomainStatement
-from nomemory.recall.memory_view import Synthesis
-from nomemory.recall.result import RecallResult
+from nomemory.recall.model.memory_view import Citation as DomainCitation
+from nomemory.recall.model.memory_view import Statement as DomainStatement
+from nomemory.recall.model.memory_view import Synthesis
+from nomemory.recall.model.result import RecallResult
 from nomemory.v1 import recall_service_pb2
 
 
@@ -25,7 +25,7 @@ Citation = recall_service_pb2.Citation | DomainCitation
 
 
 def check(answer: Answer, messages_by_id: Mapping[str, Message], retrieved: Collection[str] | None = None) -> list[str]:
-    """Give what is wrong with the citations of an answer; nothing, if all is well.
+    """Return what is wrong with the citations of an answer; nothing, if all is well.
 
     `messages_by_id` are the bound user's messages. `retrieved`, where it is known, are the ids that the tools of this
     recall brought.

@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nomemory.recall.aspects import asked, content, coverage
-from nomemory.recall.evidence import Evidence, Retrieval, Retrieved
-from nomemory.recall.memory_view import Synthesis
-from nomemory.recall.question import Question, Role
-from nomemory.recall.rules_synthesiser import extract
-from nomemory.recall.synthesis import conclude
+from nomemory.recall.grounding.conclusion import conclude
+from nomemory.recall.model.evidence import Evidence, Retrieval, Retrieved
+from nomemory.recall.model.memory_view import Synthesis
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.passages.aspects import asked, content, coverage
+from nomemory.recall.synthesis.extractive import extract
 
 SAMPLE = Path(__file__).parents[3] / "sample"
 NEIGHBOURS_BEFORE = 8
@@ -47,7 +47,7 @@ def _lines(name: str) -> list[dict[str, Any]]:
 
 @cache
 def messages(user_id: str) -> tuple[Retrieved, ...]:
-    """Give a person's messages in the order in which they were said."""
+    """Return a person's messages in the order in which they were said."""
     return tuple(
         Retrieved(
             line["message_id"],
@@ -64,7 +64,7 @@ def messages(user_id: str) -> tuple[Retrieved, ...]:
 
 @cache
 def questions() -> tuple[Labelled, ...]:
-    """Give all the questions."""
+    """Return all the questions."""
     return tuple(
         Labelled(
             line["question_id"],
@@ -78,17 +78,17 @@ def questions() -> tuple[Labelled, ...]:
 
 
 def labelled(question_id: str) -> Labelled:
-    """Give one question."""
+    """Return one question."""
     return next(one for one in questions() if one.question_id == question_id)
 
 
 def said_before(one: Labelled) -> list[Retrieved]:
-    """Give what had been said when the question was asked."""
+    """Return what had been said when the question was asked."""
     return [message for message in messages(one.user_id) if message.ts < one.question.now]
 
 
 def nearest(one: Labelled) -> list[str]:
-    """Give the ids of the messages whose words come nearest to a question, whether or not they answer it."""
+    """Return the ids of the messages whose words come nearest to a question, whether or not they answer it."""
     wanted = asked(one.question.text)
     scored = [(coverage(wanted, [(content(m.content), 1.0)]), m.message_id) for m in said_before(one)]
     return [message_id for _, message_id in sorted(scored, reverse=True)[:MOST_EVIDENCE]]

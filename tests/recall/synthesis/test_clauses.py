@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.clauses import HIDDEN, masked, sentences
+from nomemory.text.sentences import HIDDEN, masked, sentences
 
 TEXT = st.text(st.sampled_from("我吃辣ab1 ,，。.?？!：:;“”\"「」\n…—–😀\ud83d'（）"), max_size=60) | st.text(
     max_size=80

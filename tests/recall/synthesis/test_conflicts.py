@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from recall.synthesis.labelled import answer, labelled, messages
 
-from nomemory.recall.conflicts import MAX_CONFLICTS, find_conflicts
-from nomemory.recall.evidence import Retrieval, Retrieved
-from nomemory.recall.memory_view import Citation, Statement
-from nomemory.recall.passages import passages
-from nomemory.recall.question import Role
-from nomemory.recall.reading import Reading
+from nomemory.recall.grounding.contradictions import MAX_CONFLICTS, find_conflicts
+from nomemory.recall.model.evidence import Retrieval, Retrieved
+from nomemory.recall.model.memory_view import Citation, Statement
+from nomemory.recall.model.question import Role
+from nomemory.recall.passages.passage import passages
+from nomemory.recall.passages.reader import PassageReader
 
 NOW = datetime(2025, 3, 1, 9, tzinfo=UTC)
 
 
 def conflicts(*contents: str, names: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    """Give the pairs among whole messages of role user, each said ten days after the one before."""
+    """Return the pairs among whole messages of role user, each said ten days after the one before."""
     said = [
         Retrieved(f"m{number}", NOW + timedelta(days=10 * number), Role.USER, content, name)
         for number, (content, name) in enumerate(zip(contents, names or ("",) * len(contents), strict=True))
@@ -26,7 +26,7 @@ def conflicts(*contents: str, names: tuple[str, ...] = ()) -> list[tuple[str, st
     statements = [Statement(m.content, (Citation(m.message_id, m.content, 0, len(m.content), m.ts),)) for m in said]
     retrieval = Retrieval()
     retrieval.add(said)
-    return [(pair.earlier.text, pair.later.text) for pair in find_conflicts(statements, Reading(retrieval))]
+    return [(pair.earlier.text, pair.later.text) for pair in find_conflicts(statements, PassageReader(retrieval))]
 
 
 CONTRADICTIONS = [
@@ -146,4 +146,4 @@ def test_a_year_of_chat_as_one_view_has_only_the_conflicts_that_are_real(user_id
         if message.role is Role.USER
         for passage in passages(message)
     ]
-    assert len(find_conflicts(statements, Reading(retrieval))) == min(most, MAX_CONFLICTS)
+    assert len(find_conflicts(statements, PassageReader(retrieval))) == min(most, MAX_CONFLICTS)

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall.synthesis.labelled import answer, labelled
 
-from nomemory.recall.evidence import Evidence, Retrieved
-from nomemory.recall.memory_view import DraftStatement, Section
-from nomemory.recall.question import Question, Role
-from nomemory.recall.rules_synthesiser import MOST, RulesSynthesiser, extract
-from nomemory.recall.sections import section_of
-from nomemory.recall.skill import Skill
+from nomemory.recall.model.evidence import Evidence, Retrieved
+from nomemory.recall.model.memory_view import DraftStatement, Section
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.synthesis.extractive import MOST, RulesSynthesiser, extract
+from nomemory.recall.synthesis.sections import section_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

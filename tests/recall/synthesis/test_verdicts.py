@@ -6,10 +6,10 @@ import pytest
 from recall.synthesis.independent_check import check
 from recall.synthesis.labelled import Labelled, answer, nearest, questions, said_before
 
-from nomemory.recall.evidence import Retrieval
-from nomemory.recall.memory_view import MemoryView, Verdict
-from nomemory.recall.rules_synthesiser import MOST
-from nomemory.recall.synthesis import conclude
+from nomemory.recall.grounding.conclusion import conclude
+from nomemory.recall.model.evidence import Retrieval
+from nomemory.recall.model.memory_view import MemoryView, Verdict
+from nomemory.recall.synthesis.extractive import MOST
 
 ANSWERABLE = [one for one in questions() if one.evidence]
 UNANSWERABLE = [one for one in questions() if not one.evidence]

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall.synthesis.independent_check import check
 
-from nomemory.recall.evidence import Retrieval, Retrieved
-from nomemory.recall.memory_view import DraftCitation, DraftStatement, MemoryView, Section, Synthesis, Verdict
-from nomemory.recall.question import Role
-from nomemory.recall.terms import terms
-from nomemory.recall.verifier import (
+from nomemory.recall.grounding.citations import (
     MAX_CITATIONS,
     MAX_QUOTE_CHARS,
     MAX_STATEMENTS,
     MAX_TEXT_CHARS,
     verify,
 )
+from nomemory.recall.model.evidence import Retrieval, Retrieved
+from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, MemoryView, Section, Synthesis, Verdict
+from nomemory.recall.model.question import Role
+from nomemory.text.terms import terms
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SPICY = "小炒肉就算了，我从小不吃辣，一口下去胃能疼一晚上。"

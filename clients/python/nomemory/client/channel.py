@@ -14,7 +14,7 @@ Options = list[tuple[str, str | int]]
 
 
 def options(target: str, attempts: int) -> Options:
-    """Give the channel options for a target.
+    """Return the channel options for a target.
 
     Every call of the contract may be retried: reads change nothing, deletions and writes of messages with ids are
     idempotent, and the client gives a request id to batches whose messages have none.
@@ -35,7 +35,7 @@ def options(target: str, attempts: int) -> Options:
 
 
 def is_loopback(target: str) -> bool:
-    """Tell whether a target is this machine, which no proxy leads to."""
+    """Return whether a target is this machine, which no proxy leads to."""
     host = target.rpartition(":")[0].strip("[]")
     return host in {"localhost", "::1"} or host.startswith("127.")
 

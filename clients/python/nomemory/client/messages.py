@@ -41,7 +41,7 @@ Writable = message_pb2.ChatMessage | NewMessage
 
 
 def as_message(message: Writable) -> message_pb2.ChatMessage:
-    """Give the message that a dictionary describes; a message is given back as it is.
+    """Return the message that a dictionary describes; a message is given back as it is.
 
     Raises:
         ValueError: as `chat_message`.

@@ -227,7 +227,7 @@ def stream_recall(question: str, **options: Unpack[RecallOptions]) -> recall_ser
 
 
 def bound_to(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
-    """Give the metadata that names the user of a recall; nothing where the credentials themselves do.
+    """Return the metadata that names the user of a recall; nothing where the credentials themselves do.
 
     Text metadata is ASCII and is trimmed on its way; any other id travels as bytes.
     """

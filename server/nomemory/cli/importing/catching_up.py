@@ -38,7 +38,7 @@ def wait(ask: Callable[[], Status], timeout_s: float, tell: Callable[[int], None
 
 
 def _is_behind(status: Status, sequence: int) -> bool:
-    """Tell whether an index still lacks a change up to a sequence, even one that it has not counted yet."""
+    """Return whether an index still lacks a change up to a sequence, even one that it has not counted yet."""
     return any(index.checkpoint < sequence for index in _indexes(status))
 
 
@@ -47,5 +47,5 @@ def _pending(status: Status) -> int:
 
 
 def _indexes(status: Status) -> list[ingest_service_pb2.IndexStatus]:
-    """Give the indexes to wait for. Without an embedder only words are indexed."""
+    """Return the indexes to wait for. Without an embedder only words are indexed."""
     return [status.lexical] if status.embedder.kind == "none" else [status.lexical, status.vector]

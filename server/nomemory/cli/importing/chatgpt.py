@@ -50,7 +50,7 @@ class ChatGPT:
         return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
 
     def parse(self, record: Record) -> Iterator[Parsed]:
-        """Give the messages of the current branch, from its root on."""
+        """Return the messages of the current branch, from its root on."""
         if not self._user:
             yield Refused(record.place, record.original, (_NO_USER,))
             return
@@ -67,7 +67,7 @@ class ChatGPT:
     def _message(
         self, place: Place, message: Object, conversation: _Conversation, before: datetime | None
     ) -> tuple[Parsed, datetime | None]:
-        """Give what becomes of a message, and the time for the next one if that carries none."""
+        """Return what becomes of a message, and the time for the next one if that carries none."""
         content = read_content(_parts(message))
         if _is_hidden(message) or not content.text.strip():
             return Skipped(place), before
@@ -126,7 +126,7 @@ def _parts(message: Object) -> object:
 
 
 def _is_hidden(message: Object) -> bool:
-    """Tell whether a message was never shown: instructions, thoughts, and what went to a tool."""
+    """Return whether a message was never shown: instructions, thoughts, and what went to a tool."""
     metadata, content = message.get("metadata"), message.get("content")
     hidden = isinstance(metadata, dict) and bool(metadata.get("is_visually_hidden_from_conversation"))
     kept_back = isinstance(content, dict) and content.get("content_type") in _NOT_SAID

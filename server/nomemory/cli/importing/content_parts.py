@@ -37,7 +37,7 @@ def read_content(content: object) -> Content:
 
 
 def _text(part: object) -> str | None:
-    """Give the text of a part; None if it is of another kind."""
+    """Return the text of a part; None if it is of another kind."""
     if part is None:
         return ""
     if isinstance(part, str):

@@ -57,7 +57,7 @@ class Fields:
         return {name: metadata_text(item) for name, item in value.items() if item is not None}
 
     def ignored(self) -> tuple[str, ...]:
-        """Give the fields that nothing was done with."""
+        """Return the fields that nothing was done with."""
         return tuple(sorted(self._value.keys() - self._read))
 
     def _get(self, key: str) -> object:

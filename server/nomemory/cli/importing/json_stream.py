@@ -49,7 +49,7 @@ def _is_lines(head: bytes) -> bool:
 
 
 def _spans_lines(text: str) -> bool:
-    """Tell whether the first value goes on beyond its first line, so far as the text shows."""
+    """Return whether the first value goes on beyond its first line, so far as the text shows."""
     try:
         _, end = json.JSONDecoder().raw_decode(text)
     except json.JSONDecodeError as error:

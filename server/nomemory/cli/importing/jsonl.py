@@ -28,7 +28,7 @@ class MessageLines:
         return isinstance(value, dict) and "content" in value and bool(value.keys() & {"user_id", "ts"})
 
     def parse(self, record: Record) -> Iterator[Parsed]:
-        """Give the one message."""
+        """Return the one message."""
         if isinstance(record.value, dict):
             yield self._message(record, Fields(record.value))
         else:

@@ -41,7 +41,7 @@ class Locomo:
         return isinstance(value, dict) and isinstance(value.get("conversation"), dict)
 
     def parse(self, record: Record) -> Iterator[Parsed]:
-        """Give the turns of a sample, session by session."""
+        """Return the turns of a sample, session by session."""
         if not self.matches(record.value) or not isinstance(record.value, dict):
             yield Refused(record.place, record.original, ("conversation: is required",))
             return
@@ -79,7 +79,7 @@ class Locomo:
 
 
 def _sessions(conversation: dict[str, object]) -> Iterator[tuple[str, list[object], datetime | None]]:
-    """Give each session that has turns, in order: its name, its turns, and when it began (None: unreadable)."""
+    """Return each session that has turns, in order: its name, its turns, and when it began (None: unreadable)."""
     names = [match for match in map(_SESSION.fullmatch, conversation) if match]
     for match in sorted(names, key=lambda name: int(name[1])):
         turns = conversation[match[0]]

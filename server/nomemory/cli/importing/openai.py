@@ -51,7 +51,7 @@ class OpenAI:
         )
 
     def parse(self, record: Record) -> Iterator[Parsed]:
-        """Give the messages of a conversation, or the one message that stands by itself."""
+        """Return the messages of a conversation, or the one message that stands by itself."""
         if not self._user:
             yield Refused(record.place, record.original, (_NO_USER,))
         elif isinstance(record.value, dict) and isinstance(record.value.get("messages"), list):

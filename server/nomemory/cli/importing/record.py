@@ -70,7 +70,7 @@ class Format(Protocol):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Tell whether a record of a file looks like this format."""
+        """Return whether a record of a file looks like this format."""
 
     def parse(self, record: Record) -> Iterator[Parsed]:
-        """Give every message of a record, in order."""
+        """Return every message of a record, in order."""

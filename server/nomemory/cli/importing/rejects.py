@@ -49,5 +49,5 @@ class Rejects:
 
 
 def default_path(source: str) -> Path:
-    """Give where the rejects of a file go: beside it, or into the working directory for standard input."""
+    """Return where the rejects of a file go: beside it, or into the working directory for standard input."""
     return Path("stdin.rejects.jsonl") if source == STDIN else Path(f"{source}.rejects.jsonl")

@@ -24,7 +24,7 @@ ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
 
 
 def speaker(role: str) -> tuple[RoleName | None, dict[str, str]]:
-    """Give the role of a message (None: nothing corresponds to it), and the mark that keeps the source's own word."""
+    """Return the role of a message (None: nothing corresponds to it), and the mark that keeps the source's own word."""
     word = role.lower().removeprefix("role_")
     known = ROLES.get(word)
     return known, {} if known in {word, None} else {ORIGINAL_ROLE: word}

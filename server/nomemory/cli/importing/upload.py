@@ -62,5 +62,5 @@ class Upload:
 
 
 def _reasons(rejection: ingest_service_pb2.Rejection) -> tuple[str, ...]:
-    """Give the violations without the message's place in its batch, which means nothing to the reader of a file."""
+    """Return the violations without the message's place in its batch, which means nothing to the reader of a file."""
     return tuple(_IN_BATCH.sub("", violation) for violation in rejection.violations) or (rejection.reason,)

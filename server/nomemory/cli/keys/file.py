@@ -25,7 +25,7 @@ def readable(path: Path) -> list[KeyRecord]:
 
 @contextmanager
 def changed(path: Path) -> Iterator[list[KeyRecord]]:
-    """Give the keys to change; they are written when the context is left without an error.
+    """Return the keys to change; they are written when the context is left without an error.
 
     Raises:
         click.ClickException: the file is no file of keys.

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from nomemory.cli.skill.report import as_record, as_text
-from nomemory.recall.skill_check.check import check, skills_at
+from nomemory.recall.authoring.lint.check import check, skills_at
 
 
 def pass_(paths: Iterable[Path], *, as_json: bool) -> bool:

@@ -18,7 +18,7 @@ _TEXT_MAX = 60  # columns of the terminal
 
 
 def as_json(answers: Answers) -> dict[str, Any]:
-    """Give the figures of each skill, and the changes of each against the first.
+    """Return the figures of each skill, and the changes of each against the first.
 
     `{"skills": {SKILL: {"all": figures, "categories": {CATEGORY: figures}}}, "changes": {SKILL: [{"question_id",
     "user_id", "category", "question", "gained", "lost"}]}}`.
@@ -30,7 +30,7 @@ def as_json(answers: Answers) -> dict[str, Any]:
 
 
 def changed(answers: Answers) -> Mapping[str, Sequence[Change]]:
-    """Give the changes of each skill against the first one."""
+    """Return the changes of each skill against the first one."""
     first, *others = answers
     return {skill: list(changes(answers[first], answers[skill])) for skill in others}
 

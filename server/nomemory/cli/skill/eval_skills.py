@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from nomemory.recall.skill_folder import SKILL_FILE
+from nomemory.recall.skills.folder import SKILL_FILE
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from nomemory.cli.printable import one_line
 from nomemory.cli.skill import modelling
 from nomemory.cli.skill.own_messages import Source, said
 from nomemory.cli.skill.report import as_text
-from nomemory.recall.skill_check.check import Report
-from nomemory.recall.skill_creator import creation, interview
-from nomemory.recall.skill_creator.domain_terms import Term, domain_terms
-from nomemory.recall.skill_creator.draft import Draft, default_draft
-from nomemory.recall.skill_creator.naming import name_for
-from nomemory.recall.skill_creator.render import TEMPLATE_FILES, TemplateError, rendered
-from nomemory.recall.skill_creator.scenario import EmptyScenarioError, Language, Scenario, read_scenario
-from nomemory.recall.skill_loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
+from nomemory.recall.authoring.lint.check import Report
+from nomemory.recall.authoring.scaffold import creation, interview
+from nomemory.recall.authoring.scaffold.domain_terms import Term, domain_terms
+from nomemory.recall.authoring.scaffold.draft import Draft, default_draft
+from nomemory.recall.authoring.scaffold.naming import name_for
+from nomemory.recall.authoring.scaffold.render import TEMPLATE_FILES, TemplateError, rendered
+from nomemory.recall.authoring.scaffold.scenario import EmptyScenarioError, Language, Scenario, read_scenario
+from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
 from nomemory.server.recall_host import skill_folders
 from nomemory.server.settings import Settings
 

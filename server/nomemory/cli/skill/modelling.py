@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 
-from nomemory.recall.answer import BadAnswerError
-from nomemory.recall.chat_failure import ChatFailedError
-from nomemory.recall.skill_creator import model_draft
-from nomemory.recall.skill_creator.draft import Draft
+from nomemory.recall.authoring.scaffold import model_draft
+from nomemory.recall.authoring.scaffold.draft import Draft
+from nomemory.recall.llm.errors import ChatFailedError
+from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.server.recall_model import recall_model
 from nomemory.server.settings import Settings
 
 
 def has_model(settings: Settings) -> bool:
-    """Tell whether a server with these settings would ask a model."""
+    """Return whether a server with these settings would ask a model."""
     return bool(settings.recall_model) and settings.recall_planner != "rules"
 
 

@@ -16,7 +16,7 @@ from nomemory.cli.importing.record import Accepted, Record
 from nomemory.cli.paging import PAGE_MAX, Paging, follow
 from nomemory.cli.target import Target
 from nomemory.client.sync import Client
-from nomemory.recall.skill_creator.domain_terms import CHARS_MAX
+from nomemory.recall.authoring.scaffold.domain_terms import CHARS_MAX
 from nomemory.v1 import message_pb2, query_service_pb2
 
 
@@ -33,7 +33,7 @@ class Source:
 
 
 def said(source: Source) -> Iterator[str]:
-    """Give what the user said, as much as terms are taken from.
+    """Return what the user said, as much as terms are taken from.
 
     Raises:
         click.UsageError: the file has messages of several users, and none is chosen; or none of the chosen one.
@@ -48,7 +48,7 @@ def said(source: Source) -> Iterator[str]:
 
 
 def _in_file(name: str, user: str | None) -> Iterator[str]:
-    """Give one user's messages. The whole file is read first, so that a second user in it is never missed."""
+    """Return one user's messages. The whole file is read first, so that a second user in it is never missed."""
     with files.Source(name) as source:
         found = list(_of_one(source, user))
     if not found:

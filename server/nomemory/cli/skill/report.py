@@ -8,8 +8,8 @@ import click
 
 from nomemory.cli.figures import counted
 from nomemory.cli.printable import escaped, one_line
-from nomemory.recall.skill_check.check import Report
-from nomemory.recall.skill_check.finding import Finding
+from nomemory.recall.authoring.lint.check import Report
+from nomemory.recall.authoring.lint.finding import Finding
 
 
 def as_text(report: Report) -> str:

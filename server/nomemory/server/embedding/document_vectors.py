@@ -46,7 +46,7 @@ class DocumentVectors:
         return True
 
     def vectors(self, texts: Sequence[str]) -> list[Vector] | None:
-        """Give the vectors of texts that were just embedded, or None if the model refused one of them."""
+        """Return the vectors of texts that were just embedded, or None if the model refused one of them."""
         found = [self._kept[text] for text in texts]
         usable = [vector for vector in found if vector is not None]
         return usable if len(usable) == len(found) else None

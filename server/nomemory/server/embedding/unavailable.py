@@ -22,5 +22,5 @@ def unavailable(message: str, cause: str, retry_after_s: float = _RETRY_AFTER_S)
 
 
 def is_about_texts(fault: Fault) -> bool:
-    """Tell whether the texts of the call may be the cause: not if the provider asked for patience."""
+    """Return whether the texts of the call may be the cause: not if the provider asked for patience."""
     return fault.metadata.get(_CAUSE) != RATE_LIMITED

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from nomemory.recall.question import TimeRange
-from nomemory.server.hybrid.asked import Asked
+from nomemory.server.hybrid.parsed_question import Asked
 from nomemory.server.hybrid.timeline import Flags, Floats, Timeline
 from nomemory.server.hybrid.weights import Weights
 from nomemory.server.message import Role
+from nomemory.text.time_range import TimeRange
 
 _WINDOW: Final = 4
 """Messages on each side whose mean says what a stretch of talk is about."""
@@ -44,14 +44,14 @@ class Ranking:
     components: Mapping[str, Floats]
 
     def scaled(self) -> Ranking:
-        """Give the same ranking with 1 as the best score."""
+        """Return the same ranking with 1 as the best score."""
         best = float(self.scores.max(initial=0.0))
         if best <= 0:
             return self
         return ranking({name: values / best for name, values in self.components.items()})
 
     def plus(self, **components: Floats) -> Ranking:
-        """Give the ranking with more components."""
+        """Return the ranking with more components."""
         return ranking({**self.components, **components})
 
 
@@ -70,7 +70,7 @@ def matched(match: Match, weights: Weights) -> Ranking:
 
 
 def preferred(timeline: Timeline, asked: Asked, weights: Weights) -> Mapping[str, Floats]:
-    """Give what a message is worth whatever matches: who spoke, when, and whether it names something."""
+    """Return what a message is worth whatever matches: who spoke, when, and whether it names something."""
     parts: dict[str, Floats] = {
         "speaker": np.where(of_asked(timeline, asked), weights.speaker, 0.0),
         "concrete": np.where(timeline.concrete, weights.concrete, 0.0),
@@ -106,7 +106,7 @@ def of_asked(timeline: Timeline, asked: Asked) -> Flags:
 
 
 def places_of(asked: Asked, timeline: Timeline) -> list[int]:
-    """Give the places, among a timeline's speakers, of those whom a question names."""
+    """Return the places, among a timeline's speakers, of those whom a question names."""
     return [place for place, name in enumerate(timeline.speakers) if name in asked.persons]
 
 

@@ -12,19 +12,19 @@ import numpy as np
 
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.hybrid.asked import Asked, AskedSentence, name_terms, read
+from nomemory.server.hybrid.candidate_pool import SPEAKERS_MAX, Stretch, Stretches
 from nomemory.server.hybrid.meaning import Meaning, meaning_of
+from nomemory.server.hybrid.parsed_question import Asked, AskedSentence, name_terms, read
 from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, places_of, preferred
-from nomemory.server.hybrid.shared import RARE, leaders, shared
-from nomemory.server.hybrid.stretch import SPEAKERS_MAX, Stretch, Stretches
+from nomemory.server.hybrid.relevance_feedback import RARE, leaders, shared
 from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
 from nomemory.server.hybrid.timeline import Floats, Ints, Timeline
 from nomemory.server.hybrid.weights import Weights
-from nomemory.server.hybrid.words import Found, WordScores, word_scores
+from nomemory.server.hybrid.word_scores import Found, WordScores, word_scores
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage
-from nomemory.server.reads.nearest import VectorProgress
+from nomemory.server.reads.nearest_messages import VectorProgress
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
 from nomemory.server.vector.protocol import Vector, VectorHit, VectorSearch
 
@@ -245,7 +245,7 @@ class HybridMessages:
 
 
 def _now(narrowed: Filter) -> datetime:
-    """Give the time from which a question counts back: the end of what is looked at, else the clock's."""
+    """Return the time from which a question counts back: the end of what is looked at, else the clock's."""
     if narrowed.until_us is None:
         return datetime.now(UTC)
     return _EPOCH + timedelta(microseconds=narrowed.until_us)  # exact, up to the calendar's last microsecond
@@ -256,7 +256,7 @@ def _explanation(_message: LoggedMessage) -> int:
 
 
 def _eligible(timeline: Timeline, ranked: Sequence[_Ranked], narrowed: Filter) -> Ints:
-    """Give the places of messages that match: what stands around one may rank it, but no more."""
+    """Return the places of messages that match: what stands around one may rank it, but no more."""
     matches = np.zeros(len(timeline), dtype=np.bool_)
     for one in ranked:
         matches |= one.words.coverage > 0
@@ -266,7 +266,7 @@ def _eligible(timeline: Timeline, ranked: Sequence[_Ranked], narrowed: Filter) -
 
 
 def _best(timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints, top_k: int) -> list[HybridHit]:
-    """Give the best messages, each at the sentence that it answers best."""
+    """Return the best messages, each at the sentence that it answers best."""
     scores = np.round(np.stack([one.ranking.scores[eligible] for one in ranked]), _DECIMALS)
     most, of_sentence = scores.max(axis=0), scores.argmax(axis=0)
     order = np.lexsort((-eligible, -most))[:top_k]

@@ -74,7 +74,7 @@ class Candidates:
     texts: Sequence[str]
 
     def best(self) -> Self:
-        """Give those that match best."""
+        """Return those that match best."""
         chosen = np.argsort(-self.matching, kind="stable")[:_LOOKED_AT]
         return replace(
             self,
@@ -88,7 +88,7 @@ class Candidates:
 
 
 def sufficiency(candidates: Candidates, asked: Collection[int], speakers: int) -> float:
-    """Give the probability that the question is answered, by a logistic of at most three features.
+    """Return the probability that the question is answered, by a logistic of at most three features.
 
     A term whose feature cannot be told is left out: it moves the odds neither way.
 
@@ -109,12 +109,12 @@ def sufficiency(candidates: Candidates, asked: Collection[int], speakers: int) -
 
 
 def told_apart(asked: Collection[int], speakers: int) -> bool:
-    """Tell whether the question asks about one of several: then it counts of whom something was said."""
+    """Return whether the question asks about one of several: then it counts of whom something was said."""
     return len(asked) == 1 and speakers > 1
 
 
 def subject(text: str, *, asks: bool) -> float:
-    """Tell of whom a message speaks: from 1, of its speaker, to -1, of whom it addresses."""
+    """Return of whom a message speaks: from 1, of its speaker, to -1, of whom it addresses."""
     of_self, of_other = bool(_SELF.search(text)), bool(_OTHER.search(text))
     if asks:
         return _ASKS_ADDRESSED if of_other else _ASKS
@@ -124,7 +124,7 @@ def subject(text: str, *, asks: bool) -> float:
 
 
 def _about(candidates: Candidates, asked: Collection[int], speakers: int) -> Floats:
-    """Tell how much each message is about whom the question asks, 1 to -1; all are, where it names nobody."""
+    """Return how much each message is about whom the question asks, 1 to -1; all are, where it names nobody."""
     by_asked = np.isin(candidates.spoken_by, list(asked))
     if not told_apart(asked, speakers):
         return np.where(by_asked, 1.0, 0.0) if asked else np.ones(len(by_asked))
@@ -137,7 +137,7 @@ def _about(candidates: Candidates, asked: Collection[int], speakers: int) -> Flo
 
 
 def _most(values: Floats | None, about: Floats, typical: float) -> float:
-    """Give the most of any message that is about whom the question asks; of any, if none is."""
+    """Return the most of any message that is about whom the question asks; of any, if none is."""
     if values is None:
         return typical
     bearing = values[about > 0]
@@ -145,6 +145,6 @@ def _most(values: Floats | None, about: Floats, typical: float) -> float:
 
 
 def _leaning(matching: Floats, about: Floats) -> float:
-    """Give the mean of what messages are about, the better matching ones counting more."""
+    """Return the mean of what messages are about, the better matching ones counting more."""
     leads = np.exp((matching - matching.max()) / _TEMPERATURE)
     return float((leads * about).sum() / leads.sum())

@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nomemory.server.hybrid.asked import name_terms
-from nomemory.server.hybrid.spoken import Spoken, beginning, spoken
-from nomemory.server.lexical.analysis import terms, tokenise
+from nomemory.server.hybrid.message_features import Spoken, beginning, spoken
+from nomemory.server.hybrid.parsed_question import name_terms
 from nomemory.server.message import Filter, LoggedMessage, Role
+from nomemory.text.analysis import terms, tokenise
 
 _LINK_US: Final = 30 * 60 * 1_000_000
 """Messages of one conversation that lie no farther apart follow upon each other."""
@@ -63,7 +63,7 @@ class Timeline:
         return tuple(sorted(self._spoke))
 
     def foremost(self, most: int) -> tuple[str, ...]:
-        """Give the names of those who speak most."""
+        """Return the names of those who speak most."""
         return tuple(sorted(name for name, _ in sorted(self._spoke.items(), key=lambda one: (-one[1], one[0]))[:most]))
 
     @cached_property
@@ -157,7 +157,7 @@ class Timeline:
         return admitted
 
     def before(self, until_us: int | None) -> Timeline:
-        """Give what was said before a time; itself, if that is all."""
+        """Return what was said before a time; itself, if that is all."""
         count = len(self) if until_us is None else int(np.searchsorted(self.ts_us, until_us))
         if count == len(self):
             return self
@@ -167,7 +167,7 @@ class Timeline:
         return self._beginnings[count]
 
     def located(self, sequences: Ints) -> tuple[Ints, Flags]:
-        """Give where versions stand, and which of them do: the place of one that does not means nothing."""
+        """Return where versions stand, and which of them do: the place of one that does not means nothing."""
         if not len(self):
             return np.zeros(len(sequences), dtype=np.int64), np.zeros(len(sequences), dtype=np.bool_)
         order, ordered = self._by_sequence
@@ -175,7 +175,7 @@ class Timeline:
         return order[at], ordered[at] == sequences
 
     def terms_at(self, place: int) -> tuple[str, ...]:
-        """Give the terms of a message, each once, in an order of their own."""
+        """Return the terms of a message, each once, in an order of their own."""
         one = self.spoken[place]
         if one.logged.sequence not in self._terms:
             found = {term.text for term in terms(tokenise(one.content[:_TERMS_CHARS]))}

@@ -40,7 +40,7 @@ class Weights:
     shared: float = 0.9
 
     def without(self, steps: Collection[str]) -> Self:
-        """Give the weights with some steps left out. Without `meaning` the words decide alone."""
+        """Return the weights with some steps left out. Without `meaning` the words decide alone."""
         return replace(self, **dict.fromkeys(steps, 0.0))
 
 

@@ -35,7 +35,7 @@ class Admission:
     bound: BoundUser | None = None
 
     def facts(self) -> dict[str, str]:
-        """Give what a log line may say of it: what vouches for the bound user, never who that is."""
+        """Return what a log line may say of it: what vouches for the bound user, never who that is."""
         return {} if self.bound is None else {"identity": self.bound.identity}
 
 

@@ -25,15 +25,15 @@ class ApiKey:
     secret: str = field(repr=False)
 
     def text(self) -> str:
-        """Give the key as its holder sends it."""
+        """Return the key as its holder sends it."""
         return f"{PREFIX}{self.id}_{self.secret}"
 
     def digest(self) -> str:
-        """Give what is kept of the secret."""
+        """Return what is kept of the secret."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
     def matches(self, digest: str) -> bool:
-        """Tell, in a time that says nothing, whether this is the key that a digest is of."""
+        """Return whether, compared in constant time, this is the key that a digest is of."""
         return hmac.compare_digest(self.digest(), digest)
 
 

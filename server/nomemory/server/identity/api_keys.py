@@ -34,7 +34,7 @@ class ApiKeys:
             raise IdentitySettingsError(f"{error}. Make a key with: nomemory keys create") from None
 
     def caller(self, text: str) -> Caller:
-        """Give the service that holds a key.
+        """Return the service that holds a key.
 
         Raises:
             Fault: CREDENTIALS_INVALID.

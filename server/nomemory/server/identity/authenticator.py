@@ -9,14 +9,14 @@ from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.metadata import Metadata
 
 Peer = Callable[[], Mapping[str, Iterable[bytes]]]
-"""Gives the properties of the connection's other end, as gRPC's `auth_context` has them."""
+"""Return the properties of the connection's other end, as gRPC's `auth_context` has them."""
 
 
 class Authenticator(Protocol):
     """Finds out who calls, from what the call brings."""
 
     async def caller(self, metadata: Metadata, peer: Peer) -> Caller:
-        """Give the caller.
+        """Return the caller.
 
         Raises:
             Fault: CREDENTIALS_MISSING, there are none; CREDENTIALS_INVALID, they are not good.

@@ -54,7 +54,7 @@ def refuse_other_name(caller: Caller, metadata: Metadata) -> None:
 
 
 def is_usable_id(text: str, max_chars: int) -> bool:
-    """Tell whether a text can be a user's id: not blank, not too long, no control characters, no lone surrogates."""
+    """Return whether a text can be a user's id: not blank, not too long, no control characters, no lone surrogates."""
     return bool(text.strip()) and len(text) <= max_chars and _UNUSABLE.search(text) is None
 
 

@@ -52,7 +52,7 @@ class Certificates:
             raise IdentitySettingsError(str(error)) from None
 
     def caller(self, names: frozenset[str]) -> Caller:
-        """Give the service whose certificate has these names.
+        """Return the service whose certificate has these names.
 
         Raises:
             Fault: CREDENTIALS_INVALID, no entry has one of them, or several entries have.

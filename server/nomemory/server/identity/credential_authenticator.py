@@ -29,7 +29,7 @@ class CredentialAuthenticator:
     certificates: Certificates | None
 
     async def caller(self, metadata: Metadata, peer: Peer) -> Caller:
-        """Give whom the credential is of.
+        """Return whom the credential is of.
 
         Raises:
             Fault: CREDENTIALS_MISSING, there is none; CREDENTIALS_INVALID, it is not good, or there are several.

@@ -55,7 +55,7 @@ def sent_credential(metadata: Metadata) -> SentKey | SentToken | None:
 
 
 def peer_names(peer: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
-    """Give the names in the certificate of a connection's other end, each with its kind: `dns:chat.example`.
+    """Return the names in the certificate of a connection's other end, each with its kind: `dns:chat.example`.
 
     They come from a certificate that the handshake has checked. None where there was none.
     """

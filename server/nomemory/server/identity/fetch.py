@@ -26,7 +26,7 @@ _opener: Final = urllib.request.build_opener(_NoRedirects)
 
 
 def is_trustworthy(url: str) -> bool:
-    """Tell whether nobody on the way can change what a URL gives: https, or this machine."""
+    """Return whether nobody on the way can change what a URL gives: https, or this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or ""))
 

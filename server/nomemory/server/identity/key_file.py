@@ -36,7 +36,7 @@ class KeyRecord(BaseModel):
         return sorted(scopes)
 
     def is_expired(self, now: datetime) -> bool:
-        """Tell whether the key's time is over."""
+        """Return whether the key's time is over."""
         return self.expires is not None and now >= self.expires
 
 
@@ -49,7 +49,7 @@ class KeyFile(BaseModel):
     keys: tuple[KeyRecord, ...] = ()
 
     def by_id(self) -> dict[str, KeyRecord]:
-        """Give the keys by their ids."""
+        """Return the keys by their ids."""
         return {key.id: key for key in self.keys}
 
 

@@ -55,7 +55,7 @@ class KeySetUrl:
         self._fetching: asyncio.Task[None] | None = None
 
     async def key(self, key_id: str | None) -> VerificationKey:
-        """Give the key of an id.
+        """Return the key of an id.
 
         Raises:
             TokenKeyError: there is none, or the set could not be fetched for too long.

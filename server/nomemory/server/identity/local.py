@@ -13,7 +13,7 @@ class LocalAuthenticator:
     """Takes everybody on this machine as trusted."""
 
     async def caller(self, metadata: Metadata, peer: Peer) -> Caller:  # noqa: ARG002 - the protocol's signature
-        """Give the local caller.
+        """Return the local caller.
 
         Raises:
             Fault: CREDENTIALS_INVALID, credentials were sent, which nothing here can check: whoever sends them

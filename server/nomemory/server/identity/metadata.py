@@ -9,5 +9,5 @@ Metadata = Sequence[tuple[str, str | bytes]]
 
 
 def values_of(metadata: Metadata, key: str) -> list[str | bytes]:
-    """Give every value of a key."""
+    """Return every value of a key."""
     return [value for name, value in metadata if name == key]

@@ -25,7 +25,7 @@ class TlsFiles:
     client_ca: Path | None
 
     def stamp(self) -> _Stamp:
-        """Tell when the files changed.
+        """Return when the files changed.
 
         Raises:
             OSError: one of them is not there.
@@ -54,7 +54,7 @@ class TlsFiles:
 
 
 def tls_files(settings: Settings) -> TlsFiles | None:
-    """Give the files of the settings; None: in the clear.
+    """Return the files of the settings; None: in the clear.
 
     Raises:
         IdentitySettingsError: a setting is missing.
@@ -95,7 +95,7 @@ class _Renewal:
         self._stamp = stamp
 
     def fetch(self) -> grpc.ServerCertificateConfiguration | None:
-        """Give what is new since the last time; None: nothing."""
+        """Return what is new since the last time; None: nothing."""
         try:
             stamp = self._files.stamp()
             if stamp == self._stamp:

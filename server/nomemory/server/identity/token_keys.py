@@ -24,7 +24,7 @@ class TokenKeys(Protocol):
     """Where the keys come from."""
 
     async def key(self, key_id: str | None) -> VerificationKey:
-        """Give the key that a token's header names.
+        """Return the key that a token's header names.
 
         Raises:
             TokenKeyError: there is none.
@@ -38,7 +38,7 @@ class SharedSecret:
         self._secret = secret
 
     async def key(self, key_id: str | None) -> VerificationKey:  # noqa: ARG002 - the protocol's signature
-        """Give the secret."""
+        """Return the secret."""
         return self._secret
 
 
@@ -61,7 +61,7 @@ class KeySetFile:
             raise IdentitySettingsError(str(error)) from None
 
     async def key(self, key_id: str | None) -> VerificationKey:
-        """Give the key of an id."""
+        """Return the key of an id."""
         try:
             return known_key(self._file.content(), key_id)
         except FileUnusableError:

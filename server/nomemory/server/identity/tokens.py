@@ -55,7 +55,7 @@ class Tokens:
         self._jwt = jwt.PyJWT({"enforce_minimum_key_length": True})
 
     async def caller(self, token: str) -> Caller:
-        """Give the user whose token it is.
+        """Return the user whose token it is.
 
         Raises:
             Fault: CREDENTIALS_INVALID.

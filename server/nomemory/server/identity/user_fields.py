@@ -16,7 +16,7 @@ FIELD = "user_id"
 
 
 def users_in(request: ProtoMessage) -> Iterator[str]:
-    """Give the users that a request names, an unset field as an empty string."""
+    """Return the users that a request names, an unset field as an empty string."""
     for field in _leading_to_users(request.DESCRIPTOR):
         if field.name == FIELD:
             yield getattr(request, FIELD)

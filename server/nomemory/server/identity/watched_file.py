@@ -35,7 +35,7 @@ class WatchedFile(Generic[_Content]):
         self._outcome: _Content | FileUnusableError = FileUnusableError(f"{path} has not been read")
 
     def content(self) -> _Content:
-        """Give what the file says; looking whether it has changed costs one system call.
+        """Return what the file says; looking whether it has changed costs one system call.
 
         Raises:
             FileUnusableError: it cannot be read or makes no sense.

@@ -25,15 +25,15 @@ _END_CHARS: Final = 40
 
 
 def form_of(content: str, terms: int) -> int:
-    """Give the form of a message that has so many terms. It depends on nothing but the message."""
+    """Return the form of a message that has so many terms. It depends on nothing but the message."""
     return bisect_right(_LENGTHS, terms) + (_ASKS if asks(content) else 0)
 
 
 def asks(content: str) -> bool:
-    """Tell whether a message ends by asking."""
+    """Return whether a message ends by asking."""
     return bool(_ENDS_ASKING.search(content.partition(_ATTACHMENT)[0][-_END_CHARS:]))
 
 
 def worth(form: int) -> float:
-    """Give the share of the weights of what is found that a message scores: 1 if it is a short statement."""
+    """Return the share of the weights of what is found that a message scores: 1 if it is a short statement."""
     return 1 - form / _STEPS

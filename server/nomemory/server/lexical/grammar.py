@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
-from nomemory.server.lexical.asking import as_asked
-from nomemory.server.lexical.normalise import visible
+from nomemory.server.lexical.leaves import Leaves, combined, exact, phrase, ranked
 from nomemory.server.lexical.query import AllOf, Node, Query, all_of, any_of, count_terms
+from nomemory.server.lexical.question_query import as_asked
 from nomemory.server.lexical.scanner import Mark, MarkKind, depth, scan
 from nomemory.server.lexical.syntax import Chain, Clause, Operand, Text, arrange
-from nomemory.server.lexical.words import Reading, combined, exact, phrase, ranked
+from nomemory.text.normalisation import visible
 
 __all__ = ["Limits", "Query", "parse"]
 
@@ -83,12 +83,12 @@ def _group(chains: Sequence[Chain], *, decides: bool) -> Node:
     return all_of([any_of(asked), *refused] if asked else refused)
 
 
-def _reading(chain: Chain, *, decides: bool) -> Reading:
+def _reading(chain: Chain, *, decides: bool) -> Leaves:
     match chain:
         case (Operand(Text(word, quoted=False), negated=False),) if not decides:
             return ranked(word)
         case _:
-            return Reading(strong=(_chain(chain, decides=decides),))
+            return Leaves(strong=(_chain(chain, decides=decides),))
 
 
 def _chain(chain: Chain, *, decides: bool) -> Node:

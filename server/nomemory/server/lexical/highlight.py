@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from nomemory.server.lexical.analysis import Token, terms, tokenise
 from nomemory.server.lexical.highlight_plain import places, plain
 from nomemory.server.lexical.query import Leaf, Query, Stream
+from nomemory.text.analysis import Token, terms, tokenise
 
 
 class Span(NamedTuple):
@@ -49,7 +49,7 @@ def highlight(content: str, query: Query, snippet_chars: int, extent: Extent) ->
 
 
 def _found(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[Span]:
-    """Give what matches within the first characters, in any order."""
+    """Return what matches within the first characters, in any order."""
     has_phrases = any(leaf.stream is Stream.CHARS for leaf in leaves)
     normal = None if has_phrases or len(content) > chars else plain(content)
     if normal is None:
@@ -58,7 +58,7 @@ def _found(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[Span]:
 
 
 def _whole_tokens(content: str, chars: int) -> list[Token]:
-    """Give the tokens that end before the content is cut off: one at the cut might go on behind it."""
+    """Return the tokens that end before the content is cut off: one at the cut might go on behind it."""
     tokens = tokenise(content[:chars])
     return tokens[:-1] if len(content) > chars and tokens and tokens[-1].end == chars else tokens
 
@@ -75,7 +75,7 @@ def _matches(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[Span]:
 
 
 def _occurrences(texts: Sequence[str], phrase: tuple[str, ...]) -> Iterator[int]:
-    """Give where a phrase begins, overlapping itself too: Knuth, Morris and Pratt's search, O(texts + phrase)."""
+    """Return where a phrase begins, overlapping itself too: Knuth, Morris and Pratt's search, O(texts + phrase)."""
     if not set(texts).issuperset(phrase):
         return
     borders = _borders(phrase)
@@ -89,7 +89,7 @@ def _occurrences(texts: Sequence[str], phrase: tuple[str, ...]) -> Iterator[int]
 
 
 def _borders(phrase: tuple[str, ...]) -> list[int]:
-    """Give for each prefix of a phrase how long a part it both begins and ends with."""
+    """Return for each prefix of a phrase how long a part it both begins and ends with."""
     borders = [0] * len(phrase)
     length = 0
     for place in range(1, len(phrase)):
@@ -123,7 +123,7 @@ def _snippet(content: str, spans: Sequence[Span], chars: int, looked_at: int) ->
 
 
 def _near(content: str, window: Span, looked_at: int) -> list[Span]:
-    """Give where tokens stand, all those that begin or end in a window: no token reaches over a space."""
+    """Return where tokens stand, all those that begin or end in a window: no token reaches over a space."""
     if len(content) > looked_at:
         return [Span(token.start, token.end) for token in _whole_tokens(content, looked_at)]
     first, end = content.rfind(" ", 0, window.start) + 1, content.find(" ", window.end)
@@ -132,7 +132,7 @@ def _near(content: str, window: Span, looked_at: int) -> list[Span]:
 
 
 def _densest(spans: Sequence[Span], chars: int) -> Span:
-    """Give the stretch, beginning with a span, that holds the most whole ones."""
+    """Return the stretch, beginning with a span, that holds the most whole ones."""
     ends = [span.end for span in spans]
     counts = [bisect_right(ends, span.start + chars) - place for place, span in enumerate(spans)]
     if not counts:

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.server.lexical.analysis import Kind, Term, terms, tokenise
-from nomemory.server.lexical.normalise import COMBINING, INVISIBLE, normalise
+from nomemory.text.analysis import Kind, Term, terms, tokenise
+from nomemory.text.normalisation import COMBINING, INVISIBLE, normalise
 
 _MARKED = regex.compile(rf"[{COMBINING}{INVISIBLE}\u1100-\u11FF\u3099\u309A]", regex.V1)
 """What may trail a character, or be part of one that is spelled in parts: accents, invisibles, jamo, voicing marks."""
@@ -22,13 +22,13 @@ _KEPT_CHARS = 32
 
 
 def plain(text: str) -> str | None:
-    """Give a text as it is compared, if each of its characters stands for itself; else None."""
+    """Return a text as it is compared, if each of its characters stands for itself; else None."""
     normal = normalise(text)
     return None if _MARKED.search(normal) else normal
 
 
 def places(normal: str, wanted: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Give where the terms of a plain text are that are wanted, as `terms` of `tokenise` does, in any order."""
+    """Return where the terms of a plain text are that are wanted, as `terms` of `tokenise` does, in any order."""
     pairs = [term for term in wanted if _is_pair(term)]
     for pair in pairs:
         at = normal.find(pair)
@@ -45,7 +45,7 @@ def places(normal: str, wanted: Collection[str]) -> Iterator[tuple[int, int]]:
 
 @lru_cache(_CHUNKS_KEPT)
 def _is_pair(term: str) -> bool:
-    """Tell whether a term is two characters that touch; else it is a word."""
+    """Return whether a term is two characters that touch; else it is a word."""
     return [token.kind for token in tokenise(term)] == [Kind.CHARACTER, Kind.CHARACTER]
 
 

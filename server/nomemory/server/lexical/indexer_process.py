@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from nomemory.server.lexical.indexer_worker import LOOK, STOP
-from nomemory.server.worker import Launch
+from nomemory.server.processes.worker_process import Launch
 
 _MODULE = "nomemory.server.lexical.indexer_worker"
 _EXIT_MAX_S = 20.0

@@ -41,10 +41,10 @@ class LexicalIndex(Protocol):
     """Finds words and phrases in one user's messages. Not to be shared between threads."""
 
     def applied(self) -> int:
-        """Give the sequence up to which this reader's view contains everything."""
+        """Return the sequence up to which this reader's view contains everything."""
 
     def weigh(self, user_id: str, query: Query) -> tuple[float, ...]:
-        """Give the weight of each leaf and each sign of the query, from this user's messages alone.
+        """Return the weight of each leaf and each sign of the query, from this user's messages alone.
 
         First those of `Query.leaves`, in their order, then those of `Query.signs`, of which one at most is not 0.
         Weights are multiples of 1/64, so that sums are exact in 32 bits and do not depend on their order. Where time
@@ -66,7 +66,7 @@ class LexicalIndex(Protocol):
         after: RankPosition | None,
         limit: int,
     ) -> list[LexicalHit]:
-        """Give the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on.
+        """Return the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on.
 
         At least `limit` if there are as many; hits of equal score and `ts` are never cut apart, so there may be
         more. Hits exactly at `after` are included: who pages knows which of them it has delivered. `weights` are as
@@ -84,7 +84,7 @@ class LexicalIndex(Protocol):
         """
 
     def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
-        """Give, for each term of the analysis, where it stands; the versions only where they are at most `most`.
+        """Return, for each term of the analysis, where it stands; the versions only where they are at most `most`.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.

@@ -90,7 +90,7 @@ class Query:
         return tuple(dict.fromkeys(_scoring(self.root)))
 
     def share(self, leaf: Leaf) -> float:
-        """Give what a leaf counts of its rarity."""
+        """Return what a leaf counts of its rarity."""
         return _ASIDE if leaf in self.aside else 1.0
 
     @property

@@ -22,7 +22,7 @@ class Telling:
 
 
 def rarity(total: int, matching: int, share: float) -> float:
-    """Give a share of the inverse document frequency."""
+    """Return a share of the inverse document frequency."""
     return rounded(share * math.log1p((total - matching + 0.5) / (matching + 0.5)))
 
 

@@ -60,7 +60,7 @@ def scan(text: str) -> list[Mark]:
 
 
 def depth(marks: Sequence[Mark]) -> int:
-    """Give how deep the parentheses nest."""
+    """Return how deep the parentheses nest."""
     deepest = level = 0
     for mark in marks:
         level += (mark.kind is MarkKind.OPEN) - (mark.kind is MarkKind.CLOSE)

@@ -125,7 +125,7 @@ class Listing:
         return [(ts, address) for ts, address in pulled if ts > oldest] + self._said_at(oldest)
 
     def _said_at(self, ts: int) -> list[Dated]:
-        """Give all matches of one instant."""
+        """Return all matches of one instant."""
         tied = all_of([self._query, of_range("ts", least=ts, most=ts)])
         found = self._searcher.search(tied, limit=count(self._searcher, tied), count=False).hits
         return [(ts, address) for _, address in found]

@@ -38,7 +38,7 @@ def of_user(user_id: str) -> tantivy.Query:
 
 
 def of_filter(narrowed: Filter) -> Iterator[tantivy.Query]:
-    """Give what a message has to match to pass a filter. Each scores 0."""
+    """Return what a message has to match to pass a filter. Each scores 0."""
     if narrowed.since_us is not None:
         yield of_range("ts", least=narrowed.since_us)
     if narrowed.until_us is not None:
@@ -109,13 +109,13 @@ def of_ranking(
 
 
 def worth_of(form: int) -> float:
-    """Give what the engine has to find in the field WORTH to multiply by a form's worth: it takes log2(2 + value)."""
+    """Return what the engine has to find in the field WORTH to multiply by a form's worth: it takes log2(2 + value)."""
     return float(2 ** (_LIFT * worth(form)) - 2)
 
 
 @lru_cache(_SCORES_KEPT)
 def score_of(weighted: float) -> float:
-    """Give the score that the engine has weighted, exactly: without what 32 bits and its logarithm add."""
+    """Return the score that the engine has weighted, exactly: without what 32 bits and its logarithm add."""
     return round(weighted * _EXACT) / (_EXACT * _LIFT)
 
 
@@ -146,7 +146,7 @@ def of_score(query: Query, weights: Sequence[float], score: float, mine: tantivy
 
 
 def _parts(query: Query, weights: Sequence[float]) -> list[tuple[tantivy.Query, float]]:
-    """Give what may be found, first the leaves, then the signs that weigh."""
+    """Return what may be found, first the leaves, then the signs that weigh."""
     leaves, signs = weights[: len(query.leaves)], weights[len(query.leaves) :]
     found = [(of_leaf(leaf), weight) for leaf, weight in zip(query.leaves, leaves, strict=True)]
     return found + [(of_sign(sign), weight) for sign, weight in zip(query.signs, signs, strict=True) if weight]
@@ -158,7 +158,7 @@ def _is_union(query: Query) -> bool:
 
 
 def _forms(query: Query) -> list[tuple[float, list[tantivy.Query]]]:
-    """Give by what a sum of weights may be multiplied, and which messages it is multiplied by that for."""
+    """Return by what a sum of weights may be multiplied, and which messages it is multiplied by that for."""
     return [(worth(form), [_of_number("form", form)]) for form in FORMS] if query.by_form else [(1.0, [])]
 
 

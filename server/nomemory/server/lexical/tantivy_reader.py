@@ -12,7 +12,6 @@ import numpy as np
 import tantivy
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.kept import Kept
 from nomemory.server.lexical.form import FORMS
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
 from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
@@ -31,6 +30,7 @@ from nomemory.server.lexical.tantivy_query import (
     of_user,
 )
 from nomemory.server.lexical.tantivy_schema import IndexUnusableError, open_index, read_checkpoint, reload_index
+from nomemory.server.lru_cache import Kept
 from nomemory.server.message import EVERYTHING, Filter
 
 _RETRY_AFTER_S = 1.0
@@ -117,12 +117,12 @@ class TantivyLexicalIndex:
         self.refresh()
 
     def applied(self) -> int:
-        """Give the sequence up to which this reader's view contains everything."""
+        """Return the sequence up to which this reader's view contains everything."""
         return self._applied
 
     @_answering()
     def weigh(self, user_id: str, query: Query) -> tuple[float, ...]:
-        """Give the weight of each leaf, the rarer it is in this user's messages the more, and of each sign."""
+        """Return the weight of each leaf, the rarer it is in this user's messages the more, and of each sign."""
         if not query.leaves:
             return ()
         state = self._cheap_state(user_id)
@@ -143,7 +143,7 @@ class TantivyLexicalIndex:
         after: RankPosition | None,
         limit: int,
     ) -> list[LexicalHit]:
-        """Give the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on."""
+        """Return the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on."""
         if limit < 1:  # the engine panics
             return []
         mine, narrowing = of_user(user_id), list(of_filter(narrowed))
@@ -182,7 +182,7 @@ class TantivyLexicalIndex:
 
     @_answering()
     def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
-        """Give, for each term of the analysis, where it stands; the versions only where they are at most `most`."""
+        """Return, for each term of the analysis, where it stands; the versions only where they are at most `most`."""
         state = self._state(user_id)
         keys = [_PostingKey(user_id, state, term, narrowed, most) for term in terms]
         kept = [self._postings.get(key) for key in keys]
@@ -219,7 +219,7 @@ class TantivyLexicalIndex:
         return count(self._searcher, of_user(user_id))
 
     def _cheap_state(self, user_id: str) -> _State:
-        """Give the state of a user's messages; of few, one of this view alone: to count them again costs less."""
+        """Return the state of a user's messages; of few, one of this view alone: to count them again costs less."""
         messages = self._messages(user_id)
         return self._state(user_id) if messages > _MANY else _State(messages, -self._view)
 
@@ -234,7 +234,7 @@ class TantivyLexicalIndex:
         return count(self._searcher, all_of([of_user(user_id), found]))
 
     def _weights_of_signs(self, user_id: str, signs: Sequence[Sign], weight: float) -> Iterator[float]:
-        """Give the weight to the first sign that a message bears, and none to the others."""
+        """Return the weight to the first sign that a message bears, and none to the others."""
         left = rounded(weight)
         for sign in signs:
             borne = left and self._count(user_id, self._cheap_state(user_id), sign)
@@ -257,7 +257,7 @@ class TantivyLexicalIndex:
     def _lately(
         self, user_id: str, likely: float, narrowed: Filter, after: RankPosition | None, wanted: float
     ) -> Iterator[int]:
-        """Give times since which there are likely as many matches as are wanted, where there are many more in all."""
+        """Return times since which there are likely as many matches as are wanted, where there are many more in all."""
         if likely < _MANY or narrowed.since_us is not None or narrowed.conversation_id:
             return
         oldest, newest = self._span(user_id, self._messages(user_id) // _MANY)
@@ -268,7 +268,7 @@ class TantivyLexicalIndex:
                 yield int(end - share * (newest - oldest))
 
     def _spanned(self, user_id: str, _many: int) -> tuple[int, int]:
-        """Give when the first and the last message of a user were said, of as many about: it serves to guess."""
+        """Return when the first and the last message of a user were said, of as many about: it serves to guess."""
         mine = of_user(user_id)
         ends = (
             self._searcher.search(mine, limit=1, count=False, order_by_field="ts", order=order).hits
@@ -292,7 +292,7 @@ def _is_worthwhile(few: Telling, counts: Mapping[Leaf, float], limit: int) -> bo
 
 
 def _is_before(few: Telling, after: RankPosition | None) -> bool:
-    """Tell whether a page that begins there begins with those that have one of the few leaves."""
+    """Return whether a page that begins there begins with those that have one of the few leaves."""
     return after is None or after.score > few.rest
 
 

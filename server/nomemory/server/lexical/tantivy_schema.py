@@ -102,7 +102,7 @@ def discard_former(directory: Path) -> None:
 
 
 def read_checkpoint(index: tantivy.Index) -> int:
-    """Give the applied sequence of the index's current view (0 if nothing was applied)."""
+    """Return the applied sequence of the index's current view (0 if nothing was applied)."""
     searcher = index.searcher()
     of_checkpoint = tantivy.Query.term_query(index.schema, "kind", CHECKPOINT)
     addresses = [address for _, address in searcher.search(of_checkpoint, limit=1).hits]

@@ -9,9 +9,7 @@ from typing import Self
 
 import tantivy
 
-from nomemory.server.lexical.analysis import streams
 from nomemory.server.lexical.form import form_of
-from nomemory.server.lexical.speaker import name_terms
 from nomemory.server.lexical.tantivy_query import worth_of
 from nomemory.server.lexical.tantivy_schema import (
     CHECKPOINT,
@@ -22,6 +20,8 @@ from nomemory.server.lexical.tantivy_schema import (
     read_checkpoint,
 )
 from nomemory.server.message import Message
+from nomemory.text.analysis import streams
+from nomemory.text.names import name_terms
 
 
 class TantivyLexicalWriter:
@@ -102,5 +102,5 @@ class TantivyLexicalWriter:
 
 @lru_cache(maxsize=1024)
 def _speaker(name: str) -> str:
-    """Give the terms of a name; the same few speak again and again."""
+    """Return the terms of a name; the same few speak again and again."""
     return " ".join(name_terms(name))

@@ -99,10 +99,10 @@ class LogReader(Protocol):
     """Reads committed messages. Every read of messages is of one user. Not to be shared between threads."""
 
     def sequence(self) -> int:
-        """Give the sequence of the latest change (0 in an empty log)."""
+        """Return the sequence of the latest change (0 in an empty log)."""
 
     def user_sequence(self, user_id: str) -> int:
-        """Give the sequence of the latest change to this user's messages (0 if there was none)."""
+        """Return the sequence of the latest change to this user's messages (0 if there was none)."""
 
     def counts(self, user_id: str | None) -> LogCounts:
         """Count messages and users; `sequence` is that of the user where one is given."""
@@ -113,10 +113,10 @@ class LogReader(Protocol):
     def page(
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
-        """Give up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
+        """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
 
     def wires(self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int) -> list[bytes]:
-        """Give what `page` gives as the bytes of ChatMessages, at half of the cost."""
+        """Return what `page` gives as the bytes of ChatMessages, at half of the cost."""
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
@@ -125,13 +125,13 @@ class LogReader(Protocol):
         """Resolve versions; those that were deleted, replaced, or are another user's are not in the answer."""
 
     def around(self, anchor: LoggedMessage, before: int, after: int) -> tuple[list[LoggedMessage], list[LoggedMessage]]:
-        """Give the messages right before and right after an anchor, both oldest first, without the anchor."""
+        """Return the messages right before and right after an anchor, both oldest first, without the anchor."""
 
     def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
-        """Give a message and up to so many right before and right after it; None if there is no such message."""
+        """Return a message and up to so many right before and right after it; None if there is no such message."""
 
     def changes(self, after: int, limit: int) -> list[Change]:
-        """Give up to `limit` entries of the feed with `sequence > after`, in order of sequence."""
+        """Return up to `limit` entries of the feed with `sequence > after`, in order of sequence."""
 
     def touched(self, after: int, until: int, *, own_vectors_only: bool) -> list[Touched]:
         """Say what the feed is about between two sequences (`after < sequence <= until`), without the messages.
@@ -141,7 +141,7 @@ class LogReader(Protocol):
         """
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
-        """Give the callers' own vectors (little-endian float32) of those messages that brought one."""
+        """Return the callers' own vectors (little-endian float32) of those messages that brought one."""
 
     def close(self) -> None:
         """Close the connection."""

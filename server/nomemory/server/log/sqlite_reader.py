@@ -30,15 +30,15 @@ class SqliteLogReader:
         self._connection = open_for_reading(path)
 
     def log_id(self) -> str:
-        """Give the name of this log."""
+        """Return the name of this log."""
         return log_id(self._connection)
 
     def sequence(self) -> int:
-        """Give the sequence of the latest change."""
+        """Return the sequence of the latest change."""
         return latest_sequence(self._connection)
 
     def user_sequence(self, user_id: str) -> int:
-        """Give the sequence of the latest change to this user's messages."""
+        """Return the sequence of the latest change to this user's messages."""
         row = self._connection.execute("SELECT latest_seq FROM users WHERE user_id=?", (user_id,)).fetchone()
         return int(row[0]) if row else 0
 
@@ -63,11 +63,11 @@ class SqliteLogReader:
     def page(
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
-        """Give up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
+        """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
         return self._messages(*_newest(user_id, narrowed, before, pinned, limit))
 
     def wires(self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int) -> list[bytes]:
-        """Give what `page` gives as the bytes of ChatMessages."""
+        """Return what `page` gives as the bytes of ChatMessages."""
         return self._wires(*_newest(user_id, narrowed, before, pinned, limit))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
@@ -88,14 +88,14 @@ class SqliteLogReader:
         return {message.sequence: message for message in found}
 
     def around(self, anchor: LoggedMessage, before: int, after: int) -> tuple[list[LoggedMessage], list[LoggedMessage]]:
-        """Give the messages right before and right after an anchor, both oldest first."""
+        """Return the messages right before and right after an anchor, both oldest first."""
         place = (anchor.user_id, anchor.ts_us, anchor.message_id)
         older = self._messages(f"user_id=? AND {_OLDER}", (*place, before))
         newer = self._messages(f"user_id=? AND {_NEWER}", (*place, after))
         return older[::-1], newer
 
     def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
-        """Give a message and up to so many right before and right after it; None if there is no such message."""
+        """Return a message and up to so many right before and right after it; None if there is no such message."""
         anchor = self._connection.execute(_ANCHOR, (user_id, message_id)).fetchone()
         if anchor is None:
             return None
@@ -105,7 +105,7 @@ class SqliteLogReader:
         return Surroundings(older[::-1], wire, newer)
 
     def changes(self, after: int, limit: int) -> list[Change]:
-        """Give up to `limit` entries of the feed, read from one snapshot so that none is overtaken."""
+        """Return up to `limit` entries of the feed, read from one snapshot so that none is overtaken."""
         self._connection.execute("BEGIN")
         try:
             stored = self._messages("seq > ? ORDER BY seq LIMIT ?", (after, limit))
@@ -126,7 +126,7 @@ class SqliteLogReader:
         return [Touched(*row) for row in rows]
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
-        """Give the callers' own vectors of those messages that brought one."""
+        """Return the callers' own vectors of those messages that brought one."""
         rows = self._connection.execute(
             "SELECT message_id, vector FROM embeddings "
             "WHERE user_id=? AND message_id IN (SELECT value FROM json_each(?))",
@@ -157,7 +157,7 @@ class SqliteLogReader:
 def _newest(
     user_id: str, narrowed: Filter, before: Position | None, pinned: int, limit: int
 ) -> tuple[str, Sequence[object]]:
-    """Give the condition of a page, with its order and its limit, and the values for it."""
+    """Return the condition of a page, with its order and its limit, and the values for it."""
     until_us = narrowed.until_us
     if before is not None and until_us is not None and before.ts_us < until_us:
         narrowed = replace(narrowed, until_us=None)  # the position says it; given both, SQLite starts at the wrong one

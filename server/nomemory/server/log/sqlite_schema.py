@@ -91,7 +91,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def log_id(connection: sqlite3.Connection) -> str:
-    """Give the random name that this log got when it was created.
+    """Return the random name that this log got when it was created.
 
     Raises:
         sqlite3.Error: there is none, or the file cannot be read.
@@ -103,7 +103,7 @@ def log_id(connection: sqlite3.Connection) -> str:
 
 
 def latest_sequence(connection: sqlite3.Connection) -> int:
-    """Give the sequence of the latest change (0 in an empty log)."""
+    """Return the sequence of the latest change (0 in an empty log)."""
     (latest,) = connection.execute(
         "SELECT max(ifnull((SELECT max(seq) FROM messages), 0), ifnull((SELECT max(seq) FROM removals), 0))"
     ).fetchone()

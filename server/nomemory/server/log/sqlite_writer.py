@@ -135,7 +135,7 @@ class SqliteLogWriter:
 
 
 def _size(message: Message) -> int:
-    """Give about how many bytes a message takes: content, metadata and vector are what can be large."""
+    """Return about how many bytes a message takes: content, metadata and vector are what can be large."""
     metadata = sum(len(key) + len(value) for key, value in message.metadata.items())
     return len(message.content.encode()) + metadata + len(message.embedding or b"")
 

@@ -56,7 +56,7 @@ class LexicalListing:
         self._reply_max_bytes = reply_max_bytes
 
     def reached(self, user_id: str, sequence: int) -> bool:
-        """Tell whether the index has applied this user's changes up to a sequence."""
+        """Return whether the index has applied this user's changes up to a sequence."""
         self._index.refresh()
         return self._index.applied() >= min(sequence, self._log.user_sequence(user_id))
 

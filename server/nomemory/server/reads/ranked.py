@@ -22,7 +22,7 @@ class Ranked(NamedTuple):
     score: float
 
     def order(self) -> tuple[float, int, str]:
-        """Give the key whose descending order is that of the listing."""
+        """Return the key whose descending order is that of the listing."""
         return (self.score, self.message.ts_us, self.message.message_id)
 
 
@@ -31,7 +31,7 @@ async def best(
     fetch: Callable[[int], Awaitable[Sequence[_Hit]]],
     resolve: Callable[[Sequence[_Hit]], list[Ranked]],
 ) -> list[Ranked]:
-    """Give as many messages as are wanted, if there are as many, best first.
+    """Return as many messages as are wanted, if there are as many, best first.
 
     Args:
         wanted: how many.

@@ -67,7 +67,7 @@ class TimeListing:
         return WirePage(wires, self._cursors.issue(listing, Place(pinned, *place_of(wires[-1]))))
 
     def _resume(self, listing: Listing, cursor: str) -> tuple[Position | None, int]:
-        """Give the position that a page stands before, and the sequence up to which the log is looked at."""
+        """Return the position that a page stands before, and the sequence up to which the log is looked at."""
         if not cursor:
             return None, self._log.sequence()
         place = self._cursors.resume(listing, cursor)

@@ -25,11 +25,11 @@ class Call:
     admission: Admission = UNADMITTED
 
     def remaining_s(self) -> float:
-        """Give the seconds that are left."""
+        """Return the seconds that are left."""
         return self.give_up - asyncio.get_running_loop().time()
 
     def bound_user(self) -> str:
-        """Give the one user that this call may read; for methods whose need `binds_user`.
+        """Return the one user that this call may read; for methods whose need `binds_user`.
 
         Raises:
             Fault: USER_NOT_BOUND, the call was admitted without one.
@@ -56,10 +56,10 @@ class Service(Protocol):
         """Say what each method needs of its caller. A method that is not named here cannot be served."""
 
     def unary_methods(self) -> Mapping[str, Unary]:
-        """Give the methods that take one request."""
+        """Return the methods that take one request."""
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Give the methods that take a stream of requests."""
+        """Return the methods that take a stream of requests."""
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Give the methods that answer with a stream."""
+        """Return the methods that answer with a stream."""

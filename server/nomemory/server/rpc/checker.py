@@ -94,7 +94,7 @@ class Checker:
         return role
 
     def timestamp(self, field: str, value: Timestamp) -> int:
-        """Check a time; gives microseconds since the epoch, finer parts cut off."""
+        """Check a time; returns microseconds since the epoch, finer parts cut off."""
         seconds, nanos = value.seconds, value.nanos
         if not _FIRST_SECOND <= seconds <= _LAST_SECOND or not 0 <= nanos < _NANOS:
             self.refuse(field, "is not a time between the years 1 and 9999")
@@ -102,7 +102,7 @@ class Checker:
         return seconds * MICROS + nanos // 1000
 
     def vector(self, field: str, values: Sequence[float], dimension: int) -> bytes:
-        """Check a vector; gives it as little-endian float32."""
+        """Check a vector; returns it as little-endian float32."""
         if len(values) != dimension:
             self.refuse(field, f"must have {dimension} numbers, has {len(values)}")
             return b""

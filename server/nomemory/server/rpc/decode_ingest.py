@@ -111,7 +111,7 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Dele
 
 
 def decode_status(request: pb.GetIndexStatusRequest, settings: Settings) -> str | None:
-    """Check a GetIndexStatusRequest; gives the user, or None for all.
+    """Check a GetIndexStatusRequest; returns the user, or None for all.
 
     Raises:
         Fault: INVALID_FIELD.

@@ -9,7 +9,7 @@ from nomemory.server.faults import Fault, bad_field
 from nomemory.server.lexical.grammar import Limits, Query, parse
 from nomemory.server.lexical.query import VERSION
 from nomemory.server.message import EVERYTHING, Filter
-from nomemory.server.reads.nearest import NearestQuery
+from nomemory.server.reads.nearest_messages import NearestQuery
 from nomemory.server.rpc.checker import Checker
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as pb

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from nomemory.recall.budget import Budget
-from nomemory.recall.question import Question, Role, TimeRange
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.question import Question, Role
 from nomemory.server.rpc.checker import Checker
 from nomemory.server.settings import Settings
 from nomemory.server.wire import MICROS
+from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 

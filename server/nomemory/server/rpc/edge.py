@@ -156,7 +156,7 @@ def _parsed(request_type: type[ProtoMessage], raw: bytes) -> ProtoMessage:
 
 
 def fault_of(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
-    """Give the fault that a caller may see of an error; what was not expected is logged."""
+    """Return the fault that a caller may see of an error; what was not expected is logged."""
     if isinstance(error, Fault):
         return error
     if isinstance(error, TimeoutError):

@@ -24,7 +24,7 @@ _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 async def serving(
     services: Sequence[Service], address: ListenAddress, settings: Settings, access: Access, *, is_shared: bool = False
 ) -> AsyncIterator[ListenAddress]:
-    """Serve until the context is left, then let calls in flight finish; gives the address that was bound.
+    """Serve until the context is left, then let calls in flight finish; returns the address that was bound.
 
     With `is_shared` other processes serve at the same address; somebody has to hold it for all of them.
 

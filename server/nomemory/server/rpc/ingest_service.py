@@ -48,7 +48,7 @@ class IngestService:
         return {"WriteMessages": write, "DeleteMessages": write, "ImportMessages": write, "GetIndexStatus": look}
 
     def unary_methods(self) -> Mapping[str, Unary]:
-        """Give the methods that take one request."""
+        """Return the methods that take one request."""
         return {
             "WriteMessages": self.write_messages,
             "DeleteMessages": self.delete_messages,
@@ -56,11 +56,11 @@ class IngestService:
         }
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Give the methods that take a stream of requests."""
+        """Return the methods that take a stream of requests."""
         return {"ImportMessages": self.import_messages}
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Give the methods that answer with a stream: none."""
+        """Return the methods that answer with a stream: none."""
         return {}
 
     async def write_messages(self, request: pb.WriteMessagesRequest, _call: Call) -> pb.WriteMessagesResponse:

@@ -10,7 +10,7 @@ from nomemory.server.identity.access import Need
 from nomemory.server.identity.scope import Scope
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
-from nomemory.server.reads.nearest import NearestMessages
+from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.neighborhood import read_neighborhood
 from nomemory.server.reads.ranked import Ranked
 from nomemory.server.reads.reply_budget import fitting
@@ -57,7 +57,7 @@ class QueryService:
         return dict.fromkeys(self.unary_methods(), Need(frozenset({Scope.QUERY})))
 
     def unary_methods(self) -> Mapping[str, Unary]:
-        """Give the methods that take one request."""
+        """Return the methods that take one request."""
         return {
             "ListMessages": self.list_messages,
             "LexicalSearch": self.lexical_search,
@@ -68,11 +68,11 @@ class QueryService:
         }
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Give the methods that take a stream of requests: none."""
+        """Return the methods that take a stream of requests: none."""
         return {}
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Give the methods that answer with a stream: none."""
+        """Return the methods that answer with a stream: none."""
         return {}
 
     async def list_messages(self, request: pb.ListMessagesRequest, call: Call) -> bytes:

@@ -7,12 +7,12 @@ from datetime import datetime
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from nomemory.recall.evidence import Evidence
-from nomemory.recall.limits import Limits, StopReason
-from nomemory.recall.memory_view import Conflict, MemoryView, Statement, Verdict
-from nomemory.recall.question import Role
-from nomemory.recall.result import RecallResult
-from nomemory.recall.trace import Step
+from nomemory.recall.model.evidence import Evidence
+from nomemory.recall.model.limits import Limits, StopReason
+from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement, Verdict
+from nomemory.recall.model.question import Role
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.trace import Step
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from nomemory.recall.budget import Budget
-from nomemory.recall.query_stub import EmbeddingRefusedError, QueryServiceUnavailableError
-from nomemory.recall.result import RecallResult
-from nomemory.recall.skill import Skill
-from nomemory.recall.skill_loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
-from nomemory.recall.trace import Step
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.trace import Step
+from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.tools.query_stub import EmbeddingRefusedError, QueryServiceUnavailableError
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.scope import Scope
@@ -51,15 +51,15 @@ class RecallService:
         return dict.fromkeys(("Recall", "StreamRecall"), Need(frozenset({Scope.RECALL}), binds_user=True))
 
     def unary_methods(self) -> Mapping[str, Unary]:
-        """Give the methods that take one request."""
+        """Return the methods that take one request."""
         return {"Recall": self.recall}
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Give the methods that take a stream of requests: none."""
+        """Return the methods that take a stream of requests: none."""
         return {}
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Give the methods that answer with a stream."""
+        """Return the methods that answer with a stream."""
         return {"StreamRecall": self.stream_recall}
 
     async def recall(self, request: pb.RecallRequest, call: Call) -> pb.RecallResponse:
@@ -109,7 +109,7 @@ _SHORTEST_S = 0.01
 
 
 def _within(budget: Budget, left_s: float) -> Budget:
-    """Give a budget that leaves time to reply."""
+    """Return a budget that leaves time to reply."""
     return budget.tightened(
         deadline_s=max(_SHORTEST_S, left_s * _SEARCHING), compose_s=max(_SHORTEST_S, left_s * _COMPOSING)
     )

@@ -52,7 +52,7 @@ message both in them and by itself, with three characters for a byte that is not
 
 
 def code_of(fault: Fault) -> int:
-    """Give the canonical code of a fault."""
+    """Return the canonical code of a fault."""
     return int(_CODES[fault.reason])
 
 

@@ -11,9 +11,9 @@ from nomemory.server.embedding.document_vectors import DocumentVectors
 from nomemory.server.embedding.unavailable import is_about_texts
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.vector.backlog import Pending
-from nomemory.server.vector.desk import Wanted
+from nomemory.server.vector.indexing_store import Wanted
 from nomemory.server.vector.protocol import Vector, VectorIndex, VectorPoint
-from nomemory.server.vector.suspects import Suspects
+from nomemory.server.vector.quarantine import Suspects
 
 TEXT_REFUSED, TEXT_BREAKS_EMBEDDER = "TEXT_REFUSED", "TEXT_BREAKS_EMBEDDER"
 
@@ -44,7 +44,7 @@ class Batch:
 
     @property
     def is_due(self) -> bool:
-        """Tell whether it should be stored rather than grow."""
+        """Return whether it should be stored rather than grow."""
         return len(self.points) >= _BATCH_POINTS or time.monotonic() - self.began_at >= _BATCH_S
 
 

@@ -96,7 +96,7 @@ class Backlog:
             self._connection.execute("UPDATE feed SET fed = 0, pending = 0")
 
     def take(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
-        """Give the next work, without marking it: the hot users' first, in equal shares, then the oldest."""
+        """Return the next work, without marking it: the hot users' first, in equal shares, then the oldest."""
         taken: dict[tuple[str, str], Pending] = {}
         share = -(-limit // max(1, len(hot_users)))
         for user_id in hot_users:
@@ -160,7 +160,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _spans(changes: Iterable[Touched]) -> list[tuple[str, str, int, int]]:
-    """Give each message once: user, message, latest and oldest sequence."""
+    """Return each message once: user, message, latest and oldest sequence."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for change in changes:
         key = (change.user_id, change.message_id)

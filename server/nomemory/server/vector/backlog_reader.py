@@ -30,11 +30,11 @@ class BacklogReader:
         self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
     def fed(self) -> int:
-        """Give the log's sequence up to which the feed has been taken in."""
+        """Return the log's sequence up to which the feed has been taken in."""
         return self._number("SELECT fed FROM feed")
 
     def is_behind(self, user_id: str, sequence: int) -> bool:
-        """Tell whether a change of this user up to a sequence may not be applied yet.
+        """Return whether a change of this user up to a sequence may not be applied yet.
 
         What was fed and what is left of it are read in one statement, so that they belong together.
         """
@@ -42,12 +42,12 @@ class BacklogReader:
         return fed < sequence or (oldest is not None and oldest <= sequence)
 
     def is_pending(self, user_id: str) -> bool:
-        """Tell whether there is work for a user."""
+        """Return whether there is work for a user."""
         found = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
         return found.fetchone() is not None
 
     def checkpoint(self) -> int:
-        """Give the sequence up to which everything has been applied or parked."""
+        """Return the sequence up to which everything has been applied or parked."""
         fed = self.fed()
         (oldest,) = self._connection.execute("SELECT min(oldest) FROM work WHERE state = 0").fetchone()
         return fed if oldest is None else min(fed, oldest - 1)

@@ -25,7 +25,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class NearestPoints:
     """Find the points nearest to a vector. Answer: up to `limit` tuples `(score, ts, sequence)`, best first."""
 
     vector: Vector
@@ -43,5 +43,5 @@ class Count:
     """Count the points. Answer: an int."""
 
 
-EdgeCall = Upsert | Remove | Search | Flush | Count
+EdgeCall = Upsert | Remove | NearestPoints | Flush | Count
 Scored = tuple[float, int, int]

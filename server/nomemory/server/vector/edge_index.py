@@ -8,12 +8,12 @@ from typing import Any
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Filter
-from nomemory.server.vector.edge_calls import Count, EdgeCall, Flush, Remove, Search, Upsert
-from nomemory.server.vector.nearest import nearest
+from nomemory.server.processes.worker_process import Launch, Worker, WorkerError
+from nomemory.server.vector.best_parts import nearest
+from nomemory.server.vector.edge_calls import Count, EdgeCall, Flush, NearestPoints, Remove, Upsert
 from nomemory.server.vector.points import conditions
 from nomemory.server.vector.protocol import Vector, VectorHit, VectorPoint
 from nomemory.server.vector.usable import usable_points, usable_query
-from nomemory.server.worker import Launch, Worker, WorkerError
 
 _UPSERT_MAX = 256
 """Most points in one call of the engine: searches wait no longer than that."""
@@ -52,11 +52,11 @@ class EdgeIndex:
         await self._ask(Remove(user_id, message_id, from_part))
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
-        """Give the nearest messages."""
+        """Return the nearest messages."""
         usable = usable_query(vector, self._dimension)
 
         async def fetch(points_max: int) -> list[VectorHit]:
-            scored = await self._ask(Search(usable, conditions(user_id, narrowed), points_max))
+            scored = await self._ask(NearestPoints(usable, conditions(user_id, narrowed), points_max))
             return list(map(VectorHit._make, scored))
 
         return await nearest(fetch, narrowed, limit)

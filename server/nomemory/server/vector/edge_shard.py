@@ -9,7 +9,7 @@ from struct import unpack
 
 import qdrant_edge as qdrant
 
-from nomemory.server.vector.edge_calls import Scored, Search
+from nomemory.server.vector.edge_calls import NearestPoints, Scored
 from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
 from nomemory.server.vector.points import (
     CONVERSATION,
@@ -60,7 +60,7 @@ class Shard:
             self._known.forget(gone)
             self._engine.update(qdrant.UpdateOperation.delete_points(gone))
 
-    def search(self, searches: Sequence[Search]) -> list[list[Scored]]:
+    def search(self, searches: Sequence[NearestPoints]) -> list[list[Scored]]:
         """Answer several searches in one pass."""
         batch = qdrant.QueryBatchRequest([_query(search) for search in searches])
         return [self._scored(points) for points in self._engine.query_batch(batch)]
@@ -118,7 +118,7 @@ def _stored(point: VectorPoint) -> qdrant.Point:
     return qdrant.Point(identity, _numbers(point.vector), payload(point))
 
 
-def _query(search: Search) -> qdrant.QueryRequest:
+def _query(search: NearestPoints) -> qdrant.QueryRequest:
     return qdrant.QueryRequest(
         limit=search.limit,
         query=qdrant.Query.Nearest(_numbers(search.vector)),

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nomemory.server.vector.edge_calls import Count, Flush, Remove, Search, Upsert
+from nomemory.server.processes.pipe import GREETING, Asked, WorkerPipe
+from nomemory.server.vector.edge_calls import Count, Flush, NearestPoints, Remove, Upsert
 from nomemory.server.vector.edge_shard import Shard
-from nomemory.server.worker_pipe import GREETING, Asked, WorkerPipe
 
 
 class EdgeWorker:
@@ -27,8 +27,8 @@ class EdgeWorker:
         """Work until the other end is gone (EOFError, or ConnectionError while answering)."""
         while True:
             asked = self._pipe.receive(wait=not self._others)
-            self._others += (call for call in asked if not isinstance(call.request, Search))
-            self._answer_searches([call for call in asked if isinstance(call.request, Search)])
+            self._others += (call for call in asked if not isinstance(call.request, NearestPoints))
+            self._answer_searches([call for call in asked if isinstance(call.request, NearestPoints)])
             if self._others:
                 self._answer_other(self._others.popleft())
 

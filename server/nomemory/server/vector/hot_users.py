@@ -32,7 +32,7 @@ class HotUsers:
         return before <= now
 
     def users(self) -> list[str]:
-        """Give the hot users, the latest query first."""
+        """Return the hot users, the latest query first."""
         now = self._clock()
         while self._until and next(iter(self._until.values())) <= now:
             self._until.popitem(last=False)

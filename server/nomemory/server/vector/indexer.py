@@ -21,10 +21,10 @@ from nomemory.server.settings import Settings
 from nomemory.server.vector.applier import Applier
 from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.backlog_reader import BacklogReader
+from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
-from nomemory.server.vector.desk import Desk
 from nomemory.server.vector.hot_users import HotUsers
-from nomemory.server.vector.parts import parts_of
+from nomemory.server.vector.indexing_store import Desk
 from nomemory.server.vector.protocol import VectorIndex
 
 _T = TypeVar("_T")
@@ -94,7 +94,7 @@ class VectorIndexer:
         self._fault = ""
 
     def behind(self, user_id: str, sequence: int) -> bool:
-        """Tell whether a change of this user up to a sequence may not be in the index yet."""
+        """Return whether a change of this user up to a sequence may not be in the index yet."""
         return self._progress.is_behind(user_id, sequence)
 
     def note_query(self, user_id: str) -> None:

@@ -29,7 +29,7 @@ class KnownPoints:
         self._known: dict[Identity, Facts] = {}
 
     def facts(self, identities: Sequence[Identity]) -> list[Facts]:
-        """Give the facts of points that exist."""
+        """Return the facts of points that exist."""
         found = [self._known.get(identity) for identity in identities]
         if None in found:
             known = dict(zip(identities, found, strict=True))

@@ -56,7 +56,7 @@ def part_blocks(user_id: str, message_id: str, from_part: int) -> Iterator[list[
 
 
 def payload(point: VectorPoint) -> dict[str, str | int]:
-    """Give what is stored beside the vector."""
+    """Return what is stored beside the vector."""
     return {
         USER: point.user_id,
         MESSAGE: point.message_id,

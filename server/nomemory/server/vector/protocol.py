@@ -38,7 +38,7 @@ class VectorSearch(Protocol):
     """What reads need of a vector index, in whichever process it is."""
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
-        """Give the nearest messages by score and `ts` descending, each once, at its best part.
+        """Return the nearest messages by score and `ts` descending, each once, at its best part.
 
         At least `limit` if there are as many; hits of equal score are never cut apart, so there may be more.
 

@@ -13,9 +13,10 @@ from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException
 
+from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Filter
-from nomemory.server.vector.nearest import nearest
+from nomemory.server.vector.best_parts import nearest
 from nomemory.server.vector.points import (
     CONVERSATION,
     ROLE,
@@ -30,7 +31,6 @@ from nomemory.server.vector.points import (
     point_id,
 )
 from nomemory.server.vector.protocol import Vector, VectorHit, VectorPoint
-from nomemory.server.vector.unit import NUMBER
 from nomemory.server.vector.usable import usable_points, usable_query
 
 _T = TypeVar("_T")
@@ -104,7 +104,7 @@ class QdrantIndex:
             await _answered(self._client.delete(self._collection, gone, wait=True))
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
-        """Give the nearest messages."""
+        """Return the nearest messages."""
         numbers = _numbers(usable_query(vector, self._dimension))
         only = models.Filter(must=[_field_condition(condition) for condition in conditions(user_id, narrowed)])
         await self._make()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nomemory.server.embedding.l2_normalise import UnusableVectorError, unit
 from nomemory.server.faults import Violation, invalid
 from nomemory.server.vector.protocol import Vector, VectorPoint
-from nomemory.server.vector.unit import UnusableVectorError, unit
 
 
 def usable_query(vector: Vector, dimension: int) -> Vector:
-    """Give a query's vector, of length one.
+    """Return a query's vector, of length one.
 
     Raises:
         Fault: INVALID_FIELD, if no cosine can be taken with it.
@@ -23,7 +23,7 @@ def usable_query(vector: Vector, dimension: int) -> Vector:
 
 
 def usable_points(points: Sequence[VectorPoint], dimension: int) -> tuple[VectorPoint, ...]:
-    """Give points with vectors of length one: all of them or none.
+    """Return points with vectors of length one: all of them or none.
 
     Raises:
         Fault: INVALID_FIELD, naming each point whose vector cannot be used by its place.

@@ -1,0 +1,71 @@
+"""A recall as one call, for those who embed it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from nomemory.recall.agent import RecallAgent
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.question import Question
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.planning.base import Planner
+from nomemory.recall.planning.rules import RulesPlanner
+from nomemory.recall.search.session import OnStep
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.synthesis.base import Synthesiser
+from nomemory.recall.synthesis.extractive import RulesSynthesiser
+from nomemory.recall.tools.bound_tools import Binding, BoundTools, QueryStub
+
+__all__ = ["OnStep", "recall"]
+
+_NO_SKILL: Final = Skill("none", "No skill: the rules alone.", "")
+_DEFAULT_BUDGET: Final = Budget()
+_DEFAULT_RULE: Final = EnoughRule()
+
+
+async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optional and by keyword
+    stub: QueryStub,
+    user_id: str,
+    question: Question,
+    *,
+    skill: Skill = _NO_SKILL,
+    planner: Planner | None = None,
+    synthesiser: Synthesiser | None = None,
+    budget: Budget = _DEFAULT_BUDGET,
+    rule: EnoughRule = _DEFAULT_RULE,
+    on_step: OnStep | None = None,
+    metadata: Sequence[tuple[str, str]] = (),
+) -> RecallResult:
+    """Answer a question about one user with evidence.
+
+    Args:
+        stub: a grpc.aio stub of QueryService, or anything in its form.
+        user_id: the one user whose messages are read. Who calls this answers for it.
+        question: what is asked, and when.
+        skill: tunes planners that read skills.
+        planner: serves this recall only; None: rules, without a model. Rules go on where it fails.
+        synthesiser: None: rules. Rules take over where it fails.
+        budget: what the recall may do.
+        rule: from when on the log is said to answer.
+        on_step: is awaited with each step as it happens.
+        metadata: sent with every read.
+
+    Raises:
+        QueryServiceUnavailableError: there is nothing to read from.
+        EmbeddingRefusedError: the question's own vector does not fit what is read from.
+    """
+    tools = BoundTools(
+        Binding(user_id), stub, budget, question.now, metadata, embedded=(question.text, question.embedding)
+    )
+    agent = RecallAgent(
+        tools,
+        planner or RulesPlanner(),
+        RulesPlanner() if planner else None,
+        synthesiser or RulesSynthesiser(),
+        RulesSynthesiser() if synthesiser else None,
+        budget,
+        rule,
+    )
+    return await agent.run(question, skill, on_step)

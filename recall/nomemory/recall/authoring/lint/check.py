@@ -1,0 +1,88 @@
+"""Checks recall skills: what loads, what a planner may rely on, and what would be a trap."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nomemory.recall.authoring.lint.calls import call_findings
+from nomemory.recall.authoring.lint.contract import contract_findings, duration_findings, evidence_lines
+from nomemory.recall.authoring.lint.document import read_document
+from nomemory.recall.authoring.lint.finding import Finding
+from nomemory.recall.authoring.lint.rules import LENGTH, RULES
+from nomemory.recall.authoring.lint.structure import Loaded, ignored, load
+from nomemory.recall.authoring.lint.user_ids import user_ids
+from nomemory.recall.planning.prompt import DEFAULT_BOUNDS
+from nomemory.recall.skills.folder import SKILL_FILE
+
+_PLACES: Final = {rule: place for place, rule in enumerate(RULES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found in one skill, by file and line. `path` is the folder as it was given."""
+
+    path: Path
+    findings: tuple[Finding, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the folder's name."""
+        return _absolute(self.path).name
+
+    @property
+    def errors(self) -> int:
+        """Count what has to be mended."""
+        return sum(finding.is_error for finding in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        """Count what may stay."""
+        return len(self.findings) - self.errors
+
+
+def check(folder: Path) -> Report:
+    """Check the skill in a folder. A folder that is no skill has findings, too; nothing in it is run or changed."""
+    loaded = load(_absolute(folder))
+    found = {*loaded.findings, *_in_texts(loaded.texts), *contract_findings(loaded.texts), *_lengths(loaded)}
+    return Report(folder, tuple(sorted(found, key=_order)))
+
+
+def skills_at(path: Path) -> list[Path]:
+    """Return the skills that a path means: a skill's folder, its SKILL.md, or a folder of skills."""
+    if path.name == SKILL_FILE and path.is_file():
+        return [path.parent]
+    if (path / SKILL_FILE).exists() or not path.is_dir():
+        return [path]
+    return sorted(file.parent for file in path.glob(f"*/{SKILL_FILE}")) or [path]
+
+
+def _absolute(folder: Path) -> Path:
+    return Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() would follow the links that the loader judges
+
+
+def _in_texts(texts: Mapping[str, str]) -> Iterator[Finding]:
+    yield from ignored(texts.get(SKILL_FILE, ""))
+    for file, text in texts.items():
+        document = read_document(file, text)
+        yield from call_findings(document)
+        yield from duration_findings(document)
+        yield from user_ids(document, evidence_lines(text))
+
+
+def _lengths(loaded: Loaded) -> Iterator[Finding]:
+    """Find what a model would not be shown."""
+    if loaded.skill is None:
+        return
+    if len(loaded.skill.body) > DEFAULT_BOUNDS.skill:
+        yield Finding(SKILL_FILE, 0, LENGTH, f"a model is shown the first {DEFAULT_BOUNDS.skill:,} characters")
+    if sum(map(len, loaded.skill.references.values())) > DEFAULT_BOUNDS.references:
+        what = f"a model is shown {DEFAULT_BOUNDS.references:,} characters of references; the rest are only named"
+        yield Finding(SKILL_FILE, 0, LENGTH, what)
+
+
+def _order(finding: Finding) -> tuple[bool, str, int, int, str]:
+    return finding.file != SKILL_FILE, finding.file, finding.line, _PLACES[finding.rule.id], finding.sentence

@@ -1,0 +1,169 @@
+"""Checks what a synthesiser says: what is not a quote from a retrieved message is struck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import regex  # type: ignore[import-untyped]  # it ships without types
+
+from nomemory.recall.model.evidence import Retrieval, Retrieved
+from nomemory.recall.model.memory_view import Citation, DraftCitation, DraftStatement, MemoryView, Section, Statement
+from nomemory.text.sentences import Clause, sentences
+from nomemory.text.terms import numbers, plain, terms
+
+MAX_STATEMENTS = 50
+"""Drafts that are looked at; a synthesiser gives the best first."""
+
+MAX_TEXT_CHARS = 500
+"""Code points of a statement's text; what is longer is cut."""
+
+MAX_CITATIONS = 10
+"""Citations of one statement that are looked at."""
+
+MAX_QUOTE_CHARS = 1_000
+"""Code points of a quote; a longer one, if it is exact, is cut to its start."""
+
+MAX_NAMED_IDS = 5
+"""Message ids that a note names."""
+
+HOLDS = 0.75
+"""The share of a statement's content words that a clause must have to be cited for it."""
+
+_NEGATION = regex.compile(
+    r"不|没|别|非(?!常)|无|\b(?:not|no|never|none|cannot|without|nor)\b|n't\b|\b(?:avoids?"
+    r"|dislikes?|hates?|stopped|quit)\b|讨厌|戒"
+)
+_ABOUT_THE_USER = regex.compile(r"(?:该|这位)?用户|\bthe user\b|\buser\b", regex.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Struck:
+    """What did not pass. Ids that were never retrieved are counted only: a model may have made them up of anything."""
+
+    not_retrieved: int = 0
+    not_there: list[str] = field(default_factory=list)
+    uncited: int = 0
+    over_limit: int = 0
+
+    def notes(self) -> tuple[str, ...]:
+        notes = (
+            self.not_retrieved and f"struck {self.not_retrieved} citation(s) of messages that were not retrieved",
+            self.not_there
+            and f"struck {len(self.not_there)} citation(s) whose words do not stand in the message: {self._ids()}",
+            self.uncited and f"dropped {self.uncited} statement(s) without evidence",
+            self.over_limit and f"left out {self.over_limit} statement(s) over the limit of {MAX_STATEMENTS}",
+        )
+        return tuple(note for note in notes if note)
+
+    def _ids(self) -> str:
+        ids = list(dict.fromkeys(self.not_there))
+        return ", ".join(ids[:MAX_NAMED_IDS]) + ("" if len(ids) <= MAX_NAMED_IDS else ", …")
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """The words of a statement that a clause must have to be cited for it."""
+
+    words: frozenset[str]
+    figures: frozenset[str]
+    negative: bool
+
+
+def verify(drafts: Sequence[DraftStatement], retrieval: Retrieval) -> tuple[MemoryView, tuple[str, ...]]:
+    """Return the statements that hold, each with quotes from a retrieved message, and notes on what was struck.
+
+    Notes have counts and ids of retrieved messages only, never content.
+    """
+    struck = _Struck(over_limit=max(0, len(drafts) - MAX_STATEMENTS))
+    verified: dict[str, tuple[Section, dict[Citation, None]]] = {}
+    for draft in drafts[:MAX_STATEMENTS]:
+        text = _presentable(draft.text)
+        citations = _citations(draft, text, retrieval, struck)
+        if text and citations:
+            verified.setdefault(text, (draft.section, {}))[1].update(dict.fromkeys(citations))
+        else:
+            struck.uncited += 1
+    return _view(verified), struck.notes()
+
+
+def _view(verified: dict[str, tuple[Section, dict[Citation, None]]]) -> MemoryView:
+    by_section: dict[Section, list[Statement]] = {section: [] for section in Section}
+    for text, (section, citations) in verified.items():
+        by_section[section].append(Statement(text, tuple(islice(citations, MAX_CITATIONS))))
+    return MemoryView(
+        preferences=tuple(by_section[Section.PREFERENCES]),
+        profile=tuple(by_section[Section.PROFILE]),
+        constraints=tuple(by_section[Section.CONSTRAINTS]),
+    )
+
+
+def _presentable(text: str) -> str:
+    """Return a statement's text as it can be sent: of bounded length and without lone surrogates."""
+    return text.strip()[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode("utf-8").strip()
+
+
+def _citations(draft: DraftStatement, text: str, retrieval: Retrieval, struck: _Struck) -> list[Citation]:
+    if not draft.citations:
+        found = _best_clause(text, retrieval)
+        return [found] if found else []
+    checked = (_checked(citation, text, retrieval, struck) for citation in draft.citations[:MAX_CITATIONS])
+    return [citation for citation in checked if citation]
+
+
+def _checked(draft: DraftCitation, text: str, retrieval: Retrieval, struck: _Struck) -> Citation | None:
+    message = retrieval.get(draft.message_id)
+    if message is None:
+        struck.not_retrieved += 1
+        return None
+    citation = _quoted(message, draft.quote) if draft.quote.strip() else _best_clause(text, [message])
+    if citation is None:
+        struck.not_there.append(message.message_id)
+    return citation
+
+
+def _quoted(message: Retrieved, quote: str) -> Citation | None:
+    """Cite a quote where it first stands in a message; None if it does not, or if it says nothing (`I`, a dot)."""
+    start = message.content.find(quote)
+    return _cite(message, start, start + len(quote)) if start >= 0 and terms(quote) else None
+
+
+def _cite(message: Retrieved, start: int, end: int) -> Citation:
+    quote = message.content[start : min(end, start + MAX_QUOTE_CHARS)]
+    first = message.content.find(quote)
+    return Citation(message.message_id, quote, first, first + len(quote), message.ts)
+
+
+def _best_clause(text: str, messages: Iterable[Retrieved]) -> Citation | None:
+    """Cite the clause that has most of a statement's words; None if none has enough of them."""
+    claim = _Claim(terms(_ABOUT_THE_USER.sub("", text)), numbers(text), _negative(text))
+    best: Citation | None = None
+    most = HOLDS
+    for message in messages:
+        if not claim.words or not claim.figures <= numbers(message.content):
+            continue
+        for clause in _stretches(message.content):
+            share = _share(claim, clause)
+            if share > most or (best is None and share >= most):
+                best, most = _cite(message, clause.start, clause.end), share
+    return best
+
+
+def _share(claim: _Claim, clause: Clause) -> float:
+    """Return how many of a statement's words a clause has; none if its figures are missing, or one denies the other."""
+    if not claim.figures <= numbers(clause.text) or claim.negative != _negative(clause.text):
+        return 0.0
+    return len(claim.words & terms(clause.text)) / len(claim.words)
+
+
+def _stretches(content: str) -> Iterable[Clause]:
+    """Return the clauses of a message, and its sentences."""
+    for sentence in sentences(content):
+        yield from sentence.clauses
+        if len(sentence.clauses) > 1:
+            yield Clause(content[sentence.start : sentence.end], sentence.start, sentence.end, sentence.masked)
+
+
+def _negative(text: str) -> bool:
+    return bool(_NEGATION.search(plain(text)))

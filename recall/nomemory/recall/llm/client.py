@@ -1,0 +1,137 @@
+"""One OpenAI-compatible chat endpoint: OpenAI, vLLM, Ollama, llama.cpp, and others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import openai
+from openai import AsyncOpenAI, omit
+
+from nomemory.recall.llm.capabilities import Dialect
+from nomemory.recall.llm.errors import ChatFailedError, MisunderstoodError, PassingError, failure_of, malformed
+
+_NO_KEY = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is asked, and the JSON Schema of the object that it is to answer with."""
+
+    system: str
+    user: str
+    answer_name: str
+    answer_schema: Mapping[str, object]
+
+
+def connect(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
+    """Make a client; nothing is sent yet. Retries are ours: the package's would not know our deadline."""
+    return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=0)
+
+
+class ChatEndpoint:
+    """Asks a model for one JSON object. It may serve any number of recalls at a time.
+
+    It begins with the strictest way to ask (`json_schema`), asks in simpler ways where the endpoint refuses, and
+    remembers the first that was understood.
+
+    Args:
+        client: the connection; closed with the endpoint.
+        model: the endpoint's name of the model.
+        timeout_s: seconds that one question may take, retries included.
+        max_tokens: most tokens of an answer.
+        pause_s: seconds before it asks again, where the endpoint names none.
+    """
+
+    def __init__(
+        self,
+        client: AsyncOpenAI,
+        model: str,
+        *,
+        timeout_s: float = 20.0,
+        max_tokens: int = 1500,
+        pause_s: float = 0.5,
+    ) -> None:
+        self._client = client
+        self._model = model
+        self._timeout_s = timeout_s
+        self._max_tokens = max_tokens
+        self._pause_s = pause_s
+        self._dialect = Dialect()
+
+    async def ask(self, prompt: Prompt, within_s: float | None = None) -> str:
+        """Return the text of the model's answer, within the endpoint's timeout or fewer seconds.
+
+        Raises:
+            ChatFailedError: there is none; its text holds no content.
+        """
+        patience_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
+        deadline = time.monotonic() + patience_s
+        dialect = self._dialect
+        while True:
+            try:
+                text = await self._twice(prompt, dialect, deadline)
+            except MisunderstoodError as refusal:
+                simpler = dialect.simpler(refusal.parameter)
+                if simpler is None:
+                    raise
+                dialect = simpler
+            else:
+                self._dialect = dialect
+                return text
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the endpoint is asked: the strictest way until it has refused one."""
+        return self._dialect
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.close()
+
+    async def _twice(self, prompt: Prompt, dialect: Dialect, deadline: float) -> str:
+        """Ask; after a failure that may pass, wait as long as the endpoint wants and ask once more."""
+        try:
+            return await self._once(prompt, dialect, deadline)
+        except PassingError as failure:
+            pause_s = self._pause_s if failure.pause_s is None else failure.pause_s
+            if time.monotonic() + pause_s >= deadline:
+                raise
+        await asyncio.sleep(pause_s)
+        return await self._once(prompt, dialect, deadline)
+
+    async def _once(self, prompt: Prompt, dialect: Dialect, deadline: float) -> str:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise ChatFailedError("the chat endpoint has no time left to answer")
+        try:
+            async with asyncio.timeout(left_s):
+                return _text_of(await self._request(prompt, dialect, left_s))
+        except TimeoutError:
+            raise PassingError("the chat endpoint does not answer in time") from None
+        except openai.OpenAIError as error:
+            raise failure_of(error) from None
+        except ValueError:  # what is not JSON passes through the package as it is
+            raise malformed() from None
+
+    async def _request(self, prompt: Prompt, dialect: Dialect, timeout_s: float) -> object:
+        return await self._client.chat.completions.create(
+            model=self._model,
+            messages=[{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}],
+            response_format=dialect.response_format(prompt.answer_name, prompt.answer_schema),
+            temperature=0.0 if dialect.temperature else omit,
+            max_tokens=omit if dialect.completion_tokens else self._max_tokens,
+            max_completion_tokens=self._max_tokens if dialect.completion_tokens else omit,
+            timeout=timeout_s,
+        )
+
+
+def _text_of(reply: object) -> str:
+    """Take the answer out of a reply, which the package has not checked. A refusal to speak is an empty answer."""
+    choices = getattr(reply, "choices", None)
+    if not isinstance(choices, list) or not choices:
+        raise malformed()
+    content = getattr(getattr(choices[0], "message", None), "content", None)
+    return content if isinstance(content, str) else ""

@@ -1,0 +1,68 @@
+"""Finds the JSON object in what a model says."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from nomemory.recall.model.trace import JsonValue
+
+JsonObject = dict[str, JsonValue]
+
+_CHARS_MAX = 64_000
+_STARTS_MAX = 64
+_THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+
+
+class BadAnswerError(Exception):
+    """A model's answer cannot be used. The text tells the model why; it quotes neither the answer nor a message."""
+
+
+def object_in(text: str, keys: AbstractSet[str]) -> JsonObject:
+    """Return the first JSON object that has one of the keys; fences, prose and thinking around it do not matter.
+
+    Raises:
+        BadAnswerError: there is none among the first 64 candidates, or the text is longer than 64,000 characters.
+    """
+    if len(text) > _CHARS_MAX:
+        raise BadAnswerError("The answer is too long. Give one JSON object and nothing else.")
+    for candidate in _objects(_THINKING.sub("", text)):
+        if keys & candidate.keys():
+            return candidate
+    wanted = ", ".join(f'"{key}"' for key in sorted(keys))
+    raise BadAnswerError(f"The answer holds no JSON object with {wanted}. Give that object and nothing else.")
+
+
+def _objects(text: str) -> Iterator[JsonObject]:
+    at = text.find("{")
+    for _ in range(_STARTS_MAX):
+        if at < 0:
+            return
+        try:
+            found, end = _decoded(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield found
+        at = text.find("{", end)
+
+
+def _decoded(text: str, at: int) -> tuple[JsonObject, int]:
+    """Read the object that begins here. What no other JSON reader or UTF-8 would take is refused, too."""
+    found: JsonObject
+    found, end = _DECODER.raw_decode(text, at)
+    json.dumps(found, ensure_ascii=False).encode()
+    return found, end
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError("not finite")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)

@@ -1,0 +1,54 @@
+"""How much a recall may do. It belongs to the host: a request may tighten it, a skill may not touch it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The host's limits.
+
+    Attributes:
+        iterations: rounds of searching, each of one or more calls.
+        tool_calls: calls in all, those that the host makes for neighbours included.
+        evidence_messages: messages in the answer's evidence.
+        deadline_s: seconds for searching.
+        compose_s: seconds for composing the statements, after that.
+        result_items: messages that one call of a tool may bring.
+        result_chars: characters of content that one call may show to a planner.
+        evidence_chars: characters of content of one evidence message; longer ones are cut and marked.
+        neighbors_before, neighbors_after: what the host takes around an anchor.
+        anchors: how many anchors it does that for.
+    """
+
+    iterations: int = 3
+    tool_calls: int = 12
+    evidence_messages: int = 6
+    deadline_s: float = 10.0
+    compose_s: float = 5.0
+    result_items: int = 50
+    result_chars: int = 12_000
+    evidence_chars: int = 4_000
+    neighbors_before: int = 8
+    neighbors_after: int = 0
+    anchors: int = 3
+
+    def tightened(
+        self,
+        *,
+        iterations: int = 0,
+        tool_calls: int = 0,
+        evidence_messages: int = 0,
+        deadline_s: float = 0.0,
+        compose_s: float = 0.0,
+    ) -> Budget:
+        """Return this budget with what a request wants less of; 0 leaves what is there."""
+        return replace(
+            self,
+            iterations=min(iterations or self.iterations, self.iterations),
+            tool_calls=min(tool_calls or self.tool_calls, self.tool_calls),
+            evidence_messages=min(evidence_messages or self.evidence_messages, self.evidence_messages),
+            deadline_s=min(deadline_s or self.deadline_s, self.deadline_s),
+            compose_s=min(compose_s or self.compose_s, self.compose_s),
+        )

@@ -1,0 +1,58 @@
+"""Messages that a recall has retrieved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from nomemory.recall.model.question import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """One message, verbatim."""
+
+    message_id: str
+    ts: datetime
+    role: Role
+    content: str
+    name: str = ""
+    conversation_id: str = ""
+
+    @property
+    def speaker(self) -> str:
+        """Name who spoke: the name if there is one, else the role."""
+        return self.name or self.role.value
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A retrieved message and how well it answers the question; scores compare within one recall only."""
+
+    message: Retrieved
+    score: float
+
+
+@dataclass(slots=True)
+class Retrieval:
+    """All that one recall has retrieved so far, by id. What is not in here cannot be cited."""
+
+    _messages: dict[str, Retrieved] = field(default_factory=dict)
+
+    def add(self, messages: Iterable[Retrieved]) -> int:
+        """Take messages in; returns how many were new."""
+        before = len(self._messages)
+        for message in messages:
+            self._messages.setdefault(message.message_id, message)
+        return len(self._messages) - before
+
+    def get(self, message_id: str) -> Retrieved | None:
+        """Return a retrieved message."""
+        return self._messages.get(message_id)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[Retrieved]:
+        return iter(self._messages.values())

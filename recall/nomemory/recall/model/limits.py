@@ -1,0 +1,42 @@
+"""What a recall looked at, and why it stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from nomemory.recall.model.question import Role
+from nomemory.text.time_range import TimeRange
+
+
+class StopReason(Enum):
+    """Why a recall stopped."""
+
+    SUFFICIENT = "sufficient"
+    NO_GAIN = "no_gain"
+    ITERATIONS = "iterations"
+    TOOL_CALLS = "tool_calls"
+    DEADLINE = "deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What was looked at: the widest range and role that were searched, and how much that brought.
+
+    `sufficiency` is how likely it is that the log answers, 0 to 1; None: nothing said so.
+    """
+
+    time_range: TimeRange
+    role: Role
+    messages_considered: int
+    tool_calls: int
+    iterations: int
+    planner: str
+    stop_reason: StopReason
+    truncated: bool
+    index_behind: bool
+    widened: bool
+    skill: str
+    dropped_arguments: int
+    notes: tuple[str, ...] = ()
+    sufficiency: float | None = None

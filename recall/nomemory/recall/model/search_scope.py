@@ -1,0 +1,74 @@
+"""Where a search looks: when, and whose messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.question import Question, Role
+from nomemory.text.time_range import ANY_TIME, TimeRange
+
+_Pick = Callable[[datetime, datetime], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchScope:
+    """A window and a role."""
+
+    window: TimeRange = ANY_TIME
+    role: Role = Role.ANY
+
+    def until(self, now: datetime) -> SearchScope:
+        """Bound it by the time of the question."""
+        end = now if self.window.until is None else min(self.window.until, now)
+        return SearchScope(TimeRange(self.window.since, end), self.role)
+
+    def holds(self, message: Retrieved) -> bool:
+        """Return whether a message stands within it."""
+        since, until = self.window.since, self.window.until
+        spoken = self.role is Role.ANY or message.role is self.role
+        return spoken and (since is None or message.ts >= since) and (until is None or message.ts < until)
+
+    def joined(self, other: SearchScope) -> SearchScope:
+        """Return the least scope that holds both."""
+        role = self.role if self.role is other.role else Role.ANY
+        since = _outermost(min, self.window.since, other.window.since)
+        return SearchScope(TimeRange(since, _outermost(max, self.window.until, other.window.until)), role)
+
+
+class Coverage:
+    """What has been searched, and whether that went beyond where it started: the caller's wish, or the first search.
+
+    Args:
+        question: says where the caller wants to start, and until when anything is looked at.
+    """
+
+    def __init__(self, question: Question) -> None:
+        self._now = question.now
+        self._start: SearchScope | None = None
+        self._widest: SearchScope | None = None
+        if question.time_range is not None or question.role is not None:
+            self._start = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).until(question.now)
+
+    def add(self, scope: SearchScope) -> None:
+        """Note a search."""
+        bounded = scope.until(self._now)
+        self._start = self._start or bounded
+        self._widest = self._widest.joined(bounded) if self._widest else bounded
+
+    @property
+    def widest(self) -> SearchScope:
+        """Return the least scope that holds all searches; nothing searched: nothing before now."""
+        return self._widest or SearchScope(TimeRange(self._now, self._now))
+
+    @property
+    def widened(self) -> bool:
+        """Return whether a search went beyond the start."""
+        return self._widest is not None and self._start is not None and self._start.joined(self._widest) != self._start
+
+
+def _outermost(pick: _Pick, first: datetime | None, second: datetime | None) -> datetime | None:
+    """Pick one of two bounds; an open one is farthest out."""
+    return None if first is None or second is None else pick(first, second)

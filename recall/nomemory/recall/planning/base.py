@@ -1,0 +1,71 @@
+"""Who decides the next calls of tools: the protocol of planners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Evidence
+from nomemory.recall.model.question import Question
+from nomemory.recall.model.trace import JsonValue, Step
+from nomemory.recall.skills.skill import Skill
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that a planner wants. Its arguments are not trusted: the bound tools check them.
+
+    What a call of a lower `weight` brings counts less, and beside what the others bring.
+    """
+
+    tool: str
+    arguments: Mapping[str, JsonValue]
+    thought: str = ""
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a planner decides in one round: calls to make, or to stop."""
+
+    calls: tuple[ToolCall, ...] = ()
+    stop: bool = False
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a planner sees.
+
+    `steps` are all calls so far with what they brought, those that the host made itself included. `ranked` is the
+    evidence so far, best first. `remaining_calls` counts down to the end of the host's budget.
+    """
+
+    question: Question
+    skill: Skill
+    budget: Budget
+    iteration: int
+    remaining_calls: int
+    steps: tuple[Step, ...] = field(default=())
+    ranked: tuple[Evidence, ...] = field(default=())
+
+
+class PlannerFailedError(Exception):
+    """The planner cannot go on (its model does not answer): the host goes on with another. Holds no content."""
+
+
+class Planner(Protocol):
+    """Decides, round by round. One instance serves one recall."""
+
+    @property
+    def name(self) -> str:
+        """`rules` or `llm`."""
+
+    async def plan(self, situation: Situation) -> Plan:
+        """Decide what to do next.
+
+        Raises:
+            PlannerFailedError: it cannot decide; nothing was done.
+        """

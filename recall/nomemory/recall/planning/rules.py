@@ -1,0 +1,277 @@
+"""The planner that needs no model: it reads the question, searches by words and by meaning, widens and follows up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from nomemory.recall.intent.intent import Intent, read_intent
+from nomemory.recall.model.evidence import Evidence
+from nomemory.recall.model.question import Question
+from nomemory.recall.model.search_scope import SearchScope
+from nomemory.recall.model.trace import JsonValue
+from nomemory.recall.planning.base import Plan, Situation, ToolCall
+from nomemory.recall.skills.steering.search_text import search_text
+from nomemory.recall.skills.steering.steering import Steering
+from nomemory.recall.skills.steering.template import Template
+from nomemory.recall.tools.bound_tools import MEANING_IS_OFF
+from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
+from nomemory.text.asking import without_names, words_query
+from nomemory.text.time_expressions import last_days
+from nomemory.text.time_range import TimeRange
+
+_WINDOWS_DAYS: Final = (7, 30, 180)
+"""Windows from the shortest to the longest; after that, any time."""
+_LATELY_DAYS: Final = 30
+"""How far back a question about what is coming up looks first."""
+_PAGE: Final = 50
+_FOLLOW_UP_PAGE: Final = 20
+_LOOKED_AROUND: Final = 2
+"""Of the best hits; the host looks around others once the search has ended."""
+_OF_REWRITE: Final = 0.5
+_OF_LEXICON: Final = 0.7
+"""What a skill adds to a question counts less than the question's own words."""
+_WORD: Final = re.compile(r"[A-Za-z0-9]+")
+
+
+class RulesPlanner:
+    """Plans by rules: the same question over the same messages with the same skill gives the same plan.
+
+    First it has the question itself ranked as a whole (and reads by time, where time matters most), within the window
+    and role that the caller or the question names. Then it asks for what answers to such questions sound like, and
+    again in a wider scope if there was too little, or a narrower one if there was too much.
+
+    A skill steers it: its defaults are where the search starts, its lexicon adds other words for the same, and its
+    template for the question's intent adds queries and says with which tool to begin and whether to look around.
+    """
+
+    def __init__(self) -> None:
+        self._intent: Intent | None = None
+        self._steering = Steering()
+        self._template: Template | None = None
+        self._page = _PAGE
+        self._in_words = False
+        self._scope = SearchScope()
+        self._looked_around = False
+        self._followed_up = False
+
+    @property
+    def name(self) -> str:
+        """`rules`."""
+        return "rules"
+
+    async def plan(self, situation: Situation) -> Plan:
+        """Decide what to do next."""
+        question = situation.question
+        if self._intent is None:
+            self._intent = read_intent(question.text, question.now)
+            self._steer(situation.skill.steering, question, self._intent)
+            return Plan(tuple(self._first(question, self._intent)), thought=_hypotheses(self._intent))
+        calls = [*self._around(situation), *self._follow_up(situation, self._intent)]
+        calls += self._rescoped(situation, self._intent)
+        if any(MEANING_IS_OFF in step.observation for step in situation.steps):
+            calls = list(self._without_meaning(calls, question, self._intent))
+        if not calls:
+            return Plan(stop=True, thought=f"{len(situation.ranked)} candidates: more searching would bring noise")
+        return Plan(tuple(calls), thought="what was found leads further")
+
+    def _steer(self, steering: Steering, question: Question, intent: Intent) -> None:
+        self._steering = steering
+        self._template = steering.template(intent)
+        self._in_words = self._begins_with == LEXICAL_SEARCH
+        self._page = steering.page(_PAGE)
+        self._scope = steering.first_scope(question, intent)
+
+    @property
+    def _begins_with(self) -> str | None:
+        return self._template.first if self._template else None
+
+    @property
+    def _follow_up_page(self) -> int:
+        return min(_FOLLOW_UP_PAGE, self._page)
+
+    def _first(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
+        if (self._begins_with or intent.first_tool) == MESSAGES_LIST:
+            lately = None if intent.signal else self._steering.window(question.now)
+            window = question.time_range or lately or last_days(_LATELY_DAYS, question.now)
+            role = self._steering.preferred_role(question, intent)
+            listed: dict[str, JsonValue] = {"role": role.value, **_times(window, question)}
+            if self._page != _PAGE:
+                listed["page_size"] = self._page
+            yield ToolCall(MESSAGES_LIST, listed, "time matters most: what was said lately")
+        yield from self._asked(question, intent, _hypotheses(intent))
+
+    def _asked(self, question: Question, intent: Intent, why: str) -> Iterator[ToolCall]:
+        """Ask for the question itself, then for it as the skill would have it asked; first that, if it says so.
+
+        The ranking looks for the question's words, too: to ask for them once more would count them twice.
+        """
+        ranked = self._ranked(question, intent, why)
+        if self._begins_with != LEXICAL_SEARCH:
+            yield ranked
+        yield from self._in_so_many_words(question, intent)
+        yield from self._in_other_terms(question, intent, why)
+        yield from self._rewritten(question, intent)
+        if self._begins_with == LEXICAL_SEARCH:
+            yield ranked
+
+    def _ranked(self, question: Question, intent: Intent, why: str) -> ToolCall:
+        """Have the question ranked. A time that it names itself ranks, but excludes nothing: people are vague."""
+        is_vague = question.time_range is None and intent.signal is not None
+        scope = SearchScope(role=self._scope.role) if is_vague else self._scope
+        arguments: dict[str, JsonValue] = {
+            "query_text": question.text,
+            "filter": _filter(scope, question),
+            "top_k": self._page,
+        }
+        return ToolCall(HYBRID_SEARCH, arguments, f"{why}: what answers best")
+
+    def _in_so_many_words(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
+        """Ask for what has to stand just so."""
+        words = words_query([], intent.phrases)
+        if words:
+            yield self._by_words(words, self._scope, question, self._page, "in just these words")
+
+    def _in_other_terms(self, question: Question, intent: Intent, why: str) -> Iterator[ToolCall]:
+        """Ask with the lexicon's other words for what the question names; in a call of its own, they displace none."""
+        others = self._steering.expansions(" ".join(intent.sentences))
+        if others:
+            words = [*intent.words, *filter(_WORD.fullmatch, others)]
+            query = words_query(words, [other for other in others if not _WORD.fullmatch(other)])
+            call = self._by_words(query, self._scope, question, self._page, f"{why}: in the lexicon's terms")
+            yield replace(call, weight=_OF_LEXICON)
+
+    def _rewritten(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
+        """Ask as the template rewrites the question, by words if it begins with them, else by meaning."""
+        asked = " ".join(intent.sentences)
+        meant = without_names(asked, intent.names) or asked
+        for rewrite in self._template.rewrites if self._template else ():
+            words = " ".join(intent.words)
+            if self._in_words:
+                query = words_query(search_text(rewrite.query(words, words)).split())
+                call = self._by_words(query, self._scope, question, self._page, "rewritten, in these words")
+            else:
+                query = rewrite.query(meant, words)
+                call = self._by_meaning(query, self._scope, question, self._page, "rewritten, in other words")
+            if query:
+                yield replace(call, weight=_OF_REWRITE)
+
+    def _without_meaning(self, calls: Iterable[ToolCall], question: Question, intent: Intent) -> Iterator[ToolCall]:
+        """Leave out what cannot be searched by meaning; the rewrites go by words instead."""
+        if not self._in_words:
+            self._in_words = True
+            yield from self._rewritten(question, intent)
+        yield from (call for call in calls if call.tool != SEMANTIC_SEARCH)
+
+    def _around(self, situation: Situation) -> Iterator[ToolCall]:
+        """Look, once, at what stands around the best hits, where the template asks for it."""
+        if self._template and self._template.neighbors and not self._looked_around:
+            self._looked_around = True
+            for evidence in situation.ranked[: min(_LOOKED_AROUND, situation.budget.anchors)]:
+                yield ToolCall(NEIGHBORS, {"message_id": evidence.message.message_id}, "what stands around a good hit")
+
+    def _follow_up(self, situation: Situation, intent: Intent) -> Iterator[ToolCall]:
+        """Ask, once, for what answers to such questions sound like, in both languages; rewrites say it better.
+
+        Where messages carry names, people talk with each other, and what suits talk with an assistant brings noise.
+        """
+        if self._followed_up or _has_names(situation.ranked):
+            return
+        self._followed_up = True
+        question = situation.question
+        scope = SearchScope(self._scope.window, self._steering.preferred_role(question, intent))
+        for told in () if self._template and self._template.rewrites else intent.told:
+            yield self._by_meaning(told, scope, question, self._follow_up_page, "what such an answer might sound like")
+        if intent.expansion:
+            words = words_query([], intent.expansion)
+            yield self._by_words(words, scope, question, self._follow_up_page, "words in which people speak of it")
+
+    def _rescoped(self, situation: Situation, intent: Intent) -> Iterator[ToolCall]:
+        """Ask again in a wider scope where there was too little, in a narrower one where there was too much."""
+        if _too_few(self._scope, situation, self._page):
+            scope, why = _wider(self._scope, situation.question), "too few: a wider window"
+        elif intent.latest and _too_many(situation, self._page):
+            scope, why = _narrower(self._scope, situation.question), "too many: a shorter window"
+        else:
+            return
+        if scope != self._scope:
+            self._scope = scope
+            yield from self._asked(situation.question, intent, why)
+
+    @staticmethod
+    def _by_meaning(text: str, scope: SearchScope, question: Question, top_k: int, why: str) -> ToolCall:
+        return ToolCall(SEMANTIC_SEARCH, {"query_text": text, "filter": _filter(scope, question), "top_k": top_k}, why)
+
+    @staticmethod
+    def _by_words(query: str, scope: SearchScope, question: Question, page_size: int, why: str) -> ToolCall:
+        arguments: dict[str, JsonValue] = {
+            "query_text": query,
+            "filter": _filter(scope, question),
+            "page_size": page_size,
+        }
+        return ToolCall(LEXICAL_SEARCH, arguments, why)
+
+
+def _too_few(scope: SearchScope, situation: Situation, page: int) -> bool:
+    """Return whether a scope brought less than the evidence needs, or nothing in the question's own words.
+
+    What the caller wants looked at is left only for the first reason.
+    """
+    hits = _hits_by_words(situation)
+    within = sum(1 for evidence in situation.ranked if scope.holds(evidence.message))
+    is_own = situation.question.time_range is None and situation.question.role is None
+    return within < min(situation.budget.evidence_messages, page) or (is_own and bool(hits) and not any(hits))
+
+
+def _too_many(situation: Situation, page: int) -> bool:
+    """Return whether the words are too common to tell messages apart: a whole page holds them."""
+    hits = _hits_by_words(situation)
+    return bool(hits) and min(hits) >= min(page, situation.budget.result_items)
+
+
+def _hits_by_words(situation: Situation) -> list[int]:
+    """Return how many hits of the last round's ranking hold words of the question."""
+    last = situation.iteration - 1
+    return [step.word_hits for step in situation.steps if step.word_hits is not None and step.iteration == last]
+
+
+def _wider(scope: SearchScope, question: Question) -> SearchScope:
+    """Return the next wider scope: 7, 30, 180 days, then any time and anybody."""
+    since = scope.window.since
+    for days in _WINDOWS_DAYS:
+        if since is not None and question.now - since < timedelta(days=days):
+            return SearchScope(last_days(days, question.now), scope.role)
+    return SearchScope()
+
+
+def _narrower(scope: SearchScope, question: Question) -> SearchScope:
+    """Return the longest of the windows that is shorter than a scope's own."""
+    since = scope.window.since
+    for days in reversed(_WINDOWS_DAYS):
+        if since is None or question.now - since > timedelta(days=days):
+            return SearchScope(last_days(days, question.now), scope.role)
+    return scope
+
+
+def _has_names(ranked: tuple[Evidence, ...]) -> bool:
+    """Return whether the messages say who spoke: then a role says little."""
+    return any(evidence.message.name for evidence in ranked[:5])
+
+
+def _hypotheses(intent: Intent) -> str:
+    named = ", ".join(hypothesis.value for hypothesis in intent.hypotheses) or "anything that answers"
+    when = f"; “{intent.signal.words}”" if intent.signal else ""
+    return f"looking for: {named}{when}"
+
+
+def _filter(scope: SearchScope, question: Question) -> dict[str, JsonValue]:
+    return {"role": scope.role.value, "time_range": _times(scope.window, question)}
+
+
+def _times(window: TimeRange, question: Question) -> dict[str, JsonValue]:
+    """Write a window; its end is said even where it is the time of the question."""
+    until = (window.until or question.now).isoformat()
+    return {"until": until} if window.since is None else {"since": window.since.isoformat(), "until": until}

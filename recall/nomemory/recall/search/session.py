@@ -1,0 +1,224 @@
+"""One recall's searching: the calls made so far, what they brought, and what is left of the budget."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from nomemory.recall.intent.intent import read_intent
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Evidence, Retrieval
+from nomemory.recall.model.limits import Limits, StopReason
+from nomemory.recall.model.question import Question
+from nomemory.recall.model.search_scope import Coverage
+from nomemory.recall.model.sufficiency import Sufficiency
+from nomemory.recall.model.trace import JsonValue, Step
+from nomemory.recall.planning.base import Plan, Situation, ToolCall
+from nomemory.recall.search.fusion import Fusion
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.tools.bound_tools import MEANING_IS_OFF, BoundTools
+from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, NEIGHBORS, SEMANTIC_SEARCH
+from nomemory.recall.tools.result import ToolResult
+
+OnStep = Callable[[Step], Awaitable[None]]
+
+_SHOWN_IDS: Final = 20
+_WITHOUT_MEANING: Final = "not everything was searched by meaning"
+_SHARE_OF_MEANING: Final = 1 / 3
+"""Of the time that is left: an embedder that hangs must leave the words enough to answer."""
+_SHORTEST_CALL_S: Final = 0.001
+
+
+class SearchSession:
+    """Makes calls within a budget and keeps what they bring.
+
+    Args:
+        tools: bound to the one user.
+        question: what is asked.
+        skill: what planners see.
+        budget: the host's, as tightened by the request.
+        on_step: is told of each step as it happens.
+    """
+
+    def __init__(
+        self, tools: BoundTools, question: Question, skill: Skill, budget: Budget, on_step: OnStep | None
+    ) -> None:
+        self.retrieval = Retrieval()
+        self._tools = tools
+        self._question = question
+        self._skill = skill
+        self._budget = budget
+        self._on_step = on_step
+        self._fusion = Fusion(question, read_intent(question.text, question.now), skill.steering)
+        self._coverage = Coverage(question)
+        self._steps: list[Step] = []
+        self._made: set[str] = set()
+        self._give_up = time.monotonic() + budget.deadline_s
+        self._calls = 0
+        self._iterations = 0
+        self._new_in_round = 0
+        self._dropped = 0
+        self._cut = False
+        self._behind = False
+        self._meaning_failed = False
+        self._words_answered = False
+        self._sufficiency: Sufficiency | None = None
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds that are left for searching."""
+        return self._give_up - time.monotonic()
+
+    @property
+    def sufficiency(self) -> Sufficiency | None:
+        """How likely it is that the log answers, as the first search that says so has it."""
+        return self._sufficiency
+
+    @property
+    def remaining_calls(self) -> int:
+        """Calls that a planner may still make; some are kept for the anchors' neighbours."""
+        return max(0, self._budget.tool_calls - self._calls - self._kept_for_neighbours())
+
+    @property
+    def gained(self) -> bool:
+        """Return whether the last round brought a message that was not known before."""
+        return self._new_in_round > 0
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Return all steps so far."""
+        return tuple(self._steps)
+
+    def ranked(self) -> tuple[Evidence, ...]:
+        """Return the evidence so far, best first."""
+        return self._fusion.ranked()
+
+    def situation(self, iteration: int) -> Situation:
+        """Return what a planner sees."""
+        return Situation(
+            question=self._question,
+            skill=self._skill,
+            budget=self._budget,
+            iteration=iteration,
+            remaining_calls=self.remaining_calls,
+            steps=self.steps,
+            ranked=self.ranked(),
+        )
+
+    async def follow(self, plan: Plan, iteration: int) -> StopReason | None:
+        """Make the calls of a plan; returns why to stop if the budget ends it."""
+        self._iterations = iteration
+        self._new_in_round = 0
+        if not plan.calls:
+            await self._tell(Step(iteration, plan.thought))
+        for call in plan.calls:
+            if self.remaining_s <= 0:
+                return StopReason.DEADLINE
+            if not self.remaining_calls:
+                return StopReason.TOOL_CALLS
+            await self._make(call, iteration)
+        return None
+
+    async def decided(self, plan: Plan, iteration: int) -> None:
+        """Note a decision to stop."""
+        await self._tell(Step(iteration, plan.thought))
+
+    async def take_neighbours(self) -> None:
+        """Take the neighbours of the best anchors that nobody has looked around yet."""
+        anchors = [evidence.message.message_id for evidence in self.ranked()[: self._budget.anchors]]
+        looked_around = {str(step.arguments.get("message_id")) for step in self._steps if step.tool == NEIGHBORS}
+        for anchor in anchors:
+            if anchor in looked_around or self._calls >= self._budget.tool_calls or self.remaining_s <= 0:
+                continue
+            arguments: dict[str, JsonValue] = {
+                "message_id": anchor,
+                "before": self._budget.neighbors_before,
+                "after": self._budget.neighbors_after,
+            }
+            await self._make(ToolCall(NEIGHBORS, arguments, "what was said before an anchor"), self._iterations)
+
+    def limits(self, planner: str, stop: StopReason, notes: tuple[str, ...], *, truncated: bool) -> Limits:
+        """Say what was looked at."""
+        widest = self._coverage.widest
+        return Limits(
+            time_range=widest.window,
+            role=widest.role,
+            messages_considered=len(self.retrieval),
+            tool_calls=self._calls,
+            iterations=self._iterations,
+            planner=planner,
+            stop_reason=stop,
+            truncated=truncated or self._cut,
+            index_behind=self._behind,
+            widened=self._coverage.widened,
+            skill=self._skill.name,
+            dropped_arguments=self._dropped,
+            notes=self._notes() + notes,
+            sufficiency=self._sufficiency.probability if self._sufficiency else None,
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        if not self._meaning_failed:
+            return ()
+        return (f"{_WITHOUT_MEANING}: the words decided" if self._words_answered else _WITHOUT_MEANING,)
+
+    def _kept_for_neighbours(self) -> int:
+        return min(self._budget.anchors, self._budget.tool_calls // 3)
+
+    async def _make(self, call: ToolCall, iteration: int) -> None:
+        key = json.dumps([call.tool, dict(call.arguments)], sort_keys=True, default=str)
+        if key in self._made:
+            await self._tell(Step(iteration, call.thought, call.tool, observation="not repeated: made before"))
+            return
+        self._made.add(key)
+        if call.tool == SEMANTIC_SEARCH and not self._tools.has_meaning:
+            await self._tell(Step(iteration, call.thought, call.tool, observation=f"not called: {MEANING_IS_OFF}"))
+            return
+        began = time.monotonic()
+        result = await self._tools.call(call.tool, call.arguments, self._patience_s(call.tool))
+        # The call that shows that meaning is off, once in a recall, takes no other call's place.
+        self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_meaning
+        self._take(call, result, iteration)
+        await self._tell(_step(call, result, iteration, time.monotonic() - began))
+
+    def _patience_s(self, tool: str) -> float:
+        share = _SHARE_OF_MEANING if tool == SEMANTIC_SEARCH else 1.0
+        return max(self.remaining_s * share, _SHORTEST_CALL_S)
+
+    def _take(self, call: ToolCall, result: ToolResult, iteration: int) -> None:
+        self._new_in_round += self.retrieval.add(hit.message for hit in result.items)
+        self._fusion.take(call.tool, _asked_for(result.arguments), result, iteration, call.weight)
+        if result.scope is not None:
+            self._coverage.add(result.scope)
+        self._dropped += result.dropped
+        self._cut |= result.cut
+        self._behind |= result.index_behind
+        self._meaning_failed |= result.words_only or (call.tool == SEMANTIC_SEARCH and not result.answered)
+        self._words_answered |= call.tool in {LEXICAL_SEARCH, HYBRID_SEARCH} and result.answered
+        if self._sufficiency is None:
+            self._sufficiency = result.sufficiency
+
+    async def _tell(self, step: Step) -> None:
+        self._steps.append(step)
+        if self._on_step is not None:
+            await self._on_step(step)
+
+
+def _asked_for(arguments: Mapping[str, JsonValue]) -> str:
+    return str(arguments.get("query_text") or arguments.get("message_id") or arguments.get("query_embedding") or "")
+
+
+def _step(call: ToolCall, result: ToolResult, iteration: int, elapsed_s: float) -> Step:
+    return Step(
+        iteration=iteration,
+        thought=call.thought,
+        tool=call.tool,
+        arguments=result.arguments,
+        hits=len(result.items),
+        word_hits=result.word_hits,
+        message_ids=tuple(hit.message.message_id for hit in result.items[:_SHOWN_IDS]),
+        observation=result.observation,
+        elapsed_s=elapsed_s,
+    )

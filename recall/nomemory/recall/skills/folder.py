@@ -1,0 +1,91 @@
+"""Reads the text files of one skill's folder, and nothing outside it. Nothing in it is ever run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+SKILL_FILE = "SKILL.md"
+
+_FILE_BYTES_MAX = 64 * 1024
+_REFERENCES_MAX = 16
+_TEXTS = {"references": frozenset({".md", ".txt", ".json", ".yaml", ".yml"}), "scripts": frozenset({".md"})}
+
+Fingerprint = tuple[tuple[str, int, int, int], ...]
+
+
+class SkillInvalidError(Exception):
+    """A skill that does not load. The text says why, for callers."""
+
+
+class SkillFolder:
+    """The files of one skill.
+
+    Args:
+        path: the folder.
+        library: the folder that it has to lie in, symbolic links followed.
+    """
+
+    def __init__(self, path: Path, library: Path) -> None:
+        self._path = path
+        self._root = _resolved(path)
+        if not self._root.is_relative_to(_resolved(library)):
+            raise SkillInvalidError("its folder is a link that leads out of the skills folder")
+
+    def fingerprint(self) -> Fingerprint:
+        """Tell one state of the files from another, without reading them."""
+        marks = []
+        for name in (SKILL_FILE, *self._names()):
+            status = self._file(name).stat()
+            marks.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
+        return tuple(marks)
+
+    def body(self) -> str:
+        """Return the text of SKILL.md."""
+        return self._text(SKILL_FILE)
+
+    def references(self) -> dict[str, str]:
+        """Return the texts in `references/`, and those of `scripts/` that are prose, by their relative paths."""
+        return {name: self._text(name) for name in self._names()}
+
+    def _names(self) -> list[str]:
+        names = sorted(self._listed())
+        if len(names) > _REFERENCES_MAX:
+            raise SkillInvalidError(f"it has more than {_REFERENCES_MAX} reference files")
+        return names
+
+    def _listed(self) -> Iterator[str]:
+        for folder, suffixes in _TEXTS.items():
+            listed = self._inside(folder)
+            for file in listed.iterdir() if listed.is_dir() else ():
+                if file.suffix in suffixes and not file.name.startswith("."):
+                    yield f"{folder}/{file.name}"
+
+    def _text(self, name: str) -> str:
+        with self._file(name).open("rb") as file:
+            content = file.read(_FILE_BYTES_MAX + 1)
+        if len(content) > _FILE_BYTES_MAX:
+            raise SkillInvalidError(f"`{name}` is larger than {_FILE_BYTES_MAX // 1024} KB")
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise SkillInvalidError(f"`{name}` is not UTF-8 text") from None
+
+    def _file(self, name: str) -> Path:
+        file = self._inside(name)
+        if not file.is_file():
+            raise SkillInvalidError(f"`{name}` is not a file")
+        return file
+
+    def _inside(self, name: str) -> Path:
+        path = _resolved(self._path / name)
+        if not path.is_relative_to(self._root):
+            raise SkillInvalidError(f"`{name}` is a link that leads out of its folder")
+        return path
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except RuntimeError:  # what Python up to 3.12 says of a link that leads to itself
+        raise SkillInvalidError("it has a link that leads to itself") from None

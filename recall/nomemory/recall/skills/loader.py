@@ -1,0 +1,94 @@
+"""Finds recall skills by name and loads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from nomemory.recall.skills.folder import SKILL_FILE, Fingerprint, SkillFolder, SkillInvalidError
+from nomemory.recall.skills.frontmatter import FrontmatterError, split, string
+from nomemory.recall.skills.host_settings import host_settings
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.steering.steering_reader import read_steering
+
+__all__ = ["SkillInvalidError", "SkillLibrary", "SkillNotFoundError"]
+
+_NAME = re.compile(r"[a-z0-9-]{1,64}")
+_DESCRIPTION_CHARS = 1_024
+_KEYS = ("name", "description")
+
+
+class SkillNotFoundError(Exception):
+    """There is no skill of that name. The text is for callers."""
+
+
+class SkillLibrary:
+    """The skills in some folders, each a folder named like its skill. A skill that was edited is read again.
+
+    Args:
+        folders: where to look; the first that has a skill of a name gives it.
+        default: the skill to use where none is named.
+    """
+
+    def __init__(self, folders: Sequence[Path], default: str) -> None:
+        self._folders = tuple(folders)
+        self._default = default
+        self._loaded: dict[str, tuple[Fingerprint, Skill]] = {}
+
+    def load(self, name: str = "") -> Skill:
+        """Return a skill; the default one if no name is given.
+
+        Raises:
+            SkillNotFoundError: no folder has it.
+            SkillInvalidError: it is there, but it does not load; the text says why.
+        """
+        name = name or self._default
+        try:
+            return self._current(name)
+        except SkillInvalidError as error:
+            raise SkillInvalidError(f"the skill `{name}` does not load: {error}") from None
+        except OSError:
+            raise SkillInvalidError(f"the skill `{name}` does not load: a file cannot be read") from None
+
+    def _current(self, name: str) -> Skill:
+        folder = self._find(name)
+        fingerprint = folder.fingerprint()
+        loaded = self._loaded.get(name)
+        if loaded and loaded[0] == fingerprint:
+            return loaded[1]
+        skill = _read(name, folder)
+        self._loaded[name] = (fingerprint, skill)
+        return skill
+
+    def _find(self, name: str) -> SkillFolder:
+        if not _NAME.fullmatch(name):
+            raise SkillNotFoundError("a skill's name has 1 to 64 characters of a-z, 0-9 and `-`")
+        for library in self._folders:
+            if (library / name).is_dir():
+                return SkillFolder(library / name, library)
+        raise SkillNotFoundError(f"there is no skill `{name}`")
+
+
+def _read(name: str, folder: SkillFolder) -> Skill:
+    try:
+        text = folder.body()
+        head, body = split(text)
+        named, description = (string(head[key]) if key in head else "" for key in _KEYS)
+    except FrontmatterError as error:
+        raise SkillInvalidError(f"`{SKILL_FILE}`: {error}") from None
+    if named != name:
+        raise SkillInvalidError("its `name` is not the name of its folder")
+    if not 0 < len(description) <= _DESCRIPTION_CHARS:
+        raise SkillInvalidError(f"its `description` has to have 1 to {_DESCRIPTION_CHARS} characters")
+    if not body:
+        raise SkillInvalidError("it says nothing after its frontmatter")
+    references = folder.references()
+    steering = read_steering({**references, SKILL_FILE: text})
+    return Skill(name, description, body, references, (*_ignored(head, body), *steering.notes), steering)
+
+
+def _ignored(head: Mapping[str, object], body: str) -> Iterator[str]:
+    """Say what a skill tries to set: it may advise, but limits and permissions are the host's."""
+    for key in (*(key for key in head if key not in _KEYS), *host_settings(body)):
+        yield f"the skill's `{key}` is ignored: limits and tools are the server's"

@@ -1,0 +1,103 @@
+"""Reads a skill's defaults: `- time_range_default: P30D` and two more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Final
+
+from nomemory.recall.model.question import Role
+from nomemory.recall.skills.host_settings import is_host_setting
+from nomemory.recall.skills.steering.defaults import AnyTime, Defaults
+from nomemory.recall.skills.steering.duration import duration
+from nomemory.recall.skills.steering.entry import Entry, entries, named, word
+from nomemory.recall.skills.steering.outline import Section
+from nomemory.recall.skills.steering.unreadable import Unreadable
+
+TOP_K_MAX: Final = 200
+"""What the contract lets a search bring; the host's own limit may be lower."""
+
+WINDOW: Final = "time_range_default"
+ROLE: Final = "role_default"
+TOP_K: Final = "top_k_default"
+
+_KEYS: Final = {
+    WINDOW: WINDOW,
+    "time_range": WINDOW,
+    "时间范围": WINDOW,
+    ROLE: ROLE,
+    "role": ROLE,
+    "角色": ROLE,
+    TOP_K: TOP_K,
+    "top_k": TOP_K,
+    "条数": TOP_K,
+}
+_ANY: Final = frozenset({"all", "any", "全部", "任何", "不限"})
+_ROLES: Final = {
+    **{role.value: role for role in Role},
+    "用户": Role.USER,
+    "助手": Role.ASSISTANT,
+    "系统": Role.SYSTEM,
+    "任何": Role.ANY,
+    "全部": Role.ANY,
+    "不限": Role.ANY,
+}
+_WHOLE: Final = re.compile(r"[0-9]{1,9}")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+class DefaultsReader:
+    """Reads the sections of defaults. The first of two equal keys counts."""
+
+    def __init__(self) -> None:
+        self.unreadable: list[Unreadable] = []
+        self._window: timedelta | AnyTime | None = None
+        self._role: Role | None = None
+        self._top_k: int | None = None
+        self._lines: dict[str, int] = {}
+        self._readers: dict[str, Callable[[str], Iterator[str]]] = {
+            WINDOW: self._take_window,
+            ROLE: self._take_role,
+            TOP_K: self._take_top_k,
+        }
+
+    def read(self, file: str, section: Section) -> None:
+        """Take in the entries of a section."""
+        for part in section.parts:
+            for entry in entries(part.lines):
+                for why in self._take(entry):
+                    self.unreadable.append(Unreadable(file, entry.line, why))
+
+    def defaults(self) -> Defaults:
+        """Return what was read so far."""
+        return Defaults(self._window, self._role, self._top_k, dict(self._lines))
+
+    def _take(self, entry: Entry) -> Iterator[str]:
+        key = _KEYS.get(named(entry.key))
+        if key is None:
+            if _NAME.fullmatch(entry.key) and entry.value and not is_host_setting(entry.key):
+                yield f"there are no defaults but `{WINDOW}`, `{ROLE}` and `{TOP_K}`"
+        elif key in self._lines:
+            yield f"`{key}` stands here again: the first counts"
+        else:
+            self._lines[key] = entry.line
+            yield from self._readers[key](word(entry.value))
+
+    def _take_window(self, value: str) -> Iterator[str]:
+        self._window = AnyTime.ANY if value in _ANY else duration(value)
+        if self._window is None:
+            yield f"`{WINDOW}` is an ISO 8601 duration such as `P30D`, or `all`"
+
+    def _take_role(self, value: str) -> Iterator[str]:
+        self._role = _ROLES.get(value)
+        if self._role is None:
+            yield f"`{ROLE}` is one of `user`, `assistant`, `system` and `any`"
+
+    def _take_top_k(self, value: str) -> Iterator[str]:
+        given = int(value) if _WHOLE.fullmatch(value) else 0
+        self._top_k = min(given, TOP_K_MAX) or None
+        if not given:
+            yield f"`{TOP_K}` is a whole number from 1 to {TOP_K_MAX}"
+        elif given > TOP_K_MAX:
+            yield f"`{TOP_K}` is at most {TOP_K_MAX}, which is used"

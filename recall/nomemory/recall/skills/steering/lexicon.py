@@ -1,0 +1,119 @@
+"""A skill's lexicon: terms that mean the same, found in a question and given as what to search for as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, islice, zip_longest
+from typing import Final
+
+import regex  # type: ignore[import-untyped]  # it ships without types
+
+from nomemory.text.question_words import STOP_ENGLISH
+from nomemory.text.terms import plain, stem
+
+EXPANSIONS_MAX: Final = 16
+"""Terms that one sentence may bring."""
+_TEXT_CHARS_MAX: Final = 4_000
+"""Of a sentence, what is looked through."""
+_WORD: Final = regex.compile(r"([\p{Latin}\p{Greek}\p{Cyrillic}\p{M}\p{N}]+)(?:'s(?![\p{L}\p{N}]))?")
+_IN_WORD: Final = regex.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{M}\p{N}]")
+
+
+@dataclass(frozen=True, slots=True)
+class LexiconEntry:
+    """A term and others that mean the same, as they are searched for; where it stands in the skill."""
+
+    canonical: str
+    aliases: tuple[str, ...]
+    file: str
+    line: int
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Return the canonical term, then its aliases."""
+        return (self.canonical, *self.aliases)
+
+
+class _Index:
+    """Finds terms in a text: the longest at each place, in time linear in the text."""
+
+    def __init__(self, entries: Iterable[LexiconEntry]) -> None:
+        self.forms: list[tuple[str, ...]] = []
+        self._places: dict[str, list[int]] = {}
+        for place, entry in enumerate(entries):
+            self.forms.append(tuple(map(compared, entry.terms)))
+            for form in dict.fromkeys(self.forms[-1]):
+                self._places.setdefault(form, []).append(place)
+        self._lengths = _lengths(form for form in self._places if not _says_nothing(form))
+
+    def matches(self, text: str) -> Iterator[tuple[str, list[int]]]:
+        """Return the terms in a compared text, each with the entries that have it."""
+        start = 0
+        while start < len(text):
+            form = self._longest(text, start)
+            if form:
+                yield form, self._places[form]
+            start += len(form) or 1
+
+    def _longest(self, text: str, start: int) -> str:
+        for length in self._lengths.get(text[start], ()):
+            form = text[start : start + length]
+            if form in self._places and _is_whole(text, start, start + length):
+                return form
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """The entries of a lexicon, each canonical term once."""
+
+    entries: tuple[LexiconEntry, ...] = ()
+    _index: _Index = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_index", _Index(self.entries))
+
+    def expand(self, text: str) -> tuple[str, ...]:
+        """Return what to search for beside the words of a text: of each term in it, what means the same.
+
+        A Chinese term is found wherever it stands, a word of an alphabet as a whole word in any case and number. A
+        longer term hides those within it. Canonical terms come first; there are at most `EXPANSIONS_MAX`.
+        """
+        if not self.entries:
+            return ()
+        found = dict(self._index.matches(compared(text[:_TEXT_CHARS_MAX])))
+        places = dict.fromkeys(chain.from_iterable(found.values()))
+        ranks = zip_longest(*(self._pairs(place) for place in places))
+        others = (term for term, form in filter(None, chain.from_iterable(ranks)) if form not in found)
+        return tuple(islice(dict.fromkeys(others), EXPANSIONS_MAX))
+
+    def _pairs(self, place: int) -> Iterator[tuple[str, str]]:
+        return zip(self.entries[place].terms, self._index.forms[place], strict=True)
+
+
+def compared(text: str) -> str:
+    """Return a text as terms are found in it: plain, words by their stems, one space where there is any."""
+    return " ".join(_WORD.sub(lambda match: stem(match[1]), plain(text)).split())
+
+
+def _lengths(forms: Iterable[str]) -> Mapping[str, tuple[int, ...]]:
+    """Return the lengths of the terms that begin with a character, longest first."""
+    lengths: dict[str, set[int]] = {}
+    for form in forms:
+        lengths.setdefault(form[0], set()).add(len(form))
+    return {first: tuple(sorted(known, reverse=True)) for first, known in lengths.items()}
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Return whether no word goes on across either end."""
+    return not (_joins(text, start) or _joins(text, end))
+
+
+def _joins(text: str, place: int) -> bool:
+    return 0 < place < len(text) and bool(_IN_WORD.match(text[place - 1]) and _IN_WORD.match(text[place]))
+
+
+def _says_nothing(form: str) -> bool:
+    """Return whether it would be found in any question: “it”, “can”."""
+    return not form or form in STOP_ENGLISH

@@ -1,0 +1,81 @@
+"""How a skill steers the rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from nomemory.recall.intent.intent import Intent
+from nomemory.recall.intent.topics import Hypothesis
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.search_scope import SearchScope
+from nomemory.recall.skills.steering.defaults import Defaults
+from nomemory.recall.skills.steering.lexicon import Lexicon
+from nomemory.recall.skills.steering.template import INTENT_OF, Template
+from nomemory.recall.skills.steering.unreadable import Unreadable
+from nomemory.text.time_expressions import last_days
+from nomemory.text.time_range import ANY_TIME, TimeRange
+
+_NOTES_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """What a skill's Defaults, Lexicon and Query Templates say. The default one steers nothing.
+
+    `unreadable` is what could not be read, by file and line, the first of it; `unreadable_count` counts all of it.
+    """
+
+    defaults: Defaults = field(default_factory=Defaults)
+    lexicon: Lexicon = field(default_factory=Lexicon)
+    templates: tuple[Template, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    unreadable_count: int = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say what could not be read, in as many notes as a reply can bear."""
+        shown = tuple(str(one) for one in self.unreadable[:_NOTES_MAX])
+        more = self.unreadable_count - len(shown)
+        return (*shown, f"{more} more entries of the skill cannot be read") if more else shown
+
+    def expansions(self, sentence: str) -> tuple[str, ...]:
+        """Return the terms to search for beside a sentence's own, as text without operators."""
+        return self.lexicon.expand(sentence)
+
+    def template(self, intent: Intent) -> Template | None:
+        """Return the template of the strongest hypothesis that has one."""
+        wanted = (INTENT_OF.get(hypothesis) for hypothesis in intent.hypotheses)
+        known = {template.intent: template for template in self.templates}
+        return next((known[one] for one in wanted if one in known), None)
+
+    def first_scope(self, question: Question, intent: Intent) -> SearchScope:
+        """Return where to start: where the caller wants to, else where the question says, else the defaults."""
+        window = question.time_range
+        if window is None and intent.signal is not None:
+            window = intent.signal.window
+        elif window is None:
+            window = self.window(question.now)
+        return SearchScope(window or ANY_TIME, question.role or self._role(intent) or Role.ANY)
+
+    def window(self, now: datetime) -> TimeRange | None:
+        """Return the default window before a time, or None."""
+        length = self.defaults.window
+        if not isinstance(length, timedelta):
+            return ANY_TIME if length else None
+        longer = last_days(length.days + 1, now)
+        since = longer.since and now - min(length, now - longer.since)
+        return TimeRange(since, now)
+
+    def preferred_role(self, question: Question, intent: Intent) -> Role:
+        """Return whose words rank higher."""
+        return question.role or self._role(intent) or intent.role
+
+    def page(self, usual: int) -> int:
+        """Return how many messages to ask for where that many are usual. The host's budget bounds it in any case."""
+        return self.defaults.top_k or usual
+
+    def _role(self, intent: Intent) -> Role | None:
+        """Return the default role, unless the question asks for what somebody else promised."""
+        return None if Hypothesis.PROMISE in intent.hypotheses else self.defaults.role

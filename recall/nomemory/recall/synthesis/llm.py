@@ -1,0 +1,68 @@
+"""A synthesiser that asks a language model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+from nomemory.recall.llm.client import ChatEndpoint, Prompt
+from nomemory.recall.llm.errors import ChatFailedError
+from nomemory.recall.llm.json_answer import BadAnswerError
+from nomemory.recall.model.evidence import Evidence
+from nomemory.recall.model.memory_view import DraftStatement
+from nomemory.recall.model.question import Question
+from nomemory.recall.planning.prompt import DEFAULT_BOUNDS, PromptBounds, synthesis_prompt
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.synthesis.base import SynthesiserFailedError
+from nomemory.recall.synthesis.llm_answer import drafts_in
+
+
+class LlmSynthesiser:
+    """Implements `Synthesiser`. It may serve any number of recalls at a time.
+
+    Args:
+        endpoint: where the model is; shared, not closed here.
+        tries: how often it asks for an answer that can be used.
+        deadline_s: seconds that all of them may take.
+        bounds: how long prompts may be.
+    """
+
+    name: ClassVar[str] = "llm"
+
+    def __init__(
+        self,
+        endpoint: ChatEndpoint,
+        *,
+        tries: int = 2,
+        deadline_s: float = 30.0,
+        bounds: PromptBounds = DEFAULT_BOUNDS,
+    ) -> None:
+        self._endpoint = endpoint
+        self._tries = tries
+        self._deadline_s = deadline_s
+        self._bounds = bounds
+
+    async def draft(self, question: Question, skill: Skill, evidence: Sequence[Evidence]) -> list[DraftStatement]:
+        """Draft statements; without evidence there are none, and nobody is asked.
+
+        Raises:
+            SynthesiserFailedError: the endpoint gives no answer, or none that can be used.
+        """
+        if not evidence:
+            return []
+        deadline = time.monotonic() + self._deadline_s
+        notes: list[str] = []
+        while len(notes) < self._tries:
+            prompt = synthesis_prompt(question, skill, evidence, notes, self._bounds)
+            try:
+                return drafts_in(await self._answer(prompt, deadline - time.monotonic()))
+            except BadAnswerError as bad:
+                notes.append(str(bad))
+        raise SynthesiserFailedError(f"the model gave {len(notes)} answers that cannot be used")
+
+    async def _answer(self, prompt: Prompt, within_s: float) -> str:
+        try:
+            return await self._endpoint.ask(prompt, within_s)
+        except ChatFailedError as failure:
+            raise SynthesiserFailedError(str(failure)) from None

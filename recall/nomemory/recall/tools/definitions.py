@@ -1,0 +1,63 @@
+"""The four tools: their names, what they do, and the JSON schemas of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from nomemory.recall.tools.argument_kinds import Schema, object_schema
+from nomemory.recall.tools.arguments import (
+    Arguments,
+    HybridArguments,
+    LexicalArguments,
+    ListArguments,
+    NeighborArguments,
+    SemanticArguments,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool as planners see it."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+
+    def schema(self) -> Schema:
+        """Return the JSON schema of its arguments."""
+        return object_schema(self.arguments)
+
+
+MESSAGES_LIST: Final = "messages_list"
+LEXICAL_SEARCH: Final = "lexical_search"
+SEMANTIC_SEARCH: Final = "semantic_search"
+NEIGHBORS: Final = "neighbors"
+HYBRID_SEARCH: Final = "hybrid_search"
+
+TOOLS: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
+    {
+        tool.name: tool
+        for tool in (
+            ToolDefinition(MESSAGES_LIST, "Read messages by time, newest first.", ListArguments),
+            ToolDefinition(LEXICAL_SEARCH, "Find words and exact phrases, best first.", LexicalArguments),
+            ToolDefinition(SEMANTIC_SEARCH, "Find what means the same, nearest first.", SemanticArguments),
+            ToolDefinition(NEIGHBORS, "Read the messages around one of them, oldest first.", NeighborArguments),
+        )
+    }
+)
+
+CALLABLE: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
+    {
+        **TOOLS,
+        HYBRID_SEARCH: ToolDefinition(HYBRID_SEARCH, "Find what answers a question, best first.", HybridArguments),
+    }
+)
+"""What can be called: the four tools, and the one ranking that the rules begin with. Models are not told of it."""
+
+
+def tool_schemas() -> dict[str, Schema]:
+    """Return the JSON schema of each tool's arguments, by the tool's name."""
+    return {name: tool.schema() for name, tool in TOOLS.items()}

@@ -1,0 +1,69 @@
+"""Arguments that would name a user: they are taken out of whatever a planner says, wherever they stand."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Mapping
+
+from nomemory.recall.model.trace import JsonValue
+
+_USER_KEYS = """
+user users username uid uids owner ownerid account accountid actas onbehalfof impersonate principal subject sub identity
+"""
+_NAMES = frozenset(_USER_KEYS.split())
+_MARKS = ("userid", "tenant")
+"""What makes a key name a user wherever it stands in it: `x-user-id`, `user_ids`, `tenantId`."""
+
+_MAX_DEPTH = 16
+"""Levels that are looked through. No tool has arguments as deep as that, so what lies deeper is dropped unseen."""
+
+
+def without_identity(arguments: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], int]:
+    """Take out every key that names a user, in JSON inside strings, too; returns how many were taken out."""
+    return _clean_object(arguments, 0)
+
+
+def names_a_user(key: str) -> bool:
+    """Return whether a key names a user: `user_id`, `userId`, `X-User-Id`, `tenant`, … in any spelling."""
+    plain = "".join(char for char in unicodedata.normalize("NFKC", key).casefold() if char.isalnum())
+    return plain in _NAMES or any(mark in plain for mark in _MARKS)
+
+
+def _clean_object(given: Mapping[str, JsonValue], depth: int) -> tuple[dict[str, JsonValue], int]:
+    kept: dict[str, JsonValue] = {}
+    dropped = 0
+    for key, value in given.items():
+        if names_a_user(key):
+            dropped += 1
+        else:
+            kept[key], more = _clean(value, depth + 1)
+            dropped += more
+    return kept, dropped
+
+
+def _clean(value: JsonValue, depth: int) -> tuple[JsonValue, int]:
+    if isinstance(value, str):
+        return _clean_text(value, depth)
+    if not isinstance(value, dict | list):
+        return value, 0
+    if depth > _MAX_DEPTH:
+        return None, 1
+    if isinstance(value, dict):
+        return _clean_object(value, depth)
+    cleaned = [_clean(item, depth + 1) for item in value]
+    return [item for item, _ in cleaned], sum(count for _, count in cleaned)
+
+
+def _clean_text(text: str, depth: int) -> tuple[str, int]:
+    """Clean a string that holds JSON; any other string is text to search for, and stays as it is."""
+    if not text.lstrip().startswith(("{", "[", '"')):
+        return text, 0
+    if depth > _MAX_DEPTH:
+        return "", 1
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text, 0
+    cleaned, dropped = _clean(value, depth + 1)
+    return (json.dumps(cleaned, ensure_ascii=False), dropped) if dropped else (text, 0)

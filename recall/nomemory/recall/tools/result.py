@@ -1,0 +1,95 @@
+"""What a call of a tool brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.question import Role
+from nomemory.recall.model.search_scope import SearchScope
+from nomemory.recall.model.sufficiency import Sufficiency
+from nomemory.recall.model.trace import JsonValue
+from nomemory.v1 import message_pb2
+
+_ROLES = {
+    message_pb2.ROLE_USER: Role.USER,
+    message_pb2.ROLE_ASSISTANT: Role.ASSISTANT,
+    message_pb2.ROLE_SYSTEM: Role.SYSTEM,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message and its score in the call that brought it: 0 where a call has no scores."""
+
+    message: Retrieved
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a call.
+
+    Attributes:
+        items: best first, or in the tool's order.
+        next_cursor: continues the listing; empty: there is no more.
+        index_behind: messages were stored but not searchable yet.
+        cut: messages were left out to fit the host's budget.
+        dropped: arguments that named a user and were taken out.
+        observation: what a planner should know, in words.
+        arguments: what the tool was called with.
+        scope: where it looked; None for what is no search.
+        answered: false if the call was refused or failed.
+        word_hits: how many of the items hold words of the query; None where a call does not say.
+        coverage: how much of the query's words the best of the first items holds, 0 to 1.
+        words_only: a search that should have looked for meaning, too, did not.
+        sufficiency: how likely it is that the log answers; None where a call does not say.
+    """
+
+    items: tuple[Hit, ...] = ()
+    next_cursor: str = ""
+    index_behind: bool = False
+    cut: bool = False
+    dropped: int = 0
+    observation: str = ""
+    arguments: Mapping[str, JsonValue] = field(default_factory=dict)
+    scope: SearchScope | None = None
+    answered: bool = True
+    word_hits: int | None = None
+    coverage: float = 0.0
+    words_only: bool = False
+    sufficiency: Sufficiency | None = None
+
+
+def hits(messages: Iterable[message_pb2.ChatMessage], scores: Sequence[float], before: datetime) -> list[Hit]:
+    """Decode messages said before a time; without scores they score 0."""
+    decoded = (retrieved(message) for message in messages)
+    scored = zip(decoded, scores, strict=True) if scores else ((message, 0.0) for message in decoded)
+    return [Hit(message, score) for message, score in scored if message.ts < before]
+
+
+def retrieved(message: message_pb2.ChatMessage) -> Retrieved:
+    """Decode one message."""
+    return Retrieved(
+        message_id=message.message_id,
+        ts=message.ts.ToDatetime(tzinfo=UTC),
+        role=_ROLES.get(message.role, Role.ANY),
+        content=message.content,
+        name=message.name,
+        conversation_id=message.conversation_id,
+    )
+
+
+def fitting(found: Sequence[Hit], budget: Budget) -> list[Hit]:
+    """Return what fits the budget of one call, at least one hit; a long message counts no more than evidence may."""
+    kept: list[Hit] = []
+    room = budget.result_chars
+    for hit in found:
+        size = min(len(hit.message.content), budget.evidence_chars)
+        if len(kept) < budget.result_items and (size <= room or not kept):
+            kept.append(hit)
+            room -= size
+    return kept

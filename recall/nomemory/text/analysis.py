@@ -1,0 +1,159 @@
+"""One analysis of text, for indexing, for querying and for highlighting.
+
+Text becomes tokens of three kinds: a character of a script that is written without spaces, a word of any other
+script, a symbol. Out of them come two streams: every token, for phrases; and terms, for ranking: the pairs of
+neighbouring characters, and the stems of words that are not stop words.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from itertools import pairwise
+from operator import add
+from typing import NamedTuple
+
+import regex  # type: ignore[import-untyped]  # it ships without types
+import Stemmer
+
+from nomemory.text.irregular_forms import BASES
+from nomemory.text.normalisation import COMBINING, INVISIBLE, normalise, visible
+from nomemory.text.stop_words import HALVES, STOP_WORDS
+
+WORD_MAX_CHARS = 64
+"""Longer words are split, so that no engine refuses them."""
+
+_UNSPACED = (
+    r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+    r"\u30FC"  # the long vowel mark of kana, which belongs to no script
+)
+_TRAILING = rf"[{COMBINING}\u3099\u309A{INVISIBLE}]"
+_SYLLABLE = r"[\u1100-\u115F][\u1160-\u11A7][\u11A8-\u11FF]?"
+_TOKEN = regex.compile(
+    rf"((?:{_SYLLABLE}|[{_UNSPACED}--[{INVISIBLE}]]){_TRAILING}*+)"
+    rf"|((?:[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}{COMBINING}{INVISIBLE}]]{_TRAILING}*+){{1,{WORD_MAX_CHARS}}})"
+    rf"|([^\s{COMBINING}{INVISIBLE}]{_TRAILING}*+)",
+    regex.V1,
+)
+_RUN = regex.compile(
+    rf"([{_UNSPACED}--[{INVISIBLE}]]+)"
+    rf"|([[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}{COMBINING}{INVISIBLE}]]{{1,{WORD_MAX_CHARS}}})"
+    rf"|([^\s{COMBINING}{INVISIBLE}])",
+    regex.V1,
+)
+"""Tokens as `_TOKEN` finds them where nothing trails, characters that touch together."""
+_HAS_TRAILING = regex.compile(rf"{_TRAILING}|{_SYLLABLE}", regex.V1)
+
+
+class Kind(IntEnum):
+    """What a token is; the numbers are those of the groups of the pattern."""
+
+    CHARACTER = 1
+    WORD = 2
+    SYMBOL = 3
+
+
+class Token(NamedTuple):
+    """A token as it is compared, and where it stands: a half-open stretch of code points of the original text."""
+
+    text: str
+    start: int
+    end: int
+    kind: Kind
+
+
+class Term(NamedTuple):
+    """A unit of ranking, and where it stands."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Streams(NamedTuple):
+    """The two streams of a text, without the places."""
+
+    tokens: list[str]
+    terms: list[str]
+
+
+class _Stemmers(threading.local):
+    """A stemmer keeps state while it works, so each thread has its own."""
+
+    def __init__(self) -> None:
+        self.english = Stemmer.Stemmer("english")
+
+
+_stemmers = _Stemmers()
+
+
+def tokenise(text: str) -> list[Token]:
+    """Split a text of any length into tokens. Whitespace and what shows nothing is in none of them. O(n)."""
+    normal = normalise(text)
+    spell = _composed if _HAS_TRAILING.search(normal) else str
+    return [
+        Token(spell(match[0]), match.start(), match.end(), _KINDS[match.lastindex]) for match in _TOKEN.finditer(normal)
+    ]
+
+
+def terms(tokens: Sequence[Token]) -> Iterator[Term]:
+    """Return the units of ranking: first the pairs of characters that touch, then the stems."""
+    for left, right in pairwise(tokens):
+        if left.end == right.start and left.kind is right.kind is Kind.CHARACTER:
+            yield Term(left.text + right.text, left.start, right.end)
+    words = [token for token in tokens if token.kind is Kind.WORD and token.text not in STOP_WORDS]
+    if not HALVES.isdisjoint(word.text for word in words):
+        halves = set(_halves(tokens))
+        words = [word for word in words if word not in halves]
+    for word, stemmed in zip(words, stems([word.text for word in words]), strict=True):
+        yield Term(stemmed, word.start, word.end)
+
+
+def streams(text: str) -> Streams:
+    """Return the texts of `tokenise` and of `terms`: most are plain, and then it takes about half of their time."""
+    normal = normalise(text)
+    plain = _plain(normal) if normal.isascii() or not _HAS_TRAILING.search(normal) else None
+    if plain is not None:
+        return plain
+    tokens = tokenise(text)
+    return Streams([token.text for token in tokens], [term.text for term in terms(tokens)])
+
+
+def _plain(normal: str) -> Streams | None:
+    """Return the streams of a text in which nothing trails; None if words may be halves of a contraction."""
+    tokens: list[str] = []
+    pairs: list[str] = []
+    words: list[str] = []
+    for run, word, symbol in _RUN.findall(normal):
+        if word:
+            tokens.append(word)
+            words.append(word)
+        elif run:
+            tokens.extend(run)
+            pairs.extend(map(add, run, run[1:]))
+        else:
+            tokens.append(symbol)
+    if not HALVES.isdisjoint(words):
+        return None
+    return Streams(tokens, pairs + stems([word for word in words if word not in STOP_WORDS]))
+
+
+def stems(words: Sequence[str]) -> list[str]:
+    """Reduce normalised words to the stems of their bases. Words of other languages mostly stay as they are."""
+    stemmed: list[str] = _stemmers.english.stemWords([BASES.get(word, word) for word in words])
+    return stemmed
+
+
+def _halves(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Return the words that are the first half of a contraction: won't is no form of win."""
+    for word, mark, clitic in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if word.text in HALVES and mark.text == "'" and clitic.text == "t" and word.end + 1 == clitic.start:
+            yield word
+
+
+def _composed(spelling: str) -> str:
+    return normalise(visible(spelling))
+
+
+_KINDS: dict[int | None, Kind] = {kind.value: kind for kind in Kind}

@@ -1,0 +1,91 @@
+"""Characters that should find each other are made the same, one for one, so that offsets survive.
+
+Full-width and compatibility forms, case, Latin accents, traditional and simplified Chinese, curly quotes.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+import opencc
+import regex  # type: ignore[import-untyped]  # it ships without types
+
+COMBINING = r"\u0300-\u036F"
+"""The general accents. They are part of the character before them."""
+
+INVISIBLE = r"\p{Default_Ignorable_Code_Point}"
+"""What shows nothing: joiners, variation selectors, soft hyphens, marks of direction."""
+
+_LAST_FOLDED = 0x2FA1F
+"""The last code point that has a compatibility form or a case; an assigned Han character may lie beyond."""
+
+_LAST_HAN = 0x3FFFD
+_QUOTES = {"’": "'", "‘": "'", "ʼ": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"'}
+_SEPARATORS = dict.fromkeys("\x1c\x1d\x1e\x1f", " ")
+_UNDECOMPOSED = {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i"}
+_EXTRA = _QUOTES | _UNDECOMPOSED | _SEPARATORS
+_LATIN_LETTER = regex.compile(r"\p{Latin}")
+_HAN = regex.compile(r"\p{Han}")
+_ACCENTS = regex.compile(rf"[{COMBINING}]*")
+_UNSEEN = regex.compile(rf"[{COMBINING}{INVISIBLE}]+")
+
+
+def normalise(text: str) -> str:
+    """Return the text as it is compared. As long as the original; normalising twice changes nothing more.
+
+    Where a form has no counterpart of one character (`ﬁ`, `ß`, `½`) it stays as it is. Lone surrogates, which no
+    engine takes, become U+FFFD.
+    """
+    return text.translate(_TABLE)
+
+
+def visible(text: str) -> str:
+    """Return the text composed, without what shows nothing. Not as long as the original."""
+    seen: str = _UNSEEN.sub("", unicodedata.normalize("NFC", text))
+    return seen
+
+
+def _compatible(character: str) -> str:
+    return _if_one(unicodedata.normalize("NFKC", character), character)
+
+
+def _unaccented(character: str) -> str:
+    decomposed = unicodedata.normalize("NFD", character)
+    is_accented = _LATIN_LETTER.match(decomposed) and _ACCENTS.fullmatch(decomposed, 1)
+    return decomposed[0] if is_accented else character
+
+
+def _lower(character: str) -> str:
+    return _if_one(character.casefold(), _if_one(character.lower(), character))
+
+
+def _if_one(folded: str, otherwise: str) -> str:
+    return folded if len(folded) == 1 else otherwise
+
+
+def _folded(character: str) -> str:
+    folded = _lower(_unaccented(_compatible(character)))
+    return _EXTRA.get(folded, folded)
+
+
+def _simplified() -> dict[str, str]:
+    """Map each traditional character to its simplified form, in one call: the converter's cost is per call."""
+    characters = _HAN.findall("".join(map(chr, range(0x2E80, _LAST_HAN + 1))))
+    converted = opencc.OpenCC("t2s").convert("\n".join(characters)).split("\n")
+    return {old: new for old, new in zip(characters, converted, strict=True) if old != new and len(new) == 1}
+
+
+def _changes(character: str) -> bool:
+    """Say whether a character has another form at all: most have none, and need no closer look."""
+    return bool(unicodedata.decomposition(character)) or character.casefold() != character
+
+
+def _table() -> dict[int, str]:
+    candidates = [character for character in map(chr, range(_LAST_FOLDED + 1)) if _changes(character)]
+    folded = {character: _folded(character) for character in [*candidates, *_EXTRA]}
+    table = {ord(character): to for character, to in (_simplified() | folded).items()}
+    table |= dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
+    return {code: to.translate(table) for code, to in table.items()}
+
+
+_TABLE = _table()

@@ -1,0 +1,89 @@
+"""Splits what was said into sentences and clauses, in Chinese and English, with exact offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import regex  # type: ignore[import-untyped]  # it ships without types
+
+HIDDEN = "\ufffc"
+"""Stands for each character between quotation marks in a masked text."""
+
+_QUOTED = regex.compile(r'“[^“”\n]{1,200}”|「[^「」\n]{1,200}」|『[^『』\n]{1,200}』|"[^"\n]{1,200}"')
+_ABBREVIATION = r"(?<!\b(?:Mrs?|Ms|Dr|St|No|vs|etc|e\.g|i\.e|a\.m|p\.m|approx))"
+_SENTENCE_END = regex.compile(rf"(?:[。！？!?；;\n]|…+|{_ABBREVIATION}\.(?=[\s”’\"')）]|$))+[”’\"')）】]*")
+_CLAUSE_END = regex.compile(r"[，：]|[,:](?!\d)|——|\s[–—-]\s")
+_EDGES = " \t\r\n\u3000，,；;：:。.—–-"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A stretch of a text. `start` and `end` are code points of the text; `masked` hides what it quotes."""
+
+    text: str
+    start: int
+    end: int
+    masked: str
+    closes_with_colon: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Clauses up to the end of a sentence; `mark` is what ended it."""
+
+    clauses: tuple[Clause, ...]
+    mark: str
+
+    @property
+    def start(self) -> int:
+        """Where it starts, in code points."""
+        return self.clauses[0].start
+
+    @property
+    def end(self) -> int:
+        """Where it ends, in code points, exclusive."""
+        return self.clauses[-1].end
+
+    @property
+    def masked(self) -> str:
+        """The clauses without what they quote."""
+        return ", ".join(clause.masked for clause in self.clauses)
+
+
+def masked(text: str) -> str:
+    """Hide what stands between quotation marks, of at most 200 characters; the length stays."""
+    return str(_QUOTED.sub(lambda match: match[0][0] + HIDDEN * (len(match[0]) - 2) + match[0][-1], text))
+
+
+def sentences(text: str) -> list[Sentence]:
+    """Split a text. Nothing is split inside quotation marks; empty stretches are left out."""
+    mask = masked(text)
+    return [
+        Sentence(clauses, mark)
+        for start, end, mark in _cut(mask, _SENTENCE_END, 0, len(mask))
+        if (clauses := tuple(_clauses(text, mask, start, end)))
+    ]
+
+
+def _clauses(text: str, mask: str, start: int, end: int) -> Iterator[Clause]:
+    for left, right, mark in _cut(mask, _CLAUSE_END, start, end):
+        first, last = _trimmed(text, left, right)
+        if first < last:
+            yield Clause(text[first:last], first, last, mask[first:last], mark in (":", "："))
+
+
+def _cut(mask: str, ends: regex.Pattern[str], start: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """Return stretches and the mark that ended each."""
+    for match in ends.finditer(mask, start, end):
+        yield start, match.start(), match[0]
+        start = match.end()
+    yield start, end, ""
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start] in _EDGES:
+        start += 1
+    while start < end and text[end - 1] in _EDGES:
+        end -= 1
+    return start, end

@@ -1,0 +1,297 @@
+"""When a question says that something was: time signals in Chinese and English, as windows relative to its `now`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import MAXYEAR, date, datetime, time, timedelta, tzinfo
+from enum import Enum
+from typing import Final
+
+from nomemory.text.time_range import ANY_TIME, TimeRange
+
+
+class Precision(Enum):
+    """How literally a window is meant."""
+
+    EXACT = "exact"
+    """A date, a month, a week: that interval."""
+    VAGUE = "vague"
+    """Recently, last time: about so long ago."""
+    ALWAYS = "always"
+    """All along: any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSignal:
+    """A window, and the words that it was taken from."""
+
+    words: str
+    window: TimeRange
+    precision: Precision
+
+
+_Reader = Callable[[re.Match[str], datetime], TimeRange | None]
+
+_MONTHS: Final = "january february march april may june july august september october november december".split()  # noqa: SIM905 - reads better
+_WEEKDAYS: Final = "monday tuesday wednesday thursday friday saturday sunday".split()  # noqa: SIM905 - as above
+_DIGITS: Final = {char: number for number, char in enumerate("零一二三四五六七八九十")} | {"两": 2, "几": 3, "半": 1}
+_SEASONS: Final = {"春": 3, "夏": 6, "秋": 9, "冬": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+_CHINESE_WEEKDAYS: Final = "一二三四五六日天"
+_DECEMBER: Final = 12
+_EARLIEST: Final = datetime(1, 1, 3)  # noqa: DTZ001 - it gets the asker's zone; in any it can be converted to UTC
+_DAYS_OF: Final = {"天": 1, "日": 1, "周": 7, "星期": 7, "礼拜": 7, "月": 30, "年": 365} | {
+    "day": 1,
+    "night": 1,
+    "week": 7,
+    "month": 30,
+    "year": 365,
+}
+
+
+def time_signal(text: str, now: datetime) -> TimeSignal | None:
+    """Read the time signal of a question: a date before a period, a period before vague words. None: it has none.
+
+    Args:
+        text: the question.
+        now: an aware time in the asker's zone.
+    """
+    for pattern, read, precision in _SIGNALS:
+        for match in pattern.finditer(text):
+            window = _window(read, match, now)
+            if window is not None:
+                return TimeSignal(match.group().strip(), window, precision)
+    return None
+
+
+def _window(read: _Reader, match: re.Match[str], now: datetime) -> TimeRange | None:
+    try:
+        return read(match, now)
+    except (OverflowError, ValueError):  # outside the calendar
+        return None
+
+
+def last_days(days: int, now: datetime) -> TimeRange:
+    """Return the window of so many days before now, or of what there is since the calendar began."""
+    earliest = _EARLIEST.replace(tzinfo=now.tzinfo)
+    if now <= earliest:
+        return TimeRange(None, now)
+    return TimeRange(now - min(timedelta(days=days), now - earliest), now)
+
+
+def _days(first: date, after: date | None, now: datetime) -> TimeRange | None:
+    """Return the days from the first up to, not including, another, or up to now; None if they are still to come."""
+    since = _midnight(first, now.tzinfo)
+    until = _midnight(after, now.tzinfo) if after else now
+    return TimeRange(since, min(until, now)) if since < now else None
+
+
+def _midnight(day: date, zone: tzinfo | None) -> datetime:
+    return datetime.combine(day, time.min, zone)
+
+
+def _number(text: str) -> int:
+    """Read a number below 100 in digits or Chinese characters."""
+    if text.isdigit():
+        return int(text)
+    tens, ten, ones = text.rpartition("十")
+    if not ten:
+        return _DIGITS.get(text, 3)
+    return _DIGITS.get(tens, 1) * 10 + _DIGITS.get(ones, 0)
+
+
+def _month(year: int, month: int, now: datetime, months: int = 1) -> TimeRange | None:
+    if not 1 <= month <= _DECEMBER or not 1 <= year <= now.year:
+        return None
+    years, month_after = divmod(month - 1 + months, 12)
+    after = date(year + years, month_after + 1, 1) if year + years <= MAXYEAR else None
+    return _days(date(year, month, 1), after, now)
+
+
+def _latest_month(month: int, now: datetime) -> TimeRange | None:
+    """Return the last such month that has begun."""
+    return _month(now.year, month, now) or _month(now.year - 1, month, now)
+
+
+def _day(year: int, month: int, day: int, now: datetime) -> TimeRange | None:
+    try:
+        found = date(year, month, day)
+        return _days(found, found + timedelta(days=1), now)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _latest_day(month: int, day: int, now: datetime) -> TimeRange | None:
+    return _day(now.year, month, day, now) or _day(now.year - 1, month, day, now)
+
+
+def _year(year: int, now: datetime) -> TimeRange | None:
+    return _month(year, 1, now, months=12)
+
+
+def _days_ago(days: int, now: datetime, length: int = 1) -> TimeRange | None:
+    first = now.date() - timedelta(days=days)
+    return _days(first, first + timedelta(days=length), now)
+
+
+def _weeks_ago(weeks: int, now: datetime) -> TimeRange | None:
+    return _days_ago(now.weekday() + 7 * weeks, now, 7)
+
+
+def _months_ago(months: int, now: datetime) -> TimeRange | None:
+    months = now.year * 12 + now.month - 1 - months
+    return _month(months // 12, months % 12 + 1, now)
+
+
+def _weekday_of_week(weekday: int, weeks: int, now: datetime) -> TimeRange | None:
+    return _days_ago(now.weekday() + 7 * weeks - weekday, now)
+
+
+def _chinese_date(match: re.Match[str], now: datetime) -> TimeRange | None:
+    year, month, day = match["y"], _number(match["m"]), match["d"]
+    if day:
+        return _day(_year_of(year, now), month, _number(day), now) if year else _latest_day(month, _number(day), now)
+    return _month(_year_of(year, now), month, now) if year else _latest_month(month, now)
+
+
+def _year_of(text: str, now: datetime) -> int:
+    named = {"今": 0, "去": 1, "前": 2}
+    return now.year - named[text[0]] if text[0] in named else int(text)
+
+
+def _season(match: re.Match[str], now: datetime) -> TimeRange | None:
+    return _month(_year_of(match["y"], now), _SEASONS[match["s"]], now, months=3)
+
+
+def _iso_date(match: re.Match[str], now: datetime) -> TimeRange | None:
+    year, month = int(match["y"]), int(match["m"])
+    return _day(year, month, int(match["d"]), now) if match["d"] else _month(year, month, now)
+
+
+def _english_date(match: re.Match[str], now: datetime) -> TimeRange | None:
+    fields = match.groupdict()
+    month = next(number for number, name in enumerate(_MONTHS, 1) if name.startswith(fields["m"][:3].lower()))
+    day, year = fields.get("d"), fields.get("y")
+    if day:
+        return _day(int(year), month, int(day), now) if year else _latest_day(month, int(day), now)
+    return _month(int(year), month, now) if year else _latest_month(month, now)
+
+
+def _last_season(match: re.Match[str], now: datetime) -> TimeRange | None:
+    """Return the last such season that is over, or this year's."""
+    month = _SEASONS[match["s"].lower()]
+    if match["w"].lower() == "this":
+        return _month(now.year, month, now, months=3)
+    seasons = (_month(year, month, now, months=3) for year in (now.year, now.year - 1, now.year - 2))
+    return next((season for season in seasons if season and season.until and season.until < now), None)
+
+
+def _english_period(match: re.Match[str], now: datetime) -> TimeRange | None:
+    ago = 0 if match["w"].lower() == "this" else 1
+    unit = match["u"].lower()
+    if unit == "week":
+        return _weeks_ago(ago, now)
+    return _months_ago(ago, now) if unit == "month" else _year(now.year - ago, now)
+
+
+def _english_weekday(match: re.Match[str], now: datetime) -> TimeRange | None:
+    weekday = _WEEKDAYS.index(match["d"].lower())
+    return _days_ago((now.weekday() - weekday - 1) % 7 + 1, now)
+
+
+def _ago(match: re.Match[str], now: datetime) -> TimeRange | None:
+    """Return the day, week or month that lies so long ago."""
+    count, unit = _number(match["n"]), _DAYS_OF[match["u"].lower()]
+    if not count:
+        return None
+    return TimeRange(now - timedelta(days=unit * (count + 0.5)), now - timedelta(days=unit * (count - 0.5)))
+
+
+def _within(match: re.Match[str], now: datetime) -> TimeRange | None:
+    count = min(_number(match["n"]), 99)
+    return last_days(count * _DAYS_OF[match["u"].lower()], now) if count else None
+
+
+def _back(days: int) -> _Reader:
+    return lambda _match, now: last_days(days, now)
+
+
+def _any_time(_match: re.Match[str], _now: datetime) -> TimeRange:
+    return ANY_TIME
+
+
+_NUMBER: Final = r"(?P<n>\d{1,2}|[一二两三四五六七八九十几半]{1,3})"
+_MONTH: Final = (
+    r"(?P<m>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_DAY: Final = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR: Final = r"(?P<y>(?:19|20)\d\d)"
+_NAMED_YEAR: Final = r"(?P<y>(?:19|20)\d\d|[今去前])年"
+
+_EXACT: Final[tuple[tuple[str, _Reader], ...]] = (
+    (r"(?P<y>(?:19|20)\d\d)[-/.](?P<m>\d{1,2})(?:[-/.](?P<d>\d{1,2}))?(?!\d)", _iso_date),
+    (
+        (
+            rf"(?:{_NAMED_YEAR}的?)?(?P<m>\d{{1,2}}|[一二三四五六七八九十]{{1,2}})月"
+            r"(?:份|(?P<d>\d{1,2}|[一二三四五六七八九十]{1,3})[号日])?"
+        ),
+        _chinese_date,
+    ),
+    (rf"{_NAMED_YEAR}的?(?P<s>[春夏秋冬])[天季]?", _season),
+    (rf"\b{_MONTH}\s+{_DAY}(?:,?\s+{_YEAR})?\b", _english_date),
+    (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?\b", _english_date),
+    (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}\b", _english_date),
+    (rf"\b(?:in|during|since|last)\s+{_MONTH}\b", _english_date),
+    (r"\b(?P<w>last|this)\s+(?P<s>spring|summer|autumn|fall|winter)\b", _last_season),
+    (r"大前天", lambda _match, now: _days_ago(3, now)),
+    (r"前天|前晚|\bthe day before yesterday\b", lambda _match, now: _days_ago(2, now)),
+    (r"昨天|昨晚|昨日|昨夜|\byesterday\b|\blast night\b", lambda _match, now: _days_ago(1, now)),
+    (r"今天|今早|今晚|今日|\btoday\b|\bthis (?:morning|afternoon|evening)\b", lambda _match, now: _days_ago(0, now)),
+    (
+        r"(?P<w>上上|上|这|本)个?(?:周|星期|礼拜)(?P<d>[一二三四五六日天])",
+        lambda match, now: _weekday_of_week(
+            min(_CHINESE_WEEKDAYS.index(match["d"]), 6), {"上上": 2, "上": 1}.get(match["w"], 0), now
+        ),
+    ),
+    (r"上上个?(?:周|星期|礼拜)", lambda _match, now: _weeks_ago(2, now)),
+    (r"上个?(?:周|星期|礼拜)", lambda _match, now: _weeks_ago(1, now)),
+    (r"上上个?月", lambda _match, now: _months_ago(2, now)),
+    (r"上个?月", lambda _match, now: _months_ago(1, now)),
+    (r"这个?月|本月|当月", lambda _match, now: _months_ago(0, now)),
+    (r"今年", lambda _match, now: _year(now.year, now)),
+    (r"去年", lambda _match, now: _year(now.year - 1, now)),
+    (r"前年", lambda _match, now: _year(now.year - 2, now)),
+    (r"(?P<y>(?:19|20)\d\d)年", lambda match, now: _year(int(match["y"]), now)),
+    (r"\b(?P<w>last|this)\s+(?P<u>week|month|year)\b", _english_period),
+    (r"\blast\s+(?P<d>monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b", _english_weekday),
+    (rf"\b(?:in|during)\s+{_YEAR}\b", lambda match, now: _year(int(match["y"]), now)),
+    (rf"(?:过去|最近|近)(?:的|这)?{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)", _within),
+    (r"\b(?:past|last)\s+(?P<n>\d{1,2})\s+(?P<u>day|week|month|year)s?\b", _within),
+    (rf"{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)(?:以|之)?前", _ago),
+    (r"\b(?P<n>\d{1,2})\s+(?P<u>day|night|week|month|year)s?\s+ago\b", _ago),
+)
+_VAGUE: Final[tuple[tuple[str, _Reader], ...]] = (
+    (r"刚才|刚刚|这两天|这几天|\bjust now\b|\bthe past (?:few|couple of) days\b", _back(2)),
+    (r"最近|近来|近期|这周|本周|这个?星期|这个?礼拜|这阵子|\brecent(?:ly)?\b|\blately\b|\bthese days\b", _back(7)),
+    (r"上次|上回|上一次|前几天|前两天|\blast time\b|\bthe other day\b|\bwe last (?:talked|spoke|chatted)\b", _back(30)),
+    (
+        r"之前|我们聊过|聊到|聊过|前阵子|前段时间|\bearlier\b|\bpreviously\b|\bwe (?:talked|spoke|chatted) about\b",
+        _back(30),
+    ),
+)
+_ALL_ALONG: Final[tuple[tuple[str, _Reader], ...]] = (
+    (r"一直|习惯|从小|多年|小时候|向来|从来|平时|以前|曾经|总是", _any_time),
+    (r"\b(?:always|usually|ever|never|habits?|since childhood|for years|as a (?:child|kid)|used to)\b", _any_time),
+)
+
+_SIGNALS: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), read, precision)
+    for precision, table in (
+        (Precision.EXACT, _EXACT),
+        (Precision.VAGUE, _VAGUE),
+        (Precision.ALWAYS, _ALL_ALONG),
+    )
+    for pattern, read in table
+)

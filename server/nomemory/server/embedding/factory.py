@@ -1,0 +1,71 @@
+"""Makes the embedder that the settings ask for."""
+
+from __future__ import annotations
+
+from nomemory.server.embedding import local
+from nomemory.server.embedding.l2_normalise import NUMBER
+from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER, LocalEmbedder, local_is_available
+from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.embedding.persistent_cache import KeptEmbedder
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.embedding.query_cache import CachedEmbedder
+from nomemory.server.embedding.vector_store import KeptVectors, KeptVectorsError
+from nomemory.server.settings import Settings
+
+_CALLERS_DIMENSION = local.DIMENSION
+"""Dimension of callers' own vectors where nothing else is said: that of the model which may be added later."""
+
+
+class EmbedderSettingsError(ValueError):
+    """The settings ask for an embedder that there cannot be; the text says what to set."""
+
+
+def choose_embedder(settings: Settings) -> Embedder:
+    """Make the embedder, with a memory for queries, and a file of vectors if there is to be one. Nothing is sent yet.
+
+    `auto` is `local` where its package is installed, else `none`: see `local_is_available`.
+
+    Raises:
+        EmbedderSettingsError: a setting is missing or contradicts the model, or the file cannot be used.
+    """
+    return CachedEmbedder(_kept(_embedder(settings), settings), settings.embedding_cache_max)
+
+
+def _kept(embedder: Embedder, settings: Settings) -> Embedder:
+    if settings.embedding_cache is None or isinstance(embedder, NoEmbedder):
+        return embedder
+    model = f"{embedder.kind} {embedder.model} {embedder.dimension}"
+    try:
+        kept = KeptVectors(settings.embedding_cache, model, embedder.dimension * NUMBER.itemsize)
+    except KeptVectorsError as error:
+        raise EmbedderSettingsError(str(error)) from None
+    return KeptEmbedder(embedder, kept)
+
+
+def _embedder(settings: Settings) -> Embedder:
+    if settings.embedder == "openai":
+        return _openai(settings)
+    if settings.embedder == "local" or (settings.embedder == "auto" and local_is_available()):
+        return _local(settings)
+    return NoEmbedder(settings.embedding_dimension or _CALLERS_DIMENSION)
+
+
+def _local(settings: Settings) -> LocalEmbedder:
+    if not local_is_available():
+        raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
+    if settings.embedding_dimension not in (0, local.DIMENSION):
+        raise EmbedderSettingsError(f"the local embedder's vectors have {local.DIMENSION} numbers: unset the dimension")
+    return LocalEmbedder(settings.embedding_timeout_s)
+
+
+def _openai(settings: Settings) -> Embedder:
+    """Import the client only where there is an endpoint: it takes half a second."""
+    from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect  # noqa: PLC0415
+
+    if not settings.embedding_model or not settings.embedding_dimension:
+        raise EmbedderSettingsError("`openai` needs NOMEMORY_EMBEDDING_MODEL and NOMEMORY_EMBEDDING_DIMENSION")
+    key = settings.openai_api_key
+    client = connect(settings.openai_base_url, key.get_secret_value() if key else None, settings.embedding_timeout_s)
+    return OpenAICompatibleEmbedder(
+        client, settings.embedding_model, settings.embedding_dimension, settings.embedding_batch_max
+    )

@@ -1,0 +1,55 @@
+"""Query vectors that are kept: people and agents ask the same thing again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.embedding.wrapper import AroundEmbedder
+from nomemory.server.vector.protocol import Vector
+
+
+class CachedEmbedder(AroundEmbedder):
+    """An `Embedder` that remembers the vectors of the latest queries, and asks once for queries that come together.
+
+    Args:
+        embedder: what embeds.
+        kept_max: how many vectors are kept; 0 keeps none.
+    """
+
+    def __init__(self, embedder: Embedder, kept_max: int) -> None:
+        super().__init__(embedder)
+        self._kept_max = kept_max
+        self._kept: OrderedDict[str, Vector] = OrderedDict()
+        self._asked: dict[str, asyncio.Task[Vector]] = {}
+
+    async def embed_query(self, text: str) -> Vector:
+        """Embed what is searched for, unless it is known. A failure is not kept."""
+        if text in self._kept:
+            self._kept.move_to_end(text)
+            return self._kept[text]
+        asked = self._asked.get(text)
+        if asked is None:
+            asked = self._asked[text] = asyncio.create_task(self._within.embed_query(text))
+            asked.add_done_callback(lambda done: self._keep(text, done))
+        return await asyncio.shield(asked)  # who gives up must not take the answer from the others
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """Embed what is stored."""
+        return await self._within.embed_documents(texts)
+
+    async def close(self) -> None:
+        """Stop the model."""
+        for asked in self._asked.values():
+            asked.cancel()
+        await self._within.close()
+
+    def _keep(self, text: str, done: asyncio.Task[Vector]) -> None:
+        del self._asked[text]
+        if done.cancelled() or done.exception() is not None:
+            return
+        self._kept[text] = done.result()
+        while len(self._kept) > self._kept_max:
+            self._kept.popitem(last=False)

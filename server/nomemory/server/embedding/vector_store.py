@@ -1,0 +1,108 @@
+"""Vectors in a file, by what was embedded: SQLite behind two calls."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+import structlog
+
+from nomemory.server.vector.protocol import Vector
+
+Use = Literal["document", "query"]
+"""What a text was embedded as: models make different vectors of the two."""
+
+_WAIT_S = 0.1  # for another process that writes: these calls run on the event loop
+_OWNER_ONLY = 0o600
+_SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (digest BLOB PRIMARY KEY, vector BLOB NOT NULL)"
+_log = structlog.get_logger("embedder")
+
+
+class KeptVectorsError(OSError):
+    """The file cannot be opened, or is something else. The text is for the operator."""
+
+
+class KeptVectors:
+    """The vectors of one model in a file, which models and processes may share.
+
+    Texts are in the file only as digests (BLAKE2b, 256 bits), and its owner alone may read it: a vector says much of
+    what its text says, and stays until the file is deleted. What cannot be read or written is as if it were not kept.
+
+    Args:
+        path: the file; it is made, and its folder too.
+        model: what makes the vectors: two that share a name have to make the same.
+        size: bytes of a vector.
+
+    Raises:
+        KeptVectorsError: see there.
+    """
+
+    def __init__(self, path: Path, model: str, size: int) -> None:
+        self._model = model
+        self._size = size
+        self._is_ill = False
+        self._file = _opened(path)
+
+    def get(self, text: str, use: Use) -> Vector | None:
+        """Return the vector of a text, if it is kept."""
+        try:
+            query = "SELECT vector FROM vectors WHERE digest = ?"
+            found = self._file.execute(query, (self._digest(text, use),)).fetchone()
+        except sqlite3.Error as error:
+            self._report(error)
+            return None
+        return found[0] if found and len(found[0]) == self._size else None
+
+    def put(self, text: str, use: Use, vector: Vector) -> None:
+        """Keep a vector."""
+        try:
+            row = (self._digest(text, use), vector)
+            self._file.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", row)
+        except sqlite3.Error as error:
+            self._report(error)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _digest(self, text: str, use: Use) -> bytes:
+        return hashlib.blake2b(f"{self._model}\0{use}\0{text}".encode(), digest_size=32).digest()
+
+    def _report(self, error: sqlite3.Error) -> None:
+        """Say it once: the server goes on, only slower."""
+        if not self._is_ill:
+            _log.warning("the file of kept vectors does not work", cause=type(error).__name__)
+        self._is_ill = True
+
+
+def count(path: Path) -> int:
+    """Return how many vectors a file holds; none if there is no file.
+
+    Raises:
+        KeptVectorsError: it is something else.
+    """
+    if not path.exists():
+        return 0
+    with closing(_opened(path)) as file:
+        return int(file.execute("SELECT COUNT(*) FROM vectors").fetchone()[0])
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
+        file = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise KeptVectorsError(f"cannot keep vectors in {path}: {error}") from None
+    try:
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("PRAGMA synchronous = NORMAL")  # what a power cut takes is embedded again
+        file.execute(_SCHEMA)
+    except sqlite3.Error as error:
+        file.close()
+        raise KeptVectorsError(f"cannot keep vectors in {path}: {error}") from None
+    return file

@@ -1,0 +1,232 @@
+"""What a ranking looks at: all that a user said, where that is little; else the candidates and what stands around."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from nomemory.server.hybrid.message_features import KeptSpoken
+from nomemory.server.hybrid.parsed_question import Asked
+from nomemory.server.hybrid.timeline import Timeline, timeline
+from nomemory.server.hybrid.timeline_cache import KeptTimelines, Key
+from nomemory.server.hybrid.word_scores import Found, rarity
+from nomemory.server.lexical.protocol import LexicalIndex, Posting
+from nomemory.server.log.protocol import LogReader, Position
+from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
+from nomemory.server.vector.protocol import VectorHit
+
+_COMMON: Final = 4096
+"""A term that more of a user's messages have than this tells nothing apart, and is left out."""
+_SURROUNDED: Final = 32
+"""Candidates whose surroundings are read."""
+_AROUND: Final = 4
+_LATEST: Final = 40
+"""Messages that tell who speaks in a long log."""
+_DAYS_BACK: Final = (1, 7, 30, 90, 365, 1095)
+"""How far the log is looked into, step by step, for those who have fallen silent."""
+_SAMPLED: Final = 12
+_DAY_US: Final = 86_400_000_000
+SPEAKERS_MAX: Final = 40
+"""Names that a question is read with: of those who speak most."""
+_NO_BOUND: Final = 2**62
+_AT_ONCE: Final = 128
+"""Messages that are read off the log at once."""
+_READ_BYTES: Final = 16_000_000
+"""What is read for one ranking, about: a user with longer messages is looked at as one with many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A timeline to rank, how many messages the user has in all, and what its words are narrowed to."""
+
+    timeline: Timeline
+    total: int
+    narrowed: Filter
+
+    def before(self, until_us: int | None) -> Stretch:
+        """Return the same without what was said at or after a time."""
+        return replace(self, timeline=self.timeline.before(until_us))
+
+
+class Stretches:
+    """Reads stretches off the log. What was said at or after the end of a filter's range has no part in any.
+
+    Args:
+        log: where the messages are.
+        words: the lexical index.
+        candidates_max: how many messages each of words and meaning proposes.
+        timeline_max: a user with no more messages than this is looked at as a whole.
+    """
+
+    def __init__(self, log: LogReader, words: LexicalIndex, candidates_max: int, timeline_max: int) -> None:
+        self._log = log
+        self._words = words
+        self._candidates_max = candidates_max
+        self._timeline_max = timeline_max
+        self._kept = KeptTimelines()
+        self._spoken = KeptSpoken()
+
+    def open_ended(self, user_id: str, narrowed: Filter) -> Filter:
+        """Return a filter that admits the same of what has been said, without an end that lies behind all of it.
+
+        Who asks at some time asks for what was said before: that end is another with each question, and costs a search
+        of a long log dear.
+        """
+        if narrowed.until_us is None:
+            return narrowed
+        latest = self._log.page(user_id, EVERYTHING, before=None, pinned=_NO_BOUND, limit=1)
+        return replace(narrowed, until_us=None) if latest and latest[0].ts_us < narrowed.until_us else narrowed
+
+    def speakers(self, user_id: str, until_us: int | None) -> tuple[str, ...]:
+        """Return the names of those who speak: in a long log, of some who spoke lately, and some who did before."""
+        whole = self._whole(user_id, until_us)
+        if whole is not None:
+            return whole.timeline.foremost(SPEAKERS_MAX)
+        sampled = timeline(list(self._sampled(user_id, until_us)), read=self._spoken.read)
+        return sampled.foremost(SPEAKERS_MAX)
+
+    async def read(
+        self, user_id: str, narrowed: Filter, asked: Asked, nearest: Sequence[Sequence[VectorHit]]
+    ) -> Stretch:
+        """Read what to rank; where that takes long, other calls have their turn in between."""
+        whole = self._whole(user_id, narrowed.until_us)
+        if whole is not None:
+            return whole
+        total = self._total(user_id, narrowed.until_us)
+        proposed = await self._proposed(user_id, narrowed, asked, nearest, total)
+        await asyncio.sleep(0)
+        logged = list(_within_budget(self._resolved(user_id, proposed)))
+        await asyncio.sleep(0)
+        known = {message.sequence: message for message in logged}
+        for message in _within_budget(self._around(logged[:_SURROUNDED], narrowed.until_us)):
+            known[message.sequence] = message
+        await asyncio.sleep(0)
+        return Stretch(timeline(list(known.values()), read=self._spoken.read), total, narrowed)
+
+    def found(
+        self, user_id: str, stretch: Stretch, terms: Sequence[str], *, most: int = _COMMON
+    ) -> Mapping[str, Found]:
+        """Return where terms are; places are left out for a term that more messages have than `most`."""
+        postings = self._words.postings(user_id, terms, stretch.narrowed, most)
+        if not postings:
+            return {}
+        places, standing = stretch.timeline.located(np.concatenate([one.sequences for one in postings]))
+        ends = np.cumsum([len(one.sequences) for one in postings])
+        starts = ends - [len(one.sequences) for one in postings]
+        return {
+            term: Found(one.count, places[start:end][standing[start:end]])
+            for term, one, start, end in zip(terms, postings, starts.tolist(), ends.tolist(), strict=True)
+        }
+
+    def _whole(self, user_id: str, until_us: int | None) -> Stretch | None:
+        """Return all that a user said before a time; None if that is too much to look at."""
+        counts = self._log.counts(user_id)
+        if counts.messages > self._timeline_max and (
+            until_us is None or self._words.total(user_id, Filter(until_us=until_us)) > self._timeline_max
+        ):
+            return None
+        ever = until_us if counts.messages > self._timeline_max else None
+        whole = self._kept.get(Key(user_id, counts.sequence, ever), lambda known: self._all(user_id, ever, known))
+        if whole is None:
+            return None
+        before = whole.before(until_us)
+        narrowed = EVERYTHING if len(before) == counts.messages else Filter(until_us=until_us)
+        return Stretch(before, len(before), narrowed)
+
+    def _all(self, user_id: str, until_us: int | None, known: Timeline | None) -> Timeline | None:
+        logged = list(_within_budget(self._pages(user_id, until_us)))
+        if sum(len(message.wire) for message in logged) >= _READ_BYTES:
+            return None
+        return timeline(logged[: self._timeline_max], known)
+
+    def _pages(self, user_id: str, until_us: int | None) -> Iterator[LoggedMessage]:
+        before = _end(until_us)
+        for _ in range(0, self._timeline_max, _AT_ONCE):
+            page = self._log.page(user_id, EVERYTHING, before=before, pinned=_NO_BOUND, limit=_AT_ONCE)
+            yield from page
+            if len(page) < _AT_ONCE:
+                return
+            before = Position(page[-1].ts_us, page[-1].message_id)
+
+    def _sampled(self, user_id: str, until_us: int | None) -> Iterator[LoggedMessage]:
+        latest = self._log.page(user_id, EVERYTHING, before=_end(until_us), pinned=_NO_BOUND, limit=_LATEST)
+        yield from latest
+        oldest = latest[-1:]
+        for days in _DAYS_BACK:
+            if not oldest:
+                return
+            before = Position(oldest[0].ts_us - days * _DAY_US, "")
+            page = self._log.page(user_id, EVERYTHING, before=before, pinned=_NO_BOUND, limit=_SAMPLED)
+            yield from page
+            oldest = page[-1:]
+
+    def _resolved(self, user_id: str, sequences: Sequence[int]) -> Iterator[LoggedMessage]:
+        for at in range(0, len(sequences), _AT_ONCE):
+            some = sequences[at : at + _AT_ONCE]
+            found = self._log.by_sequences(user_id, some)
+            yield from (found[sequence] for sequence in some if sequence in found)
+
+    def _around(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> Iterator[LoggedMessage]:
+        for anchor in anchors:
+            for side in self._log.around(anchor, _AROUND, _AROUND):
+                yield from (message for message in side if until_us is None or message.ts_us < until_us)
+
+    def _total(self, user_id: str, until_us: int | None) -> int:
+        if until_us is None:
+            return self._log.counts(user_id).messages
+        return self._words.total(user_id, Filter(until_us=until_us))
+
+    async def _proposed(
+        self, user_id: str, narrowed: Filter, asked: Asked, nearest: Sequence[Sequence[VectorHit]], total: int
+    ) -> list[int]:
+        """Return the sequences of the candidates, the most promising first, whatever proposes them."""
+        promise: dict[int, float] = {}
+        for place, sentence in enumerate(asked.sentences):
+            await asyncio.sleep(0)
+            postings = self._words.postings(user_id, sentence.terms, narrowed, _COMMON)
+            by_words = list(islice(_by_words(postings, total), self._candidates_max))
+            by_meaning = [(hit.sequence, hit.score) for hit in nearest[place]] if nearest else []
+            for sequence, share in [*_shares(by_words), *_shares(by_meaning)]:
+                promise[sequence] = promise.get(sequence, 0.0) + share
+        return sorted(promise, key=lambda sequence: (-promise[sequence], -sequence))[: self._candidates_max]
+
+
+def _end(until_us: int | None) -> Position | None:
+    """Return the place before which everything was said before a time: one place bounds a page better than two."""
+    return None if until_us is None else Position(until_us, "")
+
+
+def _within_budget(messages: Iterator[LoggedMessage]) -> Iterator[LoggedMessage]:
+    """Return messages up to the one at which they are too much, included."""
+    size = 0
+    for message in messages:
+        yield message
+        size += len(message.wire)
+        if size >= _READ_BYTES:
+            return
+
+
+def _by_words(postings: Sequence[Posting], total: int) -> Iterator[tuple[int, float]]:
+    """Sum up what the terms are worth in each message, best first."""
+    present = [posting for posting in postings if len(posting.sequences)]
+    if not present:
+        return
+    sequences = np.concatenate([posting.sequences for posting in present])
+    worths = np.concatenate([np.full(len(p.sequences), rarity(p.count, total)) for p in present])
+    unique, inverse = np.unique(sequences, return_inverse=True)
+    sums = np.bincount(inverse, weights=worths)
+    for place in np.lexsort((-unique, -sums)):
+        yield int(unique[place]), float(sums[place])
+
+
+def _shares(listed: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Bring the scores of a list, best first, between 0 and 1."""
+    if not listed:
+        return []
+    best, least = listed[0][1], listed[-1][1]
+    return [(sequence, (score - least) / (best - least) if best > least else 1.0) for sequence, score in listed]

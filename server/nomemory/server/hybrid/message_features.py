@@ -1,0 +1,110 @@
+"""A message as a ranking reads it, once, whichever timelines it stands in."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from nomemory.server.lru_cache import Kept
+from nomemory.server.message import LoggedMessage
+from nomemory.text.temporal_cues import tells_when
+from nomemory.v1 import message_pb2
+
+_ENDS_ASKING: Final = re.compile(r"[?？][\s\"”'）)]*$|[吗呢][\s。]*$")
+_ENDING_CHARS: Final = 64
+_NAMES_SOMETHING: Final = re.compile(
+    r"(?<=[a-z,;:'’] )[\"“]?[A-Z][A-Za-z]{2,}|[\"“《「][^\"”》」]{2,100}[\"”》」]|\d"  # a name amid a sentence, a title
+)
+_CONTENT_CHARS: Final = 2_000
+"""What is looked at of a message, its end aside: an hour's transcript takes no longer than a page."""
+_BEGINNING: Final = 3
+_ATTACHMENT: Final = "\n["
+"""What stands after it in a line of its own describes something that came with the words."""
+_OVERHEAD: Final = 1_000
+"""Bytes that a message takes in memory beside what it holds, about."""
+_KEPT_BYTES: Final = 32_000_000
+"""About how much memory the kept messages take."""
+
+
+class Spoken(NamedTuple):
+    """A message, read; a tuple, because a ranking makes many.
+
+    Attributes:
+        logged: the version that the log holds.
+        role: on whose side it stands, a number of `Role`.
+        name: who spoke, if that is said.
+        conversation_id: its conversation, if it is of one.
+        chars: how long it is.
+        content: its beginning.
+        asks: whether it ends with a question.
+        names: how the names, titles and figures in it begin.
+        when: how far it says when something happened.
+    """
+
+    logged: LoggedMessage
+    role: int
+    name: str
+    conversation_id: str
+    chars: int
+    content: str
+    asks: bool
+    names: frozenset[str]
+    when: float
+
+    @property
+    def text(self) -> str:
+        """What was said, without descriptions of what came with it."""
+        return _words(self.content)
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        return len(self.logged.wire) + _OVERHEAD
+
+
+class KeptSpoken:
+    """Reads messages, and keeps what was read last: a version never comes to say something else.
+
+    Which versions there still are, and whose, is not for this to say: it is given messages that the log just gave.
+
+    Args:
+        most_bytes: about how much memory they may take together.
+    """
+
+    def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
+        self._kept: Kept[int, Spoken] = Kept(most_bytes, lambda one: one.weight)
+
+    def read(self, logged: LoggedMessage) -> Spoken:
+        """Read a message, or know it."""
+        known = self._kept.get(logged.sequence)
+        if known is None:
+            known = spoken(logged)
+            self._kept.put(logged.sequence, known)
+        return known
+
+
+def spoken(logged: LoggedMessage) -> Spoken:
+    """Read a message."""
+    chat = message_pb2.ChatMessage.FromString(logged.wire)
+    content = chat.content
+    words = _words(content)
+    return Spoken(
+        logged,
+        chat.role,
+        chat.name,
+        chat.conversation_id,
+        len(content),
+        content[:_CONTENT_CHARS],
+        asks=_ENDS_ASKING.search(words.rstrip()[-_ENDING_CHARS:]) is not None,
+        names=frozenset(beginning(name.strip('"“')) for name in _NAMES_SOMETHING.findall(words[:_CONTENT_CHARS])),
+        when=tells_when(words[:_CONTENT_CHARS]),
+    )
+
+
+def beginning(name: str) -> str:
+    """Return how a name begins: people shorten names at their ends."""
+    return name[:_BEGINNING].lower()
+
+
+def _words(content: str) -> str:
+    return content.partition(_ATTACHMENT)[0]

@@ -1,0 +1,98 @@
+"""One hop: messages that share rare words with the best ones. It finds the second half of what is asked.
+
+"The one who is 57, what does he do?" One message says that uncle Li is 57, another that uncle Li drives a bus: the
+second matches little of the question, and shares "uncle Li" with the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from nomemory.server.hybrid.timeline import Floats, Timeline
+from nomemory.server.hybrid.word_scores import Found, rarity
+
+RARE: Final = 64
+"""A term in more of a user's messages than this ties nothing together."""
+_LEADERS: Final = 10
+_TEMPERATURE: Final = 0.05
+"""How much better a message must be to lead: a lead of this much counts e times more."""
+_LEAST_LEAD: Final = 0.05
+"""What leads less than this share of the first is not followed."""
+_DECIMALS: Final = 6
+"""Scores that differ less are equal."""
+_TERMS_OF_LEADER: Final = 8
+_TYPICAL_RARITY: Final = 0.76
+"""Of the rarity of a term that stands once: what the terms of a message have on average."""
+_CHARS_OF_TERM: Final = 5.0
+"""About how many characters of a message hold one term, in either script."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """One of the best messages: where it stands, how much it leads (all together: 1), and its terms."""
+
+    place: int
+    lead: float
+    terms: tuple[str, ...]
+
+
+def leaders(timeline: Timeline, scores: Floats, known: Collection[str]) -> list[Leader]:
+    """Choose the messages to follow: none of several that are equally good if there are too many of them.
+
+    Args:
+        timeline: the messages.
+        scores: how good they are.
+        known: terms that say nothing new: the question's, and the speakers'.
+    """
+    rounded = np.round(scores, _DECIMALS)
+    best = np.argsort(-rounded, kind="stable")[: _LEADERS + 1]
+    if len(best) > _LEADERS:
+        best = best[rounded[best] > rounded[best[-1]]]
+    if not len(best):
+        return []
+    leads = np.exp((scores[best] - scores[best].max(initial=0.0)) / _TEMPERATURE)
+    leads /= leads.sum()
+    followed = [
+        (int(place), float(lead)) for place, lead in zip(best, leads, strict=True) if lead >= _LEAST_LEAD * leads[0]
+    ]
+    return [
+        Leader(place, lead, tuple(term for term in timeline.terms_at(place) if term not in known))
+        for place, lead in followed
+    ]
+
+
+def shared(timeline: Timeline, followed: Sequence[Leader], found: Mapping[str, Found], total: int) -> Floats:
+    """Return each message the most that it shares with a leader, as a cosine of rarities times the lead.
+
+    Args:
+        timeline: the messages.
+        followed: the leaders.
+        found: where their terms are, as far as they are rare.
+        total: how many messages the user has.
+    """
+    most = np.zeros(len(timeline))
+    lengths = _TYPICAL_RARITY * rarity(1, total) * np.sqrt(np.maximum(timeline.lengths / _CHARS_OF_TERM, 1.0))
+    for leader in followed:
+        likeness = np.zeros(len(timeline))
+        for term in _rarest(leader.terms, found):
+            likeness[found[term].places] += rarity(found[term].count, total) ** 2
+        likeness /= _length(leader.terms, found, total) * lengths
+        likeness[leader.place] = 1.0
+        most = np.maximum(most, leader.lead * np.minimum(likeness, 1.0))
+    return most
+
+
+def _rarest(of_leader: Collection[str], found: Mapping[str, Found]) -> list[str]:
+    """Return the rarest terms that stand elsewhere, too."""
+    tying = [term for term in of_leader if term in found and 1 < found[term].count <= RARE]
+    return sorted(tying, key=lambda term: (found[term].count, term))[:_TERMS_OF_LEADER]
+
+
+def _length(of_leader: Collection[str], found: Mapping[str, Found], total: int) -> float:
+    squares = sum(rarity(found[term].count, total) ** 2 for term in of_leader if term in found)
+    return math.sqrt(squares) or 1.0

@@ -1,0 +1,93 @@
+"""The readers of a server: started, kept going, drained."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Mapping
+from functools import partial
+
+import structlog
+
+from nomemory.server.processes.reader_connection import ReaderDesk
+from nomemory.server.processes.reader_launch import Loading, reader_numbers, start_reader
+from nomemory.server.processes.startup_barrier import Rendezvous
+from nomemory.server.processes.supervisor import Supervisor
+from nomemory.server.processes.worker_process import ended
+from nomemory.server.processes.writer_calls import Orders
+from nomemory.server.processes.writer_services import WriterSide
+from nomemory.server.settings import Settings
+
+_log = structlog.get_logger("workers")
+
+_ENDING_S = 5.0
+"""What a reader may take to end, beyond the draining of its calls."""
+
+
+class ReaderLostError(Exception):
+    """A reader ended by itself."""
+
+
+class Readers:
+    """Starts the processes that serve beside this one, and starts them again when they die.
+
+    Args:
+        settings: how many, and how long they may take to start and to drain.
+        loading: those that have been started already, by their numbers.
+    """
+
+    def __init__(self, settings: Settings, loading: Mapping[int, Loading]) -> None:
+        self._numbers = reader_numbers(settings)
+        self._loading = dict(loading)
+        self._start_s = settings.workers_start_s
+        self._grace_s = settings.drain_s + _ENDING_S
+        self._rendezvous = Rendezvous(len(self._numbers))
+        self._supervisor = Supervisor()
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._jobs: list[asyncio.Task[None]] = []
+        self._is_draining = False
+
+    async def start(self) -> None:
+        """Start the processes. They load while this one goes on, and wait for `give`."""
+        for number in self._numbers:
+            self._jobs.append(self._supervisor.start_task(f"worker-{number}", partial(self._run, number)))
+        await asyncio.sleep(0)  # lets each job get as far as having a process
+
+    def give(self, orders: Orders, side: WriterSide) -> None:
+        """Tell the readers what to do, and who answers them."""
+        self._rendezvous.give(orders, side)
+
+    async def all_serve(self) -> None:
+        """Wait until all readers serve, but not for ever: those that are late join when they can."""
+        if not await self._rendezvous.all_serve(self._start_s):
+            _log.warning("not all workers serve yet")
+
+    def drain(self) -> None:
+        """Have the readers refuse new calls and finish those in flight. None is started again."""
+        self._is_draining = True
+        self._supervisor.stop()
+        for process in self._processes.values():
+            process.terminate()
+
+    async def close(self) -> None:
+        """Drain, and return when all readers are gone; what takes too long is killed."""
+        self.drain()
+        if not self._jobs:
+            return
+        _, late = await asyncio.wait(self._jobs, timeout=self._grace_s)
+        for process in self._processes.values():
+            process.kill()
+        if late:
+            await asyncio.wait(late)
+
+    async def _run(self, number: int) -> None:
+        """Have a reader and answer it, until it is gone."""
+        process, ours = self._loading.pop(number) if number in self._loading else start_reader(number)
+        self._processes[number] = process
+        desk = ReaderDesk(number, await asyncio.open_unix_connection(sock=ours), self._rendezvous)
+        await desk.serve()
+        exit_code = await ended(process, self._grace_s)
+        del self._processes[number]
+        if not self._is_draining:
+            _log.error("a worker has died and is started again", died=number, exit_code=exit_code)
+            raise ReaderLostError

@@ -1,0 +1,94 @@
+"""Keeps background work going: what fails is logged, shown in the status, and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import structlog
+
+_log = structlog.get_logger("supervisor")
+
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0
+_REMEMBERED_S = 30.0
+
+_ENDINGS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends a job and is no failure of it. All else is one: an engine's panic derives from BaseException, too."""
+
+
+class Supervisor:
+    """Runs jobs until they end by themselves. A job that raises is started again, later each time it fails soon."""
+
+    def __init__(self) -> None:
+        self._faults: dict[str, tuple[str, float]] = {}
+        self._stopping = threading.Event()
+        self._stopped = asyncio.Event()
+
+    def fault(self, name: str) -> str:
+        """Name the kind of error that a job failed with lately; empty if it is healthy."""
+        kind, when = self._faults.get(name, ("", 0.0))
+        return kind if time.monotonic() - when < _REMEMBERED_S else ""
+
+    def start_thread(self, name: str, job: Callable[[], None]) -> threading.Thread:
+        """Run a blocking job in a thread of its own."""
+        thread = threading.Thread(target=self._run_thread, args=(name, job), name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def start_task(self, name: str, job: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        """Run a job on the event loop."""
+        return asyncio.create_task(self._run_task(name, job), name=name)
+
+    def stop(self) -> None:
+        """Start nothing again from now on. Belongs to the event loop's thread."""
+        self._stopping.set()
+        self._stopped.set()
+
+    def _run_thread(self, name: str, job: Callable[[], None]) -> None:
+        wait_s = _FIRST_WAIT_S
+        while not self._stopping.is_set():
+            began_at = time.monotonic()
+            try:
+                job()
+            except _ENDINGS:
+                raise
+            except BaseException as error:  # noqa: BLE001 - whatever it was, the work has to go on
+                wait_s = self._note(name, error, _pause(wait_s, began_at))
+                self._stopping.wait(wait_s)
+            else:
+                return
+
+    async def _run_task(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
+        wait_s = _FIRST_WAIT_S
+        while not self._stopping.is_set():
+            began_at = time.monotonic()
+            try:
+                await job()
+            except _ENDINGS:
+                raise
+            except BaseException as error:  # noqa: BLE001 - whatever it was, the work has to go on
+                wait_s = self._note(name, error, _pause(wait_s, began_at))
+                await self._rest(wait_s)
+            else:
+                return
+
+    async def _rest(self, longest_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await self._stopped.wait()
+
+    def _note(self, name: str, error: BaseException, wait_s: float) -> float:
+        self._faults[name] = (type(error).__name__, time.monotonic())
+        frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+        _log.error("background work failed", job=name, kind=type(error).__name__, frames=frames[-6:], retry_s=wait_s)
+        _log.debug("background work failed, in full", job=name, exc_info=error)
+        return min(wait_s * 2, _LONGEST_WAIT_S)
+
+
+def _pause(latest_s: float, began_at: float) -> float:
+    """Return the pause after a failure: a job that had gone well for a while is started again soon."""
+    return _FIRST_WAIT_S if time.monotonic() - began_at > _LONGEST_WAIT_S else latest_s

@@ -1,0 +1,99 @@
+"""Search by meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.log.protocol import LogReader
+from nomemory.server.message import Filter
+from nomemory.server.reads.ranked import Ranked, best
+from nomemory.server.reads.reply_budget import fitting
+from nomemory.server.vector.protocol import Vector, VectorHit, VectorSearch
+
+
+@dataclass(frozen=True, slots=True)
+class NearestQuery:
+    """What to look for: a text or the caller's own vector, exactly one of them."""
+
+    user_id: str
+    text: str | None
+    vector: Vector | None
+    narrowed: Filter
+    top_k: int
+    min_score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The nearest messages, best first."""
+
+    items: list[Ranked]
+    truncated: bool
+    behind: bool
+
+
+class VectorProgress(Protocol):
+    """How far the vector index has come, user by user."""
+
+    def behind(self, user_id: str, sequence: int) -> bool:
+        """Return whether a change of this user up to `sequence` is not applied yet."""
+
+    def note_query(self, user_id: str) -> None:
+        """Remember that this user is being queried: their backlog goes first."""
+
+
+class NearestMessages:
+    """Searches the vector index, and reads the messages themselves off the log."""
+
+    def __init__(
+        self,
+        index: VectorSearch,
+        embedder: Embedder,
+        progress: VectorProgress,
+        log: LogReader,
+        reply_max_bytes: int,
+    ) -> None:
+        self._index = index
+        self._embedder = embedder
+        self._progress = progress
+        self._log = log
+        self._reply_max_bytes = reply_max_bytes
+
+    @property
+    def model(self) -> str:
+        """Name the model whose vectors are compared."""
+        return self._embedder.model
+
+    def expect(self, user_id: str) -> None:
+        """Hear that a user is about to be searched: their backlog goes first from now on."""
+        self._progress.note_query(user_id)
+
+    def reached(self, user_id: str, sequence: int) -> bool:
+        """Return whether the index has applied this user's changes up to a sequence."""
+        return not self._progress.behind(user_id, min(sequence, self._log.user_sequence(user_id)))
+
+    async def search(self, query: NearestQuery) -> Nearest:
+        """Return the nearest messages.
+
+        Raises:
+            Fault: EMBEDDER_DISABLED, EMBEDDER_UNAVAILABLE or INDEX_UNAVAILABLE.
+        """
+        behind = self._progress.behind(query.user_id, self._log.user_sequence(query.user_id))
+        vector = query.vector or await self._embedder.embed_query(query.text or "")
+        ranked = await self._ranked(query, vector)
+        items = ranked[: fitting((item.message for item in ranked), self._reply_max_bytes)]
+        return Nearest(items, truncated=len(items) < len(ranked), behind=behind)
+
+    async def _ranked(self, query: NearestQuery, vector: Vector) -> list[Ranked]:
+        async def fetch(limit: int) -> list[VectorHit]:
+            hits = await self._index.search(query.user_id, vector, query.narrowed, limit)
+            return [hit for hit in hits if query.min_score is None or hit.score >= query.min_score]
+
+        def resolve(hits: Sequence[VectorHit]) -> list[Ranked]:
+            versions = self._log.by_sequences(query.user_id, [hit.sequence for hit in hits])
+            return [Ranked(versions[hit.sequence], hit.score) for hit in hits if hit.sequence in versions]
+
+        return await best(query.top_k, fetch, resolve)

@@ -1,0 +1,138 @@
+"""The indexer's paperwork: all that it reads and writes in SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from nomemory.server import wire
+from nomemory.server.embedding.l2_normalise import UnusableVectorError, unit
+from nomemory.server.log.protocol import LogReader
+from nomemory.server.message import LoggedMessage, Message
+from nomemory.server.vector.backlog import Backlog, Pending
+from nomemory.server.vector.protocol import Vector, VectorPoint
+
+_FEED_MAX, _FEED_MAX_OF_OWN = 256, 4096
+"""Sequences that are taken in at once: where all messages are work, and where only few are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the index should hold of a message: a vector for each of the texts, or the caller's own, or nothing.
+
+    Of one that `is_new` the index has nothing yet that would have to go.
+    """
+
+    item: Pending
+    message: Message | None = None
+    sequence: int = 0
+    is_new: bool = False
+    texts: tuple[str, ...] = ()
+    own: Vector | None = None
+
+    def points(self, vectors: Sequence[Vector]) -> list[VectorPoint]:
+        """Make the points, given the vectors of the texts."""
+        message = self.message
+        if message is None:
+            return []
+        parts = vectors if self.own is None else [self.own]
+        return [
+            VectorPoint(
+                message.user_id,
+                message.message_id,
+                part,
+                self.sequence,
+                message.ts_us,
+                message.role,
+                message.conversation_id,
+                vector,
+            )
+            for part, vector in enumerate(parts)
+        ]
+
+
+class Desk:
+    """Takes in the log's feed, returns out work, and notes what became of it. Belongs to one thread.
+
+    Args:
+        log: the log, opened in that thread; closed with the desk.
+        backlog: the work.
+        dimension: how many numbers a caller's own vector must have to be used.
+        cut: makes the texts to embed of a content. None, where there is no embedder: then only messages with a vector
+            of the caller's own are work.
+    """
+
+    def __init__(
+        self, log: LogReader, backlog: Backlog, dimension: int, cut: Callable[[str], Sequence[str]] | None
+    ) -> None:
+        self._log = log
+        self._backlog = backlog
+        self._dimension = dimension
+        self._cut = cut
+        self._maybe_stored = log.sequence()  # by an earlier run
+
+    def feed(self) -> bool:
+        """Take in a batch of the feed; False if that was the end of it.
+
+        The log's sequence is read first, so that a feed that ends has everything up to there.
+        """
+        fed, sequence = self._backlog.fed, self._log.sequence()
+        if sequence <= fed:
+            return False
+        until = min(sequence, fed + (_FEED_MAX if self._cut else _FEED_MAX_OF_OWN))
+        self._backlog.feed(self._log.touched(fed, until, own_vectors_only=self._cut is None), until)
+        return until < sequence
+
+    def begin_empty(self) -> None:
+        """Hear that the index is empty. If it should hold something, the feed is taken in from its beginning."""
+        self._maybe_stored = 0
+        if self._backlog.fed and self._log.counts(None).messages:
+            self._backlog.start_over()
+
+    def next_work(self, hot_users: Sequence[str], limit: int) -> list[Wanted]:
+        """Take the next messages and look up what the index should hold of them."""
+        items = self._backlog.take(hot_users, limit)
+        wanted: dict[Pending, Wanted] = {}
+        for user_id, group in groupby(sorted(items, key=lambda item: item.user_id), key=lambda item: item.user_id):
+            of_user = list(group)
+            ids = [item.message_id for item in of_user]
+            versions, own = self._log.by_ids(user_id, ids), self._log.embeddings(user_id, ids)
+            for item in of_user:
+                wanted[item] = self._wanted(item, versions.get(item.message_id), own.get(item.message_id))
+        return [wanted[item] for item in items]
+
+    def settle(self, done: Iterable[Pending], refused: Mapping[Pending, str]) -> None:
+        """Note what the index has, and what it can never have and why."""
+        self._backlog.mark_applied(done)
+        self._backlog.park(refused)
+
+    def forget_applied(self) -> None:
+        """Drop what the index has made durable."""
+        self._backlog.forget_applied()
+
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close()
+
+    def _wanted(self, item: Pending, version: LoggedMessage | None, own: Vector | None) -> Wanted:
+        if version is None:
+            return Wanted(item)
+        message = wire.decode(version.wire)
+        usable = self._usable(own)
+        texts = tuple(self._cut(message.content)) if self._cut and not usable else ()
+        return Wanted(item, message, version.sequence, self._is_new(item, version), texts, usable)
+
+    def _is_new(self, item: Pending, version: LoggedMessage) -> bool:
+        """Return whether no version was ever stored: there was but one change, in this run, and it is this version.
+
+        Whatever replaces or deletes a version is a change, too; half of a replacement is not the version itself.
+        """
+        return item.is_single and item.latest == version.sequence > self._maybe_stored
+
+    def _usable(self, own: Vector | None) -> Vector | None:
+        """Keep a caller's own vector only if it fits; it may be of the time of another model."""
+        try:
+            return unit(own, self._dimension) if own else None
+        except UnusableVectorError:
+            return None

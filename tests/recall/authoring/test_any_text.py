@@ -1,0 +1,64 @@
+"""Whatever stands in a skill, a check ends with findings, and what passes it loads."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recall.skills.folders import head, written
+
+from nomemory.recall.authoring.lint.check import check
+from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary
+
+PIECES = st.sampled_from(
+    [
+        "---\n", "name: tea\n", "description: d\n", "## Defaults\n", "## 词表\n", "## Query Templates\n", "### 偏好\n",
+        "## Scenario\n", "## Evidence Contract\n", "- ", "| ", "```json\n", "```", "~~~\n",
+        '{"tool": ', '"args": {', "}",
+        "[" * 2_000, '{"a":' * 2_000, "user_id", "(", "（", "）", ")", "`", "``", "semantic_search", "不要",
+        "never ", ": ",
+        "time_range_default", "P30D", "30d", "1" * 400, "\n", "\r\n", "\x00", "\u2028",
+        "，", "if ", "{question}", "<!--",
+    ]
+)  # fmt: skip
+TEXTS = st.lists(PIECES | st.text(max_size=8), max_size=30).map("".join)
+
+
+@given(body=TEXTS, lexicon=TEXTS)
+@settings(max_examples=150, deadline=None)
+def test_a_check_ends_and_what_passes_loads(body: str, lexicon: str) -> None:
+    with tempfile.TemporaryDirectory() as library:
+        skill = head("name: tea\ndescription: d", body).encode("utf-8", "replace")
+        folder = written(Path(library), SKILL_md=skill, references__lexicon_md=lexicon.encode("utf-8", "replace"))
+        report = check(folder)
+        assert all(
+            finding.line >= 0 and finding.sentence and "\n" not in finding.sentence for finding in report.findings
+        )
+        if not report.errors:
+            SkillLibrary([Path(library)], "tea").load()
+
+
+@given(skill=TEXTS.map(str.encode) | st.binary(max_size=200))
+@settings(max_examples=100, deadline=None)
+def test_a_check_never_fails_where_loading_does(skill: bytes) -> None:
+    with tempfile.TemporaryDirectory() as library:
+        report = check(written(Path(library), SKILL_md=skill))
+        try:
+            SkillLibrary([Path(library)], "tea").load()
+        except SkillInvalidError:
+            assert report.errors
+
+
+def test_long_lines_are_checked_in_time(tmp_path: Path) -> None:
+    lines = [
+        "user_id, " * 4_000,
+        "(" * 30_000,
+        "`" * 30_000,
+        "不" * 20_000,
+        "never a " * 5_000 + "user_id=1",
+        "a(" * 15_000,
+    ]
+    for line in lines:
+        check(written(tmp_path, SKILL_md=head("name: tea\ndescription: d", line)))

@@ -1,0 +1,257 @@
+"""Every rule of the check: what keeps it, and what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from recall.skills.folders import head, written
+
+from nomemory.recall.authoring.lint.check import Report, check, skills_at
+from nomemory.recall.authoring.lint.rules import RULES, table
+from nomemory.recall.skills.loader import SkillLibrary
+
+ROOT = Path(__file__).parents[3]
+START = "name: tea\ndescription: Finds what was said about tea."
+
+CALL = (
+    '{"stop": false, "tool": "lexical_search", "args": {"query_text": "tea", '
+    '"filter": {"role": "user", "time_range": {"since": "2026-01-01T00:00:00Z"}}}}'
+)
+LIST = '{"tool": "messages_list", "args": {"role": "any", "until": "2026-01-01T00:00:00Z"}}'
+FORM = """
+## Scenario
+> tea
+
+## Defaults
+- time_range_default: P30D
+
+## Lexicon
+- 茶: tea, 红茶
+
+## Query Templates
+### preferences
+- first: semantic_search
+
+## Playbook
+Stop in time.
+
+## Evidence Contract
+Fields `message_id, ts, role, content`; coverage `time_range`, `role`.
+"""
+
+
+def json_block(*lines: str) -> str:
+    return "\n".join(("Calls:", "```json", *lines, "```"))
+
+
+def found(library: Path, body: str = "Search for tea.", start: str = START, **files: str | bytes) -> Report:
+    return check(written(library, SKILL_md=head(start, body), **files))
+
+
+def rules(report: Report) -> list[str]:
+    return [finding.rule.id for finding in report.findings]
+
+
+BODIES = {
+    "tool": (
+        ["`lexical_search(query_text, filter?)` finds words.", json_block(CALL),
+         "没有 `delete_message(message_id)` 这样的工具。"],
+        [
+            "Use `grep_messages(query)`.",
+            "用 `search(query_text)` 找。",
+            json_block('{"tool": "web_search", "args": {}}'),
+            json_block('{"tool": ["lexical_search"], "args": {}}'),
+            "~~~\n" + '{"stop": false, "tool": "run", "args": {}}' + "\n~~~",
+        ],
+    ),
+    "call": (
+        [
+            json_block(CALL, LIST, '{"stop": true, "tool": "", "args": {}}'),
+            json_block("{", '  "tool": "neighbors",', '  "args": {"message_id": "m1"}', "}"),
+            'The form is `{"stop", "tool", "args"}`.',
+            json_block('{"preferences": [], "profile": [], "constraints": []}'),
+            "```yaml\na: [\n```",
+        ],
+        [
+            json_block(f"[{CALL}]"),
+            json_block(f"{CALL} {LIST}"),
+            json_block(f"Sure: {CALL}"),
+            json_block(CALL, "and so on"),
+            json_block('{"tool": "lexical_search", "args": {,}}'),
+            json_block('{"tool": "neighbors", "args": "m1"}'),
+            json_block('{"tool": "neighbors"}'),
+        ],
+    ),
+    "filters": (
+        [json_block(CALL, LIST), json_block('{"tool": "neighbors", "args": {"message_id": "m1"}}')],
+        [
+            json_block('{"tool": "messages_list", "args": {"role": "user"}}'),
+            json_block('{"tool": "messages_list", "args": {"since": "2026-01-01T00:00:00Z"}}'),
+            json_block('{"tool": "lexical_search", "args": {"query_text": "tea"}}'),
+            json_block('{"tool": "semantic_search", "args": {"query_text": "tea", "filter": {"role": "user"}}}'),
+            json_block(CALL.replace('"role": "user", ', "")),
+            json_block(CALL.replace('"filter"', '"filters"')),
+        ],
+    ),
+    "arguments": (
+        [json_block(CALL)],
+        [
+            json_block(CALL.replace('"query_text"', '"query"')),
+            json_block(CALL.replace("2026-01-01T00:00:00Z", "last week")),
+            json_block(CALL.replace('"role": "user"', '"role": "tool"')),
+            json_block(CALL.replace('"query_text": "tea"', '"query_text": "tea", "page_size": 100000')),
+            json_block(CALL.replace('"query_text": "tea"', '"query_text": "tea", "limit": 3')),
+            json_block(CALL.replace("lexical", "semantic").replace('"query_text": "tea", ', "")),
+            json_block('{"tool": "neighbors", "args": {"before": 8}}'),
+        ],
+    ),
+    "user-id": (
+        ["参数里永远不出现 `user_id`。", "Never pass a `user_id`.", json_block(CALL)],
+        [
+            "`semantic_search(user_id, query_text)`",
+            "| 参数 | 类型 |\n|---|---|\n| user_id | string |",
+            json_block('{"message_id": "m1", "user_id": "u1", "quote": "tea"}'),
+            json_block(CALL.replace('"query_text"', '"user_id": "u1", "query_text"')),
+            json_block(CALL.replace('"role": "user"', '"role": "user", "tenantId": 3')),
+            json_block(LIST.replace('"role"', '"user": "lin", "role"')),
+            FORM.replace("Fields `message_id,", "Fields `user_id, message_id,"),
+            FORM.replace("coverage", "and the user_id; coverage"),
+        ],
+    ),
+    "duration": (
+        [
+            "## Defaults\n- time_range_default: P6M",
+            "## 默认值\n- `time_range_default`：`全部`",
+            "## Defaults\n- time_range_default: all",
+            "Set `time_range_default: {{time_range_default}}`.",
+            "The `time_range_default` is what a question without a time begins with.",
+        ],
+        [
+            "## Defaults\n- time_range_default: 30d",
+            "## 默认值\n- time_range_default：30 天",
+            "## Defaults\n| time_range_default | P |\n|---|---|\n| time_range_default | month |",
+            "Use `time_range_default: 30d` here.",
+            "```yaml\ntime_range_default: 1 month\n```",
+        ],
+    ),
+    "unreadable": (
+        ["## Defaults\n- role_default: any\n- top_k_default: 20", "## 词表\n- 茶：红茶、tea", FORM],
+        [
+            "## Defaults\n- role_default: everybody",
+            "## Defaults\n- top_k_default: many",
+            "## Lexicon\n- tea",
+            "## Query Templates\n### preferences\n- first: grep",
+            "## Query Templates\n### preferences\n- rewrite: {who} likes",
+        ],
+    ),
+    "sections": ([FORM, "## Playbook\nStop."], ["## Scenario\n> tea", FORM.replace("## Playbook", "## Tips")]),
+    "evidence": (
+        [FORM, "## 证据契约\n字段 `message_id, ts, role, content`，覆盖 `time_range`、`role`。"],
+        ["## Evidence Contract\nQuote it.", FORM.replace("`time_range`, ", ""), FORM.replace("ts, ", "")],
+    ),
+    "host-limit": (
+        ["The budget is the host's.", "## Lexicon\n- budget: cost, price"],
+        ["- max_iterations: 50", "**page_size**: 500", "budget：全部"],
+    ),
+    "length": (["x" * 30_000], ["x" * 33_000]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "body"), [(rule, body) for rule, (good, _) in BODIES.items() for body in good])
+def test_what_keeps_a_rule(tmp_path: Path, rule: str, body: str) -> None:
+    assert rule not in rules(found(tmp_path, body))
+
+
+@pytest.mark.parametrize(("rule", "body"), [(rule, body) for rule, (_, bad) in BODIES.items() for body in bad])
+def test_what_breaks_a_rule(tmp_path: Path, rule: str, body: str) -> None:
+    report = found(tmp_path, body)
+    assert rule in rules(report)
+    assert RULES[rule].severity.value == "error" or not report.errors
+
+
+@pytest.mark.parametrize(
+    ("rule", "skill"),
+    [
+        ("frontmatter", "# Tea\n"),
+        ("frontmatter", "---\nname: tea\n"),
+        ("frontmatter", head("name: tea\ndescription: [a]")),
+        ("frontmatter", head("name: tea\nname: tea\ndescription: d")),
+        ("frontmatter", head(START, body="")),
+        ("name", head("name: coffee\ndescription: d")),
+        ("name", head("description: d")),
+        ("description", head("name: tea")),
+        ("description", head("name: tea\ndescription: " + "d" * 1_025)),
+        ("frontmatter-key", head(START + "\nlicense: MIT")),
+        ("text", b"\xff\xfe"),
+        ("text", b"x" * (64 * 1024 + 1)),
+    ],
+)
+def test_how_a_skill_has_to_begin(tmp_path: Path, rule: str, skill: str | bytes) -> None:
+    assert rules(check(written(tmp_path, SKILL_md=skill))) == [rule]
+
+
+def test_its_folder_has_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "tea").mkdir()
+    assert rules(check(tmp_path / "tea")) == ["folder"]
+    assert rules(check(tmp_path / "nowhere")) == ["folder"]
+    assert "name" in rules(check(written(tmp_path, "Tea_1", SKILL_md=head("name: Tea_1\ndescription: d"))))
+
+
+def test_links_that_lead_out_are_refused_and_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.md"
+    secret.write_text("- user_id: canary\n")
+    folder = written(tmp_path / "library")
+    (folder / "references").mkdir()
+    (folder / "references" / "a.md").symlink_to(secret)
+    report = check(folder)
+    assert rules(report) == ["folder"]
+    assert "canary" not in str(report)
+
+
+def test_references_are_held_to_the_rules_too(tmp_path: Path) -> None:
+    report = found(
+        tmp_path,
+        references__lexicon_md="- 茶",
+        references__calls_md=json_block('{"tool": "web", "args": {}}'),
+        scripts__more_md="a\n\n`lexical_search(user_id)`",
+    )
+    places = [(finding.file, finding.line, finding.rule.id) for finding in report.findings]
+    assert places == [
+        ("references/calls.md", 3, "tool"),
+        ("references/lexicon.md", 1, "unreadable"),
+        ("scripts/more.md", 3, "user-id"),
+    ]
+    assert "text" in rules(found(tmp_path, references__a_md=b"\xff"))
+    assert "folder" in rules(found(tmp_path, **{f"references__{number}_md": "x" for number in range(17)}))
+
+
+def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+    body = "\n".join(("one", "- max_iterations: 9", json_block(CALL, '{"tool": "web", "args": {}}')))
+    report = found(tmp_path, body, START + "\nlicense: MIT")
+    assert [(finding.line, finding.rule.id) for finding in report.findings] == [
+        (4, "frontmatter-key"),
+        (7, "host-limit"),
+        (11, "tool"),
+    ]
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "skills").iterdir()), ids=lambda folder: folder.name)
+def test_the_shipped_skills_keep_every_rule(folder: Path) -> None:
+    assert check(folder).findings == ()
+    assert SkillLibrary([ROOT / "skills"], folder.name).load().notes == ()
+
+
+def test_a_path_means_one_skill_or_all_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tea, coffee = written(tmp_path), written(tmp_path, "coffee")
+    (tmp_path / "notes").mkdir()
+    assert skills_at(tmp_path) == [coffee, tea]
+    assert skills_at(tea) == skills_at(tea / "SKILL.md") == [tea]
+    assert skills_at(tmp_path / "notes") == [tmp_path / "notes"]
+    monkeypatch.chdir(tea)
+    assert check(Path()).findings == ()
+    assert check(Path()).name == "tea"
+
+
+def test_the_page_has_the_table_of_rules() -> None:
+    assert table() in (ROOT / "docs" / "skills.md").read_text(encoding="utf-8")
