@@ -10,7 +10,7 @@ import structlog
 from nomemory.server.processes.pipe import HEADER, Answer, Withdrawn, pack, unpack
 from nomemory.server.processes.startup_barrier import Rendezvous
 from nomemory.server.processes.writer_calls import Join, Refusal, Request, Serving
-from nomemory.server.rpc.edge import fault_of
+from nomemory.server.rpc.unexpected_error import fault_of
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -13,7 +13,10 @@ from nomemory.server.identity.access import Access
 from nomemory.server.identity.tls import TlsFiles, server_credentials, tls_files
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
 from nomemory.server.rpc.call import Service
-from nomemory.server.rpc.edge import Edge
+from nomemory.server.rpc.call_lifecycle import CallLifecycle
+from nomemory.server.rpc.handlers import generic_handler, needs_by_path
+from nomemory.server.rpc.host_interceptors import HostInterceptors
+from nomemory.server.rpc.interceptor import NoMemoryInterceptor
 from nomemory.server.settings import Settings
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -22,19 +25,31 @@ _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 @asynccontextmanager
 async def serving(
-    services: Sequence[Service], address: ListenAddress, settings: Settings, access: Access, *, is_shared: bool = False
+    services: Sequence[Service],
+    address: ListenAddress,
+    settings: Settings,
+    access: Access,
+    *,
+    is_shared: bool = False,
+    host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
 ) -> AsyncIterator[ListenAddress]:
-    """Serve until the context is left, then let calls in flight finish; returns the address that was bound.
+    """Serve until the context is left, then let calls in flight finish. Return the address that was bound.
 
-    With `is_shared` other processes serve at the same address; somebody has to hold it for all of them.
+    Args:
+        services: what is served, beside health and reflection.
+        address: where; port 0 picks a free one.
+        settings: limits, deadlines, TLS.
+        access: decides who may call what.
+        is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
+        host: interceptors to run before and after NoMemory's own.
 
     Raises:
         ListenAddressError: the port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    server = _server(settings, is_shared=is_shared)
-    edge = Edge(access, settings.deadline_default_s, settings.deadline_import_s)
-    server.add_generic_rpc_handlers([edge.handlers(service) for service in services])
+    own = _interceptor(services, settings, access)
+    server = _server(settings, (*host.outer, own, *host.inner), is_shared=is_shared)
+    server.add_generic_rpc_handlers([generic_handler(service) for service in services])
     states = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(states, server)
     names = [service.full_name for service in services]
@@ -51,17 +66,26 @@ async def serving(
         await server.stop(settings.drain_s)
 
 
-def _server(settings: Settings, *, is_shared: bool) -> grpc.aio.Server:
+def _interceptor(services: Sequence[Service], settings: Settings, access: Access) -> NoMemoryInterceptor:
+    lifecycle = CallLifecycle(access, settings.deadline_default_s, settings.deadline_import_s)
+    needs = {path: need for service in services for path, need in needs_by_path(service).items()}
+    return NoMemoryInterceptor(lifecycle, needs, frozenset({_HEALTH, reflection.SERVICE_NAME}))
+
+
+def _server(
+    settings: Settings, interceptors: Sequence[grpc.aio.ServerInterceptor], *, is_shared: bool
+) -> grpc.aio.Server:
     # Clients stay with the process that they were given. Ending connections now and then spreads them again.
     age = [("grpc.max_connection_age_ms", int(settings.workers_connection_s * 1000))] if is_shared else []
     return grpc.aio.server(
+        interceptors=interceptors,
         options=[
             *age,
             # Without this a second server on the same port binds silently and takes half of the connections.
             ("grpc.so_reuseport", int(is_shared)),
             ("grpc.max_receive_message_length", settings.request_max_bytes),
             ("grpc.max_send_message_length", -1),
-        ]
+        ],
     )
 
 

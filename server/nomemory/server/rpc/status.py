@@ -11,9 +11,9 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from nomemory.server.faults import Fault, Reason, Violation
+from nomemory.server.rpc.request_id import REQUEST_ID
 
 DOMAIN = "nomemory"
-REQUEST_ID = "x-request-id"
 
 _CODES = {
     Reason.ERROR_REASON_INVALID_FIELD: code_pb2.INVALID_ARGUMENT,

@@ -1,0 +1,93 @@
+"""What every call goes through: an id, a deadline, admission, a status if it fails, and one line of log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import grpc
+import structlog
+
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.identity.access import Access, Need
+from nomemory.server.rpc.call import Call
+from nomemory.server.rpc.request_id import REQUEST_ID, request_id_of
+from nomemory.server.rpc.status import code_name, status_of
+from nomemory.server.rpc.unexpected_error import fault_of
+
+_log = structlog.get_logger("rpc")
+
+# Any: the types of a context are those of its RPC, and nothing here looks at them.
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method by its short name, as the log has it, and what it needs of its caller."""
+
+    name: str
+    need: Need
+
+
+class CallLifecycle:
+    """Takes calls from their arrival to their end.
+
+    Args:
+        access: decides whether a call may go on.
+        deadline_s: seconds that a call has if its client sets no deadline.
+        upload_deadline_s: the same for a method that takes a stream of requests.
+    """
+
+    def __init__(self, access: Access, deadline_s: float, upload_deadline_s: float) -> None:
+        self._access = access
+        self._deadline_s = deadline_s
+        self._upload_deadline_s = upload_deadline_s
+
+    @asynccontextmanager
+    async def admitted(self, method: Method, context: Context, *, is_upload: bool = False) -> AsyncIterator[Call]:
+        """Admit a call and hold it to its deadline. An error inside ends it with a status of the contract."""
+        started = time.perf_counter()
+        metadata = tuple(context.invocation_metadata() or ())
+        request_id = request_id_of(metadata)
+        give_up = _give_up(context, self._upload_deadline_s if is_upload else self._deadline_s)
+        facts = {"method": method.name, "request_id": request_id}
+        try:
+            async with asyncio.timeout_at(give_up):
+                caller = await self._access.caller(metadata, context.auth_context)
+                facts["caller"] = caller.name
+                admission = self._access.admit(caller, method.need, metadata)
+                facts |= admission.facts()
+                yield Call(request_id, give_up, admission)
+        except asyncio.CancelledError:
+            _log.info("rpc", **facts, code="CANCELLED", ms=_milliseconds(started))
+            raise
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except grpc.aio.AbortError:  # an interceptor of the host has ended the call, status and all
+            _log.info("rpc", **facts, code=context.code().name, ms=_milliseconds(started))
+            raise
+        except BaseException as error:  # noqa: BLE001 - errors become statuses here; an engine's panic is no Exception
+            fault = fault_of(error, _log.bind(**facts))
+            reason = Reason.Name(fault.reason)
+            _log.info("rpc", **facts, code=code_name(fault), reason=reason, ms=_milliseconds(started))
+            await _abort(context, fault, request_id)
+        context.set_trailing_metadata((*context.trailing_metadata(), (REQUEST_ID, request_id)))
+        _log.info("rpc", **facts, code="OK", ms=_milliseconds(started))
+
+
+def _give_up(context: Context, deadline_s: float) -> float:
+    remaining = context.time_remaining()
+    return asyncio.get_running_loop().time() + (deadline_s if remaining is None else remaining)
+
+
+async def _abort(context: Context, fault: Fault, request_id: str) -> NoReturn:
+    await context.abort_with_status(status_of(fault, request_id))
+    raise fault
+
+
+def _milliseconds(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 2)

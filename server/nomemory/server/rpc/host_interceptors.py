@@ -1,0 +1,37 @@
+"""A host's own gRPC interceptors, beside NoMemory's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import grpc
+
+
+@dataclass(frozen=True, slots=True)
+class HostInterceptors:
+    """Interceptors by where they stand, each tuple in the order in which a call meets them.
+
+    A call meets `outer`, then `NoMemoryInterceptor`, then `inner`, then the service.
+
+    Attributes:
+        outer: see every call, refused ones too, with its final status. Requests and replies are bytes. Nobody is
+            authenticated yet, so `current_call()` is None when a call arrives. For tracing and metrics.
+        inner: their handlers run for admitted calls only. Requests are parsed and confined to the caller's users,
+            `current_call()` says who calls and which user is bound, and the call's deadline holds. For quotas and
+            audits. They may end a call with `context.abort`. Their `intercept_service` runs before admission, as gRPC
+            looks handlers up first: what depends on the caller belongs in the handler that it returns. Health and
+            reflection pass here, too, with `current_call()` None.
+    """
+
+    outer: tuple[grpc.aio.ServerInterceptor, ...] = ()
+    inner: tuple[grpc.aio.ServerInterceptor, ...] = ()
+
+
+MakeInterceptors = Callable[[], HostInterceptors]
+"""Makes them, once in every process that serves. A function of a module, which each of these processes imports."""
+
+
+def no_interceptors() -> HostInterceptors:
+    """Make none."""
+    return HostInterceptors()

@@ -1,0 +1,104 @@
+"""The interceptor that stands before every method of the contract.
+
+It settles who calls and which user a recall is bound to, then parses the request and confines it to the users whom the
+caller may read. A method runs only when all of that is done. `grpc_server.py` says where a host's own interceptors
+stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+import grpc
+
+from nomemory.server.identity.access import Need, confine
+from nomemory.server.rpc.call import Call
+from nomemory.server.rpc.call_lifecycle import CallLifecycle, Context, Method
+from nomemory.server.rpc.current_call import set_current_call
+from nomemory.server.rpc.handlers import Handler
+
+Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
+
+
+class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
+    """Admits calls to the methods that it knows.
+
+    Args:
+        lifecycle: what every call goes through, from its id to its line in the log.
+        needs: what each method needs of its caller, by the method's path: `/nomemory.v1.QueryService/ListMessages`.
+        open_services: names of services that anybody may call. Any other method does not exist.
+    """
+
+    def __init__(self, lifecycle: CallLifecycle, needs: Mapping[str, Need], open_services: frozenset[str]) -> None:
+        self._lifecycle = lifecycle
+        self._methods = {path: Method(path.rpartition("/")[2], need) for path, need in needs.items()}
+        self._open = open_services
+
+    async def intercept_service(
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> Handler | None:
+        """Return the handler of a call, guarded; None answers UNIMPLEMENTED."""
+        path = handler_call_details.method
+        method = self._methods.get(path)
+        if method is None:
+            return await continuation(handler_call_details) if self._is_open(path) else None
+        handler = await continuation(handler_call_details)
+        return None if handler is None else self.guarded(handler, method)
+
+    def guarded(self, handler: Handler, method: Method) -> Handler:
+        """Return a handler that takes and returns bytes and admits a call before it runs the one it is given."""
+        if handler.request_streaming:
+            return grpc.stream_unary_rpc_method_handler(self._client_stream(handler, method))
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(self._server_stream(handler, method))
+        return grpc.unary_unary_rpc_method_handler(self._unary(handler, method))
+
+    def _is_open(self, path: str) -> bool:
+        return path.removeprefix("/").partition("/")[0] in self._open
+
+    def _unary(self, handler: Handler, method: Method) -> Callable[[bytes, Context], Awaitable[bytes]]:
+        answer: Any = handler.unary_unary
+
+        async def handle(raw: bytes, context: Context) -> bytes:
+            async with self._lifecycle.admitted(method, context) as call:
+                request = _confined(handler, raw, call)
+                set_current_call(call)
+                return _encoded(handler, await answer(request, context))
+
+        return handle
+
+    def _client_stream(
+        self, handler: Handler, method: Method
+    ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]:
+        answer: Any = handler.stream_unary
+
+        async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
+            async with self._lifecycle.admitted(method, context, is_upload=True) as call:
+                set_current_call(call)
+                return _encoded(handler, await answer((_confined(handler, raw, call) async for raw in stream), context))
+
+        return handle
+
+    def _server_stream(self, handler: Handler, method: Method) -> Callable[[bytes, Context], AsyncIterator[bytes]]:
+        answer: Any = handler.unary_stream
+
+        async def handle(raw: bytes, context: Context) -> AsyncIterator[bytes]:
+            async with self._lifecycle.admitted(method, context) as call:
+                request = _confined(handler, raw, call)
+                set_current_call(call)
+                async for reply in answer(request, context):
+                    yield _encoded(handler, reply)
+
+        return handle
+
+
+def _confined(handler: Handler, raw: bytes, call: Call) -> Any:  # noqa: ANN401 - the request type of the method
+    # gRPC would parse before the handler runs, so before anybody knows who calls, and would end the call by itself.
+    request = handler.request_deserializer(raw)  # type: ignore[misc]  # ours always have one
+    confine(call.admission, request)
+    return request
+
+
+def _encoded(handler: Handler, reply: object) -> bytes:
+    return handler.response_serializer(reply)  # type: ignore[misc]  # ours always have one
