@@ -12,14 +12,12 @@ import json
 import os
 import pickle
 import platform
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -31,12 +29,12 @@ from load.corpus import Notes, Size, user_name
 from load.embedder import embedder_figures
 from load.engines import engine_calls
 from load.ingest import Loaded, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
+from load.null_process import NullServers, null_servers
 from load.null_server import SERVICE
 from load.report import print_report
 from load.server_process import ServerProcess
 from load.usage import cpu_s, pss_mb
 
-from nomemory.evaluation.process_tree import tree
 from nomemory.server.log.sqlite_writer import TUNING
 from nomemory.v1.query_service_pb2 import ListMessagesRequest
 
@@ -172,7 +170,7 @@ class Bench:
         return [case for case in cases(notes) if not wanted or any(case.name.startswith(start) for start in wanted)]
 
     def _read(self, notes: Notes) -> None:
-        with _null_server() as nulls:
+        with null_servers() as nulls:
             for case in self._chosen(notes):
                 _say(case.name)
                 for concurrency in CONCURRENCIES:
@@ -190,10 +188,10 @@ class Bench:
         load = Load(self._server.target, case.method, case.requests, concurrency, self._seconds, pids, case.metadata)
         return self._load(closed_loop, load)
 
-    def _null(self, nulls: Nulls, name: str, concurrency: int, size: float) -> None:
+    def _null(self, nulls: NullServers, name: str, concurrency: int, size: float) -> None:
         """Measure the server that knows one answer, as large as the real one, right after the real one."""
         request = ListMessagesRequest(user_id=user_name(1), page_size=int(size)).SerializeToString()
-        for prefix, target in nulls.targets.items():
+        for prefix, target in (("null", nulls.intercepted), ("null_bare", nulls.bare)):
             load = Load(target, f"/{SERVICE}/ListMessages", [request], concurrency, self._seconds, nulls.pids)
             self._put(f"{prefix}_{name}", concurrency, self._load(closed_loop, load))
 
@@ -244,26 +242,6 @@ def _ingest_figures(kind: str, loaded: Loaded) -> Figures:
 
 def _joined(first: Notes, rest: Notes) -> Notes:
     return Notes(first.typical | rest.typical, first.heavy + rest.heavy)
-
-
-@dataclass(frozen=True, slots=True)
-class Nulls:
-    """The servers that know one answer, by what the figures are called."""
-
-    targets: dict[str, str]
-    pids: list[int]
-
-
-@contextmanager
-def _null_server() -> Iterator[Nulls]:
-    command = [sys.executable, "-m", "load.null_server"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603 - our own
-    try:
-        edge, bare = process.stdout.readline().split() if process.stdout else ("", "")
-        yield Nulls({"null": edge, "null_bare": bare}, tree(process.pid))
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def _data_mb(data: Path) -> dict[str, float]:

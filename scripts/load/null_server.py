@@ -1,14 +1,20 @@
 """The reference: a server that answers with prebuilt bytes. `python -m load.null_server`.
 
-It serves twice, and prints two addresses. Behind the first stand the same server and the same edge as NoMemory's own
-(admission, deadline, log); behind the second nothing but gRPC. ListMessages of `page_size` N answers N bytes.
+It serves three times, and prints three addresses:
+
+1. the server as it is, with its interceptor (admission, deadline, log);
+2. nothing but gRPC;
+3. the same guard as in 1, wrapped around the handler once and not by gRPC's interceptors on each call.
+
+ListMessages of `page_size` N answers N bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,7 +27,10 @@ from nomemory.server.identity.scope import Scope
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.logs import configure_logs
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.rpc.call_lifecycle import CallLifecycle, Method
 from nomemory.server.rpc.grpc_server import serving
+from nomemory.server.rpc.handlers import Handler
+from nomemory.server.rpc.interceptor import NoMemoryInterceptor
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as pb
 
@@ -63,8 +72,44 @@ async def _answer(request: pb.ListMessagesRequest, _call: Call) -> bytes:
     return prebuilt(request.page_size)
 
 
+async def _wrapped(request: pb.ListMessagesRequest, _context: object) -> bytes:
+    return prebuilt(request.page_size)
+
+
 async def _bare(raw: bytes, _context: object) -> bytes:
     return prebuilt(pb.ListMessagesRequest.FromString(raw).page_size)
+
+
+class OneHandler(grpc.GenericRpcHandler):
+    """Serves every method with one handler."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    def service(self, _handler_call_details: grpc.HandlerCallDetails) -> Handler:
+        """Return the handler."""
+        return self._handler
+
+
+def wrapped_once(settings: Settings, access: Access) -> OneHandler:
+    """Wrap the null handler in what the interceptor does."""
+    lifecycle = CallLifecycle(access, settings.deadline_default_s, settings.deadline_import_s)
+    handler: Handler = grpc.unary_unary_rpc_method_handler(
+        _wrapped, pb.ListMessagesRequest.FromString, lambda reply: reply
+    )
+    method = Method("ListMessages", Need(frozenset({Scope.QUERY})))
+    return OneHandler(NoMemoryInterceptor(lifecycle, {}, frozenset()).guarded(handler, method))
+
+
+@asynccontextmanager
+async def plain_server(handlers: grpc.GenericRpcHandler) -> AsyncIterator[str]:
+    """Serve handlers by a gRPC server without interceptors; returns its address."""
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers([handlers])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield f"127.0.0.1:{port}"
+    await server.stop(0)
 
 
 async def main() -> None:
@@ -73,18 +118,14 @@ async def main() -> None:
     configure_logs(settings.log_level)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    bare = grpc.aio.server()
-    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-        "ListMessages": grpc.unary_unary_rpc_method_handler(_bare)
-    }
-    bare.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
-    port = bare.add_insecure_port("127.0.0.1:0")
-    await bare.start()
     access = Access(choose_authenticator(settings), settings.id_max_chars)
-    async with serving([NullService()], parse_listen_address(settings.listen), settings, access) as address:
-        print(address, f"127.0.0.1:{port}", flush=True)
+    async with (
+        serving([NullService()], parse_listen_address(settings.listen), settings, access) as intercepted,
+        plain_server(OneHandler(grpc.unary_unary_rpc_method_handler(_bare))) as bare,
+        plain_server(wrapped_once(settings, access)) as wrapped,
+    ):
+        print(intercepted, bare, wrapped, flush=True)
         await stop.wait()
-    await bare.stop(0)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,12 @@ def cpu_s(pids: list[int]) -> float:
     return sum(map(_cpu_s, pids))
 
 
+def run_ns(pids: list[int]) -> int:
+    """Return the nanoseconds that the threads which are alive in processes have run: finer than `cpu_s`."""
+    stats = [path for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return sum(int(path.read_text(encoding="ascii").split()[0]) for path in stats)
+
+
 def pss_mb(pids: list[int]) -> dict[str, float]:
     """Return the memory of processes, what they share counted once: in all, and of it what no file stands behind."""
     sums = {"Pss": 0, "Pss_Anon": 0}

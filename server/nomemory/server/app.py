@@ -62,6 +62,7 @@ from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.recall_host import RecallSettingsError, recall_service, remote_query
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.grpc_server import serving
+from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.rpc.index_status import LEXICAL_JOB, VECTOR_JOB, StatusReport
 from nomemory.server.rpc.ingest_service import IngestService
@@ -100,6 +101,7 @@ def serve(
     settings: Settings,
     ready: Callable[[ListenAddress], None] = lambda _address: None,
     readers: Mapping[int, Loading] = MappingProxyType({}),
+    interceptors: MakeInterceptors = no_interceptors,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
@@ -107,6 +109,8 @@ def serve(
         settings: the configuration.
         ready: called with the bound address once calls are answered.
         readers: what `start_readers` has started; without them they are started here.
+        interceptors: makes a host's own gRPC interceptors, in each process that serves. With several workers it has to
+            be a function of a module that they can import.
 
     Raises:
         any of CANNOT_START.
@@ -114,14 +118,19 @@ def serve(
     """
     configure_logs(settings.log_level, None if settings.workers == 1 else _WRITER)
     sys.setswitchinterval(_SWITCH_S)
-    uvloop.run(_serve(settings, ready, readers))
+    uvloop.run(_serve(settings, ready, readers, interceptors))
 
 
-async def _serve(settings: Settings, ready: Callable[[ListenAddress], None], readers: Mapping[int, Loading]) -> None:
+async def _serve(
+    settings: Settings,
+    ready: Callable[[ListenAddress], None],
+    readers: Mapping[int, Loading],
+    interceptors: MakeInterceptors,
+) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    async with running(settings, readers) as address:
+    async with running(settings, readers, interceptors) as address:
         _log.info("serving", address=str(address), data=str(settings.data))
         keep_what_is_loaded()
         ready(address)
@@ -138,9 +147,11 @@ def keep_what_is_loaded() -> None:
 
 @asynccontextmanager
 async def running(
-    settings: Settings, readers: Mapping[int, Loading] = MappingProxyType({})
+    settings: Settings,
+    readers: Mapping[int, Loading] = MappingProxyType({}),
+    interceptors: MakeInterceptors = no_interceptors,
 ) -> AsyncIterator[ListenAddress]:
-    """Run a server until the context is left; returns the address that was bound.
+    """Run a server until the context is left. Return the address that was bound. The arguments are those of `serve`.
 
     Raises:
         as `serve`.
@@ -149,19 +160,25 @@ async def running(
     async with AsyncExitStack() as stack:
         if settings.recall_query_target:
             services = _recall_only(settings, stack)
-            yield await stack.enter_async_context(serving(services, address, settings, access))
+            yield await stack.enter_async_context(serving(services, address, settings, access, host=interceptors()))
             return
         directory = DataDirectory(settings.data)
         stack.callback(os.close, directory.lock())
         if settings.workers == 1:
             services, _ = _everything(settings, directory, stack)
-            yield await stack.enter_async_context(serving(services, address, settings, access))
+            yield await stack.enter_async_context(serving(services, address, settings, access, host=interceptors()))
         else:
-            yield await _with_readers(settings, directory, address, Readers(settings, readers), stack)
+            several = Readers(settings, readers)
+            yield await _with_readers(settings, directory, address, several, interceptors, stack)
 
 
 async def _with_readers(
-    settings: Settings, directory: DataDirectory, address: ListenAddress, readers: Readers, stack: AsyncExitStack
+    settings: Settings,
+    directory: DataDirectory,
+    address: ListenAddress,
+    readers: Readers,
+    interceptors: MakeInterceptors,
+    stack: AsyncExitStack,
 ) -> ListenAddress:
     """Serve here, and in further processes at the same address that read for themselves and write through this one."""
     address = stack.enter_context(reserved(address))
@@ -169,8 +186,9 @@ async def _with_readers(
     await readers.start()
     services, side = _everything(settings, directory, stack)
     stack.push_async_callback(readers.close)  # before the parts that they ask are taken down
-    readers.give(Orders(settings, address, side.embedder_facts()), side)
-    await stack.enter_async_context(serving(services, address, settings, _access(settings), is_shared=True))
+    readers.give(Orders(settings, address, side.embedder_facts(), interceptors), side)
+    own = serving(services, address, settings, _access(settings), is_shared=True, host=interceptors())
+    await stack.enter_async_context(own)
     await readers.all_serve()
     stack.callback(readers.drain)  # while this process drains
     return address

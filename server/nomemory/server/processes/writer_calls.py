@@ -10,6 +10,7 @@ from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import Filter, Message
+from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
 from nomemory.server.vector.protocol import Vector
 
@@ -93,11 +94,16 @@ class EmbedderFacts:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a reader has to serve, and where. It learns the settings from the pipe: they may hold secrets."""
+    """What a reader has to serve, and where. It learns the settings from the pipe: they may hold secrets.
+
+    Attributes:
+        interceptors: makes the host's own. It travels by its name, so the reader imports the module that it is in.
+    """
 
     settings: Settings
     address: ListenAddress
     embedder: EmbedderFacts
+    interceptors: MakeInterceptors = no_interceptors
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,34 @@
+"""Runs `load.null_server` in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from nomemory.evaluation.process_tree import tree
+
+
+@dataclass(frozen=True, slots=True)
+class NullServers:
+    """The addresses of the servers that know one answer, and the ids of their processes."""
+
+    intercepted: str
+    bare: str
+    wrapped: str
+    pids: list[int]
+
+
+@contextmanager
+def null_servers() -> Iterator[NullServers]:
+    """Run them until the context is left."""
+    command = [sys.executable, "-m", "load.null_server"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603 - our own
+    try:
+        intercepted, bare, wrapped = process.stdout.readline().split() if process.stdout else ("", "", "")
+        yield NullServers(intercepted, bare, wrapped, tree(process.pid))
+    finally:
+        process.terminate()
+        process.wait()
