@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+import sys
 from typing import Any
 
 import grpc
 
 from nomemory.server.app import serve
+from nomemory.server.listen_address import ListenAddress
+from nomemory.server.rpc.handlers import Handler
 from nomemory.server.rpc.host_interceptors import HostInterceptors
+from nomemory.server.rpc.interceptor import Continuation
 from nomemory.server.settings import Settings
 
 ANSWERED_BY = "x-answered-by"
-Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 
 
 class Stamp(grpc.aio.ServerInterceptor):
     """Says in initial metadata which process answers a unary call."""
 
-    async def intercept_service(self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails) -> Any:
+    async def intercept_service(
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> Handler | None:
         handler = await continuation(handler_call_details)
+        assert handler is not None
+        answer: Any = handler.unary_unary
 
         async def stamped(request: object, context: grpc.aio.ServicerContext[Any, Any]) -> object:
             await context.send_initial_metadata(((ANSWERED_BY, str(os.getpid())),))
-            return await handler.unary_unary(request, context)
+            return await answer(request, context)
 
         return grpc.unary_unary_rpc_method_handler(
-            stamped,  # type: ignore[arg-type]  # the stubs know synchronous handlers only
+            stamped,
             handler.request_deserializer,
             handler.response_serializer,
         )
@@ -37,5 +43,10 @@ def make() -> HostInterceptors:
     return HostInterceptors(outer=(Stamp(),))
 
 
+def announce(address: ListenAddress) -> None:
+    sys.stdout.write(f"{address}\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
-    serve(Settings(), lambda address: print(f"NoMemory serves {address}.", flush=True), interceptors=make)
+    serve(Settings(), announce, interceptors=make)
