@@ -1,4 +1,4 @@
-"""One call of an RPC, as a service sees it."""
+"""A call as a service sees it, and what a service offers to be called."""
 
 from __future__ import annotations
 
@@ -13,26 +13,32 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import UNADMITTED, Admission, Need
 
 Reply = bytes | ProtoMessage
-"""A reply, or the bytes of one."""
+"""A reply as a message, or as its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls and how long they wait. `give_up` is in the event loop's time."""
+    """An admitted call.
+
+    Attributes:
+        request_id: names the call in logs and in trailing metadata.
+        deadline: when the call ends at the latest, in the event loop's time.
+        admission: who calls, and which user a recall is bound to.
+    """
 
     request_id: str
-    give_up: float
+    deadline: float
     admission: Admission = UNADMITTED
 
     def remaining_s(self) -> float:
-        """Return the seconds that are left."""
-        return self.give_up - asyncio.get_running_loop().time()
+        """Return the seconds that are left until the deadline; negative once it has passed."""
+        return self.deadline - asyncio.get_running_loop().time()
 
     def bound_user(self) -> str:
-        """Return the one user that this call may read; for methods whose need `binds_user`.
+        """Return the one user whom this call may read. For methods whose need has `binds_user`.
 
         Raises:
-            Fault: USER_NOT_BOUND, the call was admitted without one.
+            Fault: USER_NOT_BOUND, the call was admitted without a user.
         """
         if self.admission.bound is None:
             raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, "this call is bound to no user")
@@ -46,14 +52,14 @@ ServerStream = Callable[[Any, Call], AsyncIterator[Reply]]
 
 
 class Service(Protocol):
-    """What can be served: the methods of one service of the contract, by their names there."""
+    """A service of the contract that can be served: its methods, by their short names."""
 
     @property
     def full_name(self) -> str:
-        """Name the service as the contract does: `nomemory.v1.QueryService`."""
+        """The name in the contract: `nomemory.v1.QueryService`."""
 
     def needs(self) -> Mapping[str, Need]:
-        """Say what each method needs of its caller. A method that is not named here cannot be served."""
+        """Return what each method needs of its caller. The server does not start if a method is missing here."""
 
     def unary_methods(self) -> Mapping[str, Unary]:
         """Return the methods that take one request."""

@@ -53,15 +53,15 @@ class CallLifecycle:
         started = time.perf_counter()
         metadata = tuple(context.invocation_metadata() or ())
         request_id = request_id_of(metadata)
-        give_up = _give_up(context, self._upload_deadline_s if is_upload else self._deadline_s)
+        deadline = _deadline(context, self._upload_deadline_s if is_upload else self._deadline_s)
         facts = {"method": method.name, "request_id": request_id}
         try:
-            async with asyncio.timeout_at(give_up):
+            async with asyncio.timeout_at(deadline):
                 caller = await self._access.caller(metadata, context.auth_context)
                 facts["caller"] = caller.name
                 admission = self._access.admit(caller, method.need, metadata)
                 facts |= admission.facts()
-                yield Call(request_id, give_up, admission)
+                yield Call(request_id, deadline, admission)
         except asyncio.CancelledError:
             _log.info("rpc", **facts, code="CANCELLED", ms=_milliseconds(started))
             raise
@@ -79,9 +79,9 @@ class CallLifecycle:
         _log.info("rpc", **facts, code="OK", ms=_milliseconds(started))
 
 
-def _give_up(context: Context, deadline_s: float) -> float:
-    remaining = context.time_remaining()
-    return asyncio.get_running_loop().time() + (deadline_s if remaining is None else remaining)
+def _deadline(context: Context, default_s: float) -> float:
+    remaining_s = context.time_remaining()
+    return asyncio.get_running_loop().time() + (default_s if remaining_s is None else remaining_s)
 
 
 async def _abort(context: Context, fault: Fault, request_id: str) -> NoReturn:

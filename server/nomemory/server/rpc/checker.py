@@ -1,4 +1,4 @@
-"""The rules for the fields of requests. A `Checker` collects every violation of a request before it is refused."""
+"""The rules for the fields of requests. A `Checker` collects every violation before a request is refused."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from nomemory.v1 import message_pb2
 RETURNABLE = frozenset(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name) - {"embedding"}
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, as in Timestamp's own contract
 _NANOS = 1_000_000_000
-_QUOTED = 40
+_QUOTED_CHARS = 40
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Checker:
-    """Checks fields one by one and remembers what was wrong. A value that is wrong comes back as a harmless one."""
+    """Checks fields one by one and keeps the violations. For a wrong value it returns a harmless one."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.violations: list[Violation] = []
 
     def refuse(self, field: str, description: str) -> None:
-        """Note a violation."""
+        """Add a violation of a field."""
         self.violations.append(Violation(field, description))
 
     def done(self) -> None:
-        """Refuse the request if anything was wrong.
+        """Refuse the request if there are violations.
 
         Raises:
-            Fault: INVALID_FIELD with all the violations.
+            Fault: INVALID_FIELD, with all of them.
         """
         if self.violations:
             raise invalid(self.violations)
 
     def identifier(self, field: str, value: str, *, required: bool) -> str:
-        """Check an id: not blank where it is required, bounded, no control characters."""
+        """Check an id: not blank if required, at most `id_max_chars` characters, no control characters."""
         if not value and not required:
             return value
         if not value.strip():
@@ -56,11 +56,11 @@ class Checker:
         return value
 
     def count(self, field: str, value: int, *, default: int, most: int) -> int:
-        """Check a size for which 0 means the default."""
+        """Check a size. 0 means the default."""
         return self.amount(field, value, most=most) or default
 
     def amount(self, field: str, value: int, *, most: int) -> int:
-        """Check a number of things, 0 allowed."""
+        """Check a number from 0 to `most`."""
         if value < 0:
             self.refuse(field, "must not be negative")
         elif value > most:
@@ -75,7 +75,7 @@ class Checker:
             self.refuse(field, f"must have at most {most} entries")
 
     def text(self, field: str, value: str, *, most: int) -> str:
-        """Check a free text: bounded in characters, no NUL."""
+        """Check a free text: at most `most` characters, no NUL."""
         if "\0" in value:
             self.refuse(field, "must not contain NUL")
         if len(value) > most:
@@ -83,7 +83,7 @@ class Checker:
         return value
 
     def role(self, field: str, value: int, *, required: bool) -> Role | None:
-        """Check a role; ROLE_UNSPECIFIED is None."""
+        """Check a role. Return None for ROLE_UNSPECIFIED."""
         if value == message_pb2.ROLE_UNSPECIFIED:
             if required:
                 self.refuse(field, "must be set")
@@ -94,7 +94,7 @@ class Checker:
         return role
 
     def timestamp(self, field: str, value: Timestamp) -> int:
-        """Check a time; returns microseconds since the epoch, finer parts cut off."""
+        """Check a time. Return it in microseconds since the epoch; nanoseconds are cut off."""
         seconds, nanos = value.seconds, value.nanos
         if not _FIRST_SECOND <= seconds <= _LAST_SECOND or not 0 <= nanos < _NANOS:
             self.refuse(field, "is not a time between the years 1 and 9999")
@@ -102,7 +102,7 @@ class Checker:
         return seconds * MICROS + nanos // 1000
 
     def vector(self, field: str, values: Sequence[float], dimension: int) -> bytes:
-        """Check a vector; returns it as little-endian float32."""
+        """Check a vector. Return it as little-endian float32."""
         if len(values) != dimension:
             self.refuse(field, f"must have {dimension} numbers, has {len(values)}")
             return b""
@@ -115,7 +115,7 @@ class Checker:
         return vector.tobytes()
 
     def metadata(self, field: str, value: Mapping[str, str]) -> dict[str, str]:
-        """Check metadata: bounded in entries, keys and values. Keys are never quoted back."""
+        """Check metadata: how many entries, and how long keys and values are. An error never quotes a key."""
         if not value:
             return {}
         limits = self.settings
@@ -142,8 +142,8 @@ class Checker:
         )
 
     def mask(self, field: str, value: FieldMask) -> frozenset[str] | None:
-        """Check a field mask; None means all fields."""
+        """Check a field mask. Return None for all fields."""
         for path in value.paths:
             if path not in RETURNABLE:
-                self.refuse(field, f"messages have no field {path[:_QUOTED]!r}")
+                self.refuse(field, f"messages have no field {path[:_QUOTED_CHARS]!r}")
         return frozenset(value.paths) | {"message_id"} if value.paths else None

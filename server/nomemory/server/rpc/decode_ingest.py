@@ -17,7 +17,7 @@ from nomemory.v1 import ingest_service_pb2 as pb
 from nomemory.v1 import message_pb2
 
 _AT_ONCE = 32
-"""Messages that are checked without a break: about half a millisecond's worth."""
+"""How many messages are checked before other calls run: about half a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class WriteBatch:
 
 @dataclass(frozen=True, slots=True)
 class RefusedMessage:
-    """A message of an import that is not stored. `violations` name fields without the place in the batch."""
+    """A message of an import that is not stored. `violations` name fields without the position in the batch."""
 
     position: int
     message_id: str
@@ -40,7 +40,7 @@ class RefusedMessage:
 
 @dataclass(frozen=True, slots=True)
 class ImportBatch:
-    """A batch of an import: what can be stored, where in the batch it stood, and what cannot be stored."""
+    """A batch of an import: the messages to store, their positions in the batch, and those refused."""
 
     messages: list[Message]
     positions: list[int]
@@ -57,7 +57,7 @@ class DeleteBatch:
 
 
 async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> WriteBatch:
-    """Check a WriteMessagesRequest, others having their turn in between; ids are generated where there are none.
+    """Check a WriteMessagesRequest. Messages without an id get one. Other calls run in between.
 
     Raises:
         Fault: INVALID_FIELD with every violation of every message.
@@ -73,7 +73,7 @@ async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dim
 
 
 async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimension: int) -> ImportBatch:
-    """Check a batch of an import, message by message, others having their turn in between.
+    """Check a batch of an import, message by message. Other calls run in between.
 
     Raises:
         Fault: INVALID_FIELD if the batch itself is bad: empty, too long, or with a bad request_id.
@@ -111,7 +111,7 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Dele
 
 
 def decode_status(request: pb.GetIndexStatusRequest, settings: Settings) -> str | None:
-    """Check a GetIndexStatusRequest; returns the user, or None for all.
+    """Check a GetIndexStatusRequest. Return the user, or None for all.
 
     Raises:
         Fault: INVALID_FIELD.

@@ -1,4 +1,4 @@
-"""The gRPC server: the services of the contract, health, reflection, bounds, and a graceful end."""
+"""The gRPC server: the services of the contract, health, reflection, size limits, and draining."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _interceptor(services: Sequence[Service], settings: Settings, access: Access
 def _server(
     settings: Settings, interceptors: Sequence[grpc.aio.ServerInterceptor], *, is_shared: bool
 ) -> grpc.aio.Server:
-    # Clients stay with the process that they were given. Ending connections now and then spreads them again.
+    # A connection stays with the process that accepted it. Ending connections now and then spreads them again.
     age = [("grpc.max_connection_age_ms", int(settings.workers_connection_s * 1000))] if is_shared else []
     return grpc.aio.server(
         interceptors=interceptors,

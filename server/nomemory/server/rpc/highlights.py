@@ -1,4 +1,4 @@
-"""Highlights in a reply: how much room they may take, and how they are made."""
+"""Highlights in a reply: their size, and their making."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
 _FRAME_BYTES = 32
-"""What a highlight takes at most without its spans and its text."""
+"""Most bytes of a highlight without its spans and its text."""
 
 _SPAN_BYTES = 14
-"""What a span takes at most: two tags, two lengths, two numbers."""
+"""Most bytes of a span: two tags, two lengths, two numbers."""
 
 _CHAR_BYTES = 4
 
 _SHORT_CHARS = 1000
-"""What is highlighted within a few milliseconds. Longer contents take up to a tenth of a second, and a thread."""
+"""Contents up to this length are highlighted within a few milliseconds. Longer ones take up to 0.1 s, in a thread."""
 
 
 def room(settings: Settings, snippet_chars: int | None) -> Beside:
-    """Say what the highlight of a message may take in a reply; None if none is asked for.
+    """Return how many bytes the highlight of a message takes at most. None for `snippet_chars` means no highlights.
 
-    It is known before the message is looked at, so that a page is cut first and only what is in it is highlighted.
+    The bound needs only the message's size. So a page is cut first, and only the messages in it are highlighted.
     """
     if snippet_chars is None:
         return nothing_beside
@@ -46,21 +46,21 @@ def room(settings: Settings, snippet_chars: int | None) -> Beside:
 async def highlights(
     items: Sequence[Ranked], query: Query, settings: Settings, snippet_chars: int | None
 ) -> list[pb.Highlight]:
-    """Highlight each message, or none where it is not asked for; others have their turn in between."""
+    """Return a highlight for each message, none if `snippet_chars` is None. Other calls run in between."""
     if snippet_chars is None:
         return []
     extent = Extent(settings.highlight_max_chars, settings.highlight_spans_max)
-    made, looked_at = [], 0
+    made, since_pause = [], 0
     for item in items:
         content = message_pb2.ChatMessage.FromString(item.message.wire).content
         if len(content) > _SHORT_CHARS:
             made.append(await asyncio.to_thread(_highlight, content, query, snippet_chars, extent))
             continue
         made.append(_highlight(content, query, snippet_chars, extent))
-        looked_at += len(content)
-        if looked_at > _SHORT_CHARS:
+        since_pause += len(content)
+        if since_pause > _SHORT_CHARS:
             await asyncio.sleep(0)
-            looked_at = 0
+            since_pause = 0
     return made
 
 

@@ -1,4 +1,4 @@
-"""What an import has done so far."""
+"""The result of an import so far."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ImportTally:
     """Adds up the batches of an import.
 
     Attributes:
-        rejections_max: how many of the refused messages are told about; the first ones are.
-        response: the sum so far, without a write token.
-        sequence: the log's sequence that covers all of it.
+        rejections_max: how many rejections the response lists at most. It lists the first ones.
+        response: the totals so far, without a write token.
+        sequence: the latest sequence of the log among the batches.
     """
 
     rejections_max: int
@@ -29,19 +29,19 @@ class ImportTally:
     _messages: int = 0
 
     def add(self, batch: ImportBatch, written: Written, *, size: int) -> None:
-        """Count a batch that came with `size` messages and has been stored."""
+        """Add a stored batch. `size` is the number of messages that it came with, refused ones too."""
         counts = {outcome: written.outcomes.count(outcome) for outcome in Outcome}
         self.response.created += counts[Outcome.CREATED]
         self.response.unchanged += counts[Outcome.UNCHANGED]
         self.response.replaced += counts[Outcome.REPLACED]
         self.response.rejected += counts[Outcome.CONFLICT] + len(batch.refused)
-        self._tell([*batch.refused, *_conflicting(batch, written)])
+        self._list_rejections([*batch.refused, *_conflicting(batch, written)])
         self.sequence = max(self.sequence, written.sequence)
         self._batches += 1
         self._messages += size
 
     def ended_by(self, fault: Fault) -> Fault:
-        """Add to a fault that ends the import what was done before: `batch` is the place of the one that failed."""
+        """Return a fault that also says what was done before it. `batch` is the position of the failed batch."""
         so_far = {
             "batch": self._batches,
             "created": self.response.created,
@@ -57,7 +57,7 @@ class ImportTally:
             retry_after_s=fault.retry_after_s,
         )
 
-    def _tell(self, refused: Iterable[RefusedMessage]) -> None:
+    def _list_rejections(self, refused: Iterable[RefusedMessage]) -> None:
         room = self.rejections_max - len(self.response.rejections)
         for message in sorted(refused, key=lambda one: one.position)[:room]:
             self.response.rejections.add(

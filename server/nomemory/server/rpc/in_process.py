@@ -1,8 +1,8 @@
-"""The QueryService without a socket: what reads through a stub can read through this in the same process.
+"""A stub of the QueryService that calls the service in the same process, without a socket.
 
-It answers with the contract's messages, and a fault looks like that of a `grpc.aio` stub. (An unexpected error passes
-through as it is, to the edge of the call that reads.) A call costs the decoding of the reply, where a loopback channel
-costs about a millisecond.
+It returns the contract's messages and raises `AioRpcError` for a fault, as a `grpc.aio` stub does. An unexpected error
+passes through to the call that reads. A call costs the decoding of its reply; over a loopback channel it would cost
+about a millisecond.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _Method = Callable[[_Request, Call], Awaitable[bytes]]
 
 
 class InProcessQuery:
-    """Calls a QueryService directly, in the stub's form.
+    """Has the methods of a `QueryServiceStub`.
 
     Args:
-        service: what answers.
+        service: answers the calls.
     """
 
     def __init__(self, service: QueryService) -> None:
@@ -43,10 +43,10 @@ class InProcessQuery:
 
 
 def _unary(method: _Method[_Request], reply_type: type[_Reply]) -> Callable[..., Awaitable[_Reply]]:
-    async def call(request: _Request, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> _Reply:  # noqa: ASYNC109, ARG001 - the form of a stub's method
+    async def call(request: _Request, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> _Reply:  # noqa: ASYNC109, ARG001 - the signature of a stub's method
         own = Call(fresh_ulid(), asyncio.get_running_loop().time() + timeout)
         try:
-            async with asyncio.timeout_at(own.give_up):
+            async with asyncio.timeout_at(own.deadline):
                 return reply_type.FromString(await method(request, own))
         except Fault as fault:
             raise _as_rpc_error(fault, own.request_id) from fault

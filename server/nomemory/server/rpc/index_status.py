@@ -13,30 +13,30 @@ from nomemory.v1 import ingest_service_pb2 as pb
 
 LEXICAL_JOB = "lexical-indexer"
 VECTOR_JOB = "vector-indexer"
-"""What the supervisor knows the indexers by."""
+"""The names of the indexers in the supervisor."""
 
 
 class LexicalProgress(Protocol):
-    """Knows how far the lexical index has come, in whichever process it is written."""
+    """How far the lexical index is, whichever process writes it."""
 
     @property
     def applied(self) -> int:
-        """The sequence up to which everything is committed."""
+        """The sequence of the log up to which every change is committed."""
 
 
 class Report(Protocol):
-    """Knows how far the log and each index are, in whichever process they are."""
+    """Reports how far the log and each index are, whichever process has them."""
 
     async def status(self, user_id: str | None) -> pb.GetIndexStatusResponse:
-        """Report on one user's messages or on all. No sequence is beyond the latest change that is reported on."""
+        """Report on one user's messages, or on all for None. No sequence exceeds that of the latest change in them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """Implements `Report`: asks everybody in this process.
+    """Implements `Report` from the parts in this process.
 
     Attributes:
-        job_fault: names the kind of error that a job failed with, empty if it is healthy.
+        job_fault: returns the kind of error that a job failed with lately, by its name; empty if it is healthy.
     """
 
     log: LogReader
@@ -46,7 +46,7 @@ class StatusReport:
     job_fault: Callable[[str], str]
 
     async def status(self, user_id: str | None) -> pb.GetIndexStatusResponse:
-        """Report on one user's messages or on all."""
+        """Report on one user's messages, or on all for None."""
         counts = self.log.counts(user_id)
         return pb.GetIndexStatusResponse(
             log=pb.LogStatus(sequence=counts.sequence, messages=counts.messages, users=counts.users),

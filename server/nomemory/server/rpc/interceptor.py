@@ -34,6 +34,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         self._lifecycle = lifecycle
         self._methods = {path: Method(path.rpartition("/")[2], need) for path, need in needs.items()}
         self._open = open_services
+        self._guarded: dict[str, tuple[Handler, Handler]] = {}
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
@@ -44,7 +45,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         if method is None:
             return await continuation(handler_call_details) if self._is_open(path) else None
         handler = await continuation(handler_call_details)
-        return None if handler is None else self.guarded(handler, method)
+        return None if handler is None else self._guarded_once(path, handler, method)
 
     def guarded(self, handler: Handler, method: Method) -> Handler:
         """Return a handler that takes and returns bytes and admits a call before it runs the one it is given."""
@@ -53,6 +54,13 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(self._server_stream(handler, method))
         return grpc.unary_unary_rpc_method_handler(self._unary(handler, method))
+
+    def _guarded_once(self, path: str, handler: Handler, method: Method) -> Handler:
+        # The server's own handlers are the same for every call. A host's inner interceptor may make new ones each time.
+        known = self._guarded.get(path)
+        if known is None or known[0] is not handler:
+            known = self._guarded[path] = handler, self.guarded(handler, method)
+        return known[1]
 
     def _is_open(self, path: str) -> bool:
         return path.removeprefix("/").partition("/")[0] in self._open

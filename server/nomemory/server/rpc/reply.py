@@ -1,8 +1,8 @@
 """Replies as bytes, spliced from the messages' own bytes.
 
-Every reply that lists messages has them in field 1. The log keeps each message as the bytes of a ChatMessage, so a
-reply is the framed messages followed by the rest of its fields: nothing is decoded and encoded again, which is most
-of what a page would cost. Only where fields are masked is a message built anew.
+Every reply that lists messages has them in field 1. The log keeps each message as the bytes of a ChatMessage. So a
+reply is the framed messages, followed by its other fields. Nothing is decoded and encoded again, which would be most
+of the cost of a page. A message is built anew only if a mask leaves out some of its fields.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from nomemory.v1 import query_service_pb2 as pb
 _FIELD_1_BYTES = b"\x0a"  # (1 << 3) | 2: field 1, length-delimited
 _FIELD_2_FLOAT = b"\x15"  # (2 << 3) | 5: field 2, 32 bits
 _VARINT_7, _VARINT_14 = 1 << 7, 1 << 14
-_HEADERS_KEPT = 4096
+_HEADERS_MAX = 4096
 _ALL_FIELDS = tuple(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name)
 
 
 def listing_reply(wires: Iterable[bytes], mask: Mask, rest: ProtoMessage) -> bytes:
-    """Make a reply whose field 1 is the messages; `rest` has its other fields."""
+    """Return a reply with the messages in field 1. `rest` has its other fields."""
     payloads = wires if mask is None else [_masked(wire, mask) for wire in wires]
     framed = [part for payload in payloads for part in (_HEADERS[len(payload)], payload)]
     return b"".join([*framed, rest.SerializeToString()])
 
 
 def semantic_reply(items: Sequence[Ranked], mask: Mask, rest: ProtoMessage) -> bytes:
-    """Make a reply whose field 1 is SemanticItems: a message in field 1, its score in field 2."""
+    """Return a reply with SemanticItems in field 1. Each has a message in field 1 and its score in field 2."""
     return b"".join(_scored(item.message, item.score, mask) for item in items) + rest.SerializeToString()
 
 
 def hybrid_reply(items: Sequence[HybridHit], mask: Mask, rest: ProtoMessage, *, explain: bool) -> bytes:
-    """Make a reply whose field 1 is HybridItems: a SemanticItem's fields, and an explanation if it is asked for."""
+    """Return a reply with HybridItems in field 1: the fields of a SemanticItem, and an explanation if asked for."""
     framed = [_scored(item.message, item.score, mask, _explained(item) if explain else b"") for item in items]
     return b"".join(framed) + rest.SerializeToString()
 
@@ -74,11 +74,11 @@ def _framed(payload: bytes) -> bytes:
 
 
 class _Headers(dict[int, bytes]):
-    """What stands before a payload of so many bytes in field 1. Messages are mostly of a few hundred lengths."""
+    """Tag and length of field 1, by the length of the payload. Most messages have one of a few hundred lengths."""
 
     def __missing__(self, length: int) -> bytes:
         header = _FIELD_1_BYTES + _varint(length)
-        if len(self) < _HEADERS_KEPT:
+        if len(self) < _HEADERS_MAX:
             self[length] = header
         return header
 

@@ -47,28 +47,28 @@ _CODES = {
 
 _MESSAGE_MAX_BYTES = 500
 _VIOLATIONS_MAX_BYTES = 3_300
-"""A status travels in headers, all of which together peers limit to 8 KB. The details are there in base64, the
-message both in them and by itself, with three characters for a byte that is not ASCII."""
+"""A status travels in headers, and peers limit all headers together to 8 KB. The details are sent in base64. The
+message is sent twice: within the details, and by itself with three characters for each byte that is not ASCII."""
 
 
 def code_of(fault: Fault) -> int:
-    """Return the canonical code of a fault."""
+    """Return the gRPC code of a fault."""
     return int(_CODES[fault.reason])
 
 
 def code_name(fault: Fault) -> str:
-    """Name the canonical code of a fault."""
+    """Return the name of the gRPC code of a fault."""
     return str(code_pb2.Code.Name(code_of(fault)))
 
 
 def status_of(fault: Fault, request_id: str) -> grpc.Status:
-    """Make the status with which a call is ended: code, message and google.rpc details, small enough to be sent."""
+    """Return the status that ends a call: code, message and google.rpc details, cut so that it can be sent."""
     detailed = status_pb2.Status(code=code_of(fault), message=_shortened(fault.message))
     for detail in _details(fault, request_id):
         detailed.details.add().Pack(detail)
     status = rpc_status.to_status(detailed)
-    ended: grpc.Status = status._replace(trailing_metadata=(*status.trailing_metadata, (REQUEST_ID, request_id)))
-    return ended
+    with_id: grpc.Status = status._replace(trailing_metadata=(*status.trailing_metadata, (REQUEST_ID, request_id)))
+    return with_id
 
 
 def _shortened(message: str) -> str:
@@ -95,7 +95,7 @@ def _details(fault: Fault, request_id: str) -> list[ProtoMessage]:
 
 
 def _bad_request(violations: Sequence[Violation]) -> error_details_pb2.BadRequest:
-    """Name as many of the violations as fit, the first ones."""
+    """Return the first violations, as many as fit."""
     bad = error_details_pb2.BadRequest()
     for violation in violations:
         bad.field_violations.add(field=violation.field, description=violation.description)
