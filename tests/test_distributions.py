@@ -13,6 +13,10 @@ from typing import Any
 
 import pytest
 
+import nomemory.client
+import nomemory.recall
+import nomemory.server
+
 ROOT = Path(__file__).parent.parent
 CLIENT = ROOT / "clients" / "python"
 
@@ -92,6 +96,14 @@ def test_both_have_one_version_and_the_server_wants_that_client() -> None:
     server, client = project(ROOT), project(CLIENT)
     assert server["version"] == client["version"]
     assert f"nomemory-client=={client['version']}" in server["dependencies"]
+
+
+def test_every_public_package_tells_the_version() -> None:
+    told = {package.__version__ for package in (nomemory.client, nomemory.recall, nomemory.server)}
+    assert told == {project(ROOT)["version"]}
+    command = [str(Path(sys.executable).with_name("nomemory")), "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] in told
 
 
 def test_the_client_needs_grpc_and_nothing_of_the_server() -> None:
