@@ -59,7 +59,8 @@ from nomemory.server.processes.writer_services import WriterSide
 from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.time_listing import TimeListing
-from nomemory.server.recall_host import RecallSettingsError, recall_service, remote_query
+from nomemory.server.recall_host import recall_service, remote_query
+from nomemory.server.recall_planner import RecallSettingsError
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors

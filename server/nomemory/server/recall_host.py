@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
 
@@ -19,23 +18,17 @@ from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.tools.bound_tools import QueryStub
 from nomemory.server.listen_address import parse_listen_address
+from nomemory.server.recall_planner import PlannedBy, RecallSettingsError, choose_planner
 from nomemory.server.rpc.decode_recall import RecallQuery
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2_grpc
-
-if TYPE_CHECKING:
-    from nomemory.server.recall_model import RecallModel
 
 _HERE = Path(skill_loader.__file__)
 _SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
 """Where the shipped skills are: in an installed package, and in a checkout."""
 
 Metadata = Sequence[tuple[str, str]]
-
-
-class RecallSettingsError(ValueError):
-    """The settings ask for a planner that there cannot be; the text says what to set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +38,13 @@ class RecallHost:
     Attributes:
         stub: where messages are read from.
         metadata: sent with every read: this process's own credentials, where the reads cross a network.
-        model: the chat model, if there is one.
+        planned_by: who plans and who composes.
         rule: from when on a log is said to answer.
     """
 
     stub: QueryStub
     metadata: Metadata
-    model: RecallModel | None
+    planned_by: PlannedBy
     rule: EnoughRule
 
     async def ask(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
@@ -61,8 +54,8 @@ class RecallHost:
             user_id,
             query.question,
             skill=skill,
-            planner=self.model.planner() if self.model else None,
-            synthesiser=self.model.synthesiser() if self.model else None,
+            planner=self.planned_by.planner(),
+            synthesiser=self.planned_by.synthesiser(),
             budget=query.budget,
             rule=self.rule,
             on_step=on_step,
@@ -82,10 +75,10 @@ def recall_service(
     Raises:
         RecallSettingsError: the settings contradict each other.
     """
-    model = _model(settings, stack)
+    planned_by = choose_planner(settings, stack)
     enough = EnoughRule(settings.recall_sufficiency, settings.recall_sufficiency_waiver)
     skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall_skill)
-    host = RecallHost(stub, metadata, model, enough)
+    host = RecallHost(stub, metadata, planned_by, enough)
     return RecallService(host.ask, skills, host_budget(settings), settings, dimension)
 
 
@@ -138,15 +131,3 @@ def host_budget(settings: Settings) -> Budget:
         neighbors_after=settings.recall_neighbors_after,
         anchors=settings.recall_anchors,
     )
-
-
-def _model(settings: Settings, stack: AsyncExitStack) -> RecallModel | None:
-    if settings.recall_planner == "rules" or (settings.recall_planner == "auto" and not settings.recall_model):
-        return None
-    if not settings.recall_model:
-        raise RecallSettingsError(
-            "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
-        )
-    from nomemory.server.recall_model import recall_model  # noqa: PLC0415 - it takes half a second
-
-    return recall_model(settings, stack)

@@ -122,8 +122,10 @@ class Settings(BaseSettings):
     vector_timeout_s: float = Field(30.0, gt=0, description="How long the vector engine may take to answer.")
 
     # The embedder
-    embedder: Literal["auto", "local", "openai", "none"] = Field(
-        "auto", description="What embeds texts. `auto`: `local` where its package is installed, else `none`."
+    embedder: str = Field(
+        "auto",
+        description="What embeds texts: `local`, `openai`, `none`, or the name of an embedder that another package "
+        "adds. `auto`: `local` where its package is installed, else `none`.",
     )
     embedding_model: str = Field("", description="Model name for `openai`; `local` has its own.")
     embedding_dimension: int = Field(
@@ -177,8 +179,10 @@ class Settings(BaseSettings):
         "", description="Folders of recall skills, parted by `:`; searched before the shipped ones."
     )
     recall_skill: str = Field("nomemory-recall-default", description="Skill where a request names none.")
-    recall_planner: Literal["auto", "rules", "llm"] = Field(
-        "auto", description="Who plans a recall. `auto`: `llm` where NOMEMORY_RECALL_MODEL is set, else `rules`."
+    recall_planner: str = Field(
+        "auto",
+        description="Who plans a recall: `rules`, `llm`, or the name of a planner that another package adds. "
+        "`auto`: `llm` where NOMEMORY_RECALL_MODEL is set, else `rules`.",
     )
     recall_model: str = Field("", description="Chat model for `llm`, behind OPENAI_BASE_URL.")
     recall_model_timeout_s: float = Field(20.0, gt=0, description="How long the chat model may take for one answer.")

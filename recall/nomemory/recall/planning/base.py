@@ -61,7 +61,7 @@ class Planner(Protocol):
 
     @property
     def name(self) -> str:
-        """`rules` or `llm`."""
+        """`rules`, `llm`, or what a planner of another package calls itself."""
 
     async def plan(self, situation: Situation) -> Plan:
         """Decide what to do next.

@@ -18,10 +18,24 @@ def check_embedder(settings: Settings) -> Check:
         return Check("Embedder", "warn", "none: no search by meaning", "Set NOMEMORY_EMBEDDER to local or openai.")
     if settings.embedder == "openai":
         return Check("Embedder", "skip", "an OpenAI-compatible endpoint, which costs to ask")
+    if settings.embedder not in {"auto", "local"}:
+        return _check_extension(settings.embedder)
     try:
         return asyncio.run(_check_local(settings))
     except ImportError as error:
         return Check("Embedder", "fail", f"local: {error}", "Install again: pip install nomemory")
+
+
+def _check_extension(name: str) -> Check:
+    # Imported late: a package that is missing must not keep the doctor from starting.
+    from nomemory.server.embedding.factory import EMBEDDERS  # noqa: PLC0415
+    from nomemory.server.extension_point import ExtensionError  # noqa: PLC0415
+
+    try:
+        EMBEDDERS.load(name)
+    except ExtensionError as error:
+        return Check("Embedder", "fail", str(error), "Set NOMEMORY_EMBEDDER to another one.")
+    return Check("Embedder", "skip", f"{name}: from another package, and it may cost to ask")
 
 
 async def _check_local(settings: Settings) -> Check:

@@ -15,7 +15,8 @@ import click
 
 from nomemory.cli.connection import connect
 from nomemory.cli.importing import catching_up, progress
-from nomemory.cli.importing.formats import FORMATS, Given, detect
+from nomemory.cli.importing.format_name import FormatName
+from nomemory.cli.importing.formats import Given, detect, named_format
 from nomemory.cli.importing.json_stream import records
 from nomemory.cli.importing.record import Format, Parsed, Record, Refused
 from nomemory.cli.importing.rejects import Rejects, default_path
@@ -49,9 +50,7 @@ def plan_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say how to import, as one `plan`."""
 
     @click.option("--user", default="", metavar="USER", help="Whose messages these are, whatever the file says.")
-    @click.option(
-        "--format", type=click.Choice(list(FORMATS)), help="What the files are. Default: found out from each file."
-    )
+    @click.option("--format", type=FormatName(), help="What the files are. Default: found out from each file.")
     @click.option(
         "--start", type=moment_option, metavar="TIME", help=f"When the first message without a time was said: {FORMS}."
     )
@@ -169,7 +168,7 @@ def _parsed(source: Source, plan: Plan) -> tuple[Format, Iterator[Parsed]]:
     if plan.format is None:
         found, items = detect(items, plan.given)
     else:
-        found = FORMATS[plan.format](plan.given)
+        found = named_format(plan.format)(plan.given)
     return found, itertools.chain.from_iterable(_parse(found, item) for item in items)
 
 

@@ -13,7 +13,8 @@ from nomemory.cli.importing.chatgpt import ChatGPT
 from nomemory.cli.importing.jsonl import MessageLines
 from nomemory.cli.importing.locomo import Locomo
 from nomemory.cli.importing.openai import Clock, OpenAI
-from nomemory.cli.importing.record import Format, Record, Refused
+from nomemory.cli.importing.record import Format, RecognisableFormat, Record, Refused
+from nomemory.server.extension_point import ExtensionPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,9 @@ class Given:
     step: timedelta = timedelta(seconds=1)
 
 
-FORMATS: Final[Mapping[str, Callable[[Given], Format]]] = MappingProxyType(
+FormatFactory = Callable[[Given], Format]
+
+FORMATS: Final[Mapping[str, Callable[[Given], RecognisableFormat]]] = MappingProxyType(
     {
         MessageLines.name: lambda given: MessageLines(given.user),
         Locomo.name: lambda given: Locomo(given.user),
@@ -33,7 +36,19 @@ FORMATS: Final[Mapping[str, Callable[[Given], Format]]] = MappingProxyType(
         OpenAI.name: lambda given: OpenAI(given.user, Clock(given.start, given.step)),
     }
 )
-"""By name, in the order in which they are tried: the more telling forms first."""
+"""Ours, by name, in the order in which they are tried: the more telling forms first."""
+
+IMPORTERS: Final[ExtensionPoint[FormatFactory]] = ExtensionPoint("nomemory.importers", tuple(FORMATS))
+"""Formats of other packages. They are never tried, only asked for by name."""
+
+
+def named_format(name: str) -> FormatFactory:
+    """Return what makes the format of a name: one of ours, or one that another package adds.
+
+    Raises:
+        ExtensionError: there is none.
+    """
+    return FORMATS[name] if name in FORMATS else IMPORTERS.load(name)
 
 
 def detect(items: Iterator[Record | Refused], given: Given) -> tuple[Format, Iterator[Record | Refused]]:

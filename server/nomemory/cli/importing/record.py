@@ -68,9 +68,13 @@ class Format(Protocol):
     title: str
     """What people call it."""
 
+    def parse(self, record: Record) -> Iterator[Parsed]:
+        """Return every message of a record, in order."""
+
+
+class RecognisableFormat(Format, Protocol):
+    """A format that is found out from a file itself."""
+
     @staticmethod
     def matches(value: object) -> bool:
         """Return whether a record of a file looks like this format."""
-
-    def parse(self, record: Record) -> Iterator[Parsed]:
-        """Return every message of a record, in order."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
 from nomemory.server.embedding import local
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER, LocalEmbedder, local_is_available
@@ -10,7 +14,10 @@ from nomemory.server.embedding.persistent_cache import KeptEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.query_cache import CachedEmbedder
 from nomemory.server.embedding.vector_store import KeptVectors, KeptVectorsError
+from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.settings import Settings
+
+EmbedderFactory = Callable[[Settings], Embedder]
 
 _CALLERS_DIMENSION = local.DIMENSION
 """Dimension of callers' own vectors where nothing else is said: that of the model which may be added later."""
@@ -26,7 +33,8 @@ def choose_embedder(settings: Settings) -> Embedder:
     `auto` is `local` where its package is installed, else `none`: see `local_is_available`.
 
     Raises:
-        EmbedderSettingsError: a setting is missing or contradicts the model, or the file cannot be used.
+        EmbedderSettingsError: there is no such embedder, a setting is missing or contradicts the model, or the file
+            cannot be used.
     """
     return CachedEmbedder(_kept(_embedder(settings), settings), settings.embedding_cache_max)
 
@@ -43,11 +51,17 @@ def _kept(embedder: Embedder, settings: Settings) -> Embedder:
 
 
 def _embedder(settings: Settings) -> Embedder:
-    if settings.embedder == "openai":
-        return _openai(settings)
-    if settings.embedder == "local" or (settings.embedder == "auto" and local_is_available()):
-        return _local(settings)
-    return NoEmbedder(settings.embedding_dimension or _CALLERS_DIMENSION)
+    if settings.embedder in _BUILT_IN:
+        return _BUILT_IN[settings.embedder](settings)
+    try:
+        make = EMBEDDERS.load(settings.embedder)
+    except ExtensionError as error:
+        raise EmbedderSettingsError(f"NOMEMORY_EMBEDDER: {error}") from None
+    return make(settings)
+
+
+def _auto(settings: Settings) -> Embedder:
+    return _local(settings) if local_is_available() else _none(settings)
 
 
 def _local(settings: Settings) -> LocalEmbedder:
@@ -56,6 +70,10 @@ def _local(settings: Settings) -> LocalEmbedder:
     if settings.embedding_dimension not in (0, local.DIMENSION):
         raise EmbedderSettingsError(f"the local embedder's vectors have {local.DIMENSION} numbers: unset the dimension")
     return LocalEmbedder(settings.embedding_timeout_s)
+
+
+def _none(settings: Settings) -> NoEmbedder:
+    return NoEmbedder(settings.embedding_dimension or _CALLERS_DIMENSION)
 
 
 def _openai(settings: Settings) -> Embedder:
@@ -69,3 +87,11 @@ def _openai(settings: Settings) -> Embedder:
     return OpenAICompatibleEmbedder(
         client, settings.embedding_model, settings.embedding_dimension, settings.embedding_batch_max
     )
+
+
+_BUILT_IN: Final[Mapping[str, EmbedderFactory]] = MappingProxyType(
+    {"auto": _auto, "local": _local, "openai": _openai, "none": _none}
+)
+
+EMBEDDERS: Final[ExtensionPoint[EmbedderFactory]] = ExtensionPoint("nomemory.embedders", tuple(_BUILT_IN))
+"""Embedders of other packages. An entry point names what makes the embedder of the settings."""

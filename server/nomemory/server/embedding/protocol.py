@@ -25,7 +25,7 @@ class Embedder(Protocol):
 
     @property
     def kind(self) -> str:
-        """`local`, `openai` or `none`."""
+        """`local`, `openai`, `none`, or what an embedder of another package calls itself."""
 
     @property
     def model(self) -> str:

@@ -13,7 +13,7 @@ class AroundEmbedder:
 
     @property
     def kind(self) -> str:
-        """`local`, `openai` or `none`."""
+        """The kind of the one within."""
         return self._within.kind
 
     @property

@@ -1,0 +1,50 @@
+"""An importer for a day of a channel, as Slack exports it: an array of messages."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from nomemory.cli.importing.draft import Draft
+from nomemory.cli.importing.fields import Fields
+from nomemory.cli.importing.formats import Given
+from nomemory.cli.importing.instant import instant
+from nomemory.cli.importing.record import Parsed, Record, Skipped
+
+
+class Slack:
+    """Read `{type, user, text, ts}`. People are told apart by name; all have the role `user`."""
+
+    name = "slack"
+    title = "Slack export"
+
+    def __init__(self, given: Given) -> None:
+        self._user = given.user
+
+    def parse(self, record: Record) -> Iterator[Parsed]:
+        """Return the message of a record; who joined and who left was not said by anybody."""
+        if not isinstance(record.value, dict) or record.value.get("type") != "message" or "subtype" in record.value:
+            yield Skipped(record.place)
+            return
+        fields = Fields(record.value)
+        ts = fields.text("ts", required=True)
+        moment = _moment(ts)
+        if moment is None:
+            fields.reasons.append("ts: is not a time like 1714552200.000100")
+        if not self._user:
+            fields.reasons.append("user_id: give it as --user")
+        draft = Draft(
+            user_id=self._user,
+            message_id=f"slack-{ts}",
+            ts=moment,
+            role="user",
+            name=fields.text("user", required=True),
+            content=fields.text("text", required=True),
+            reasons=tuple(fields.reasons),
+        )
+        yield draft.finish(record.place, record.original)
+
+
+def _moment(ts: str) -> datetime | None:
+    try:
+        return instant(float(ts))
+    except ValueError:
+        return None

@@ -1,0 +1,41 @@
+"""An embedder that needs no model: texts are near if they share runs of three characters."""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+from nomemory.server.embedding.l2_normalise import NUMBER, unit
+from nomemory.server.settings import Settings
+from nomemory.server.vector.protocol import Vector
+
+
+class Trigrams:
+    """Count the trigrams of a text in as many buckets as a vector has numbers."""
+
+    kind = "trigrams"
+    model = "trigrams-v1"
+
+    def __init__(self, settings: Settings) -> None:
+        self.dimension = settings.embedding_dimension or 256
+
+    async def embed_query(self, text: str) -> Vector:
+        """Embed what is searched for."""
+        return self._vector(text)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """Embed what is stored."""
+        return [self._vector(text) for text in texts]
+
+    async def close(self) -> None:
+        """Do nothing: there is no model to stop."""
+
+    def _vector(self, text: str) -> Vector:
+        padded = f"  {text.casefold()} "
+        counts = np.zeros(self.dimension, NUMBER)
+        for start in range(len(padded) - 2):
+            counts[self._bucket(padded[start : start + 3])] += 1
+        return unit(counts.tobytes(), self.dimension)
+
+    def _bucket(self, trigram: str) -> int:
+        return int.from_bytes(blake2b(trigram.encode(), digest_size=4).digest()) % self.dimension

@@ -1,0 +1,64 @@
+"""Chooses who plans a recall and who composes its answer, as the settings ask."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from nomemory.recall.planning.base import Planner
+from nomemory.recall.synthesis.base import Synthesiser
+from nomemory.server.extension_point import ExtensionError, ExtensionPoint
+from nomemory.server.settings import Settings
+
+PlannerFactory = Callable[[Settings], Planner]
+
+PLANNERS: Final[ExtensionPoint[PlannerFactory]] = ExtensionPoint("nomemory.planners", ("auto", "rules", "llm"))
+"""Planners of other packages. An entry point names what makes the planner of one recall from the settings."""
+
+
+class RecallSettingsError(ValueError):
+    """The settings ask for a planner that there cannot be; the text says what to set."""
+
+
+def _rules() -> None:
+    """Leave it to the rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBy:
+    """Makes the planner and the synthesiser of one recall; None: the rules."""
+
+    planner: Callable[[], Planner | None] = _rules
+    synthesiser: Callable[[], Synthesiser | None] = _rules
+
+
+def choose_planner(settings: Settings, stack: AsyncExitStack) -> PlannedBy:
+    """Choose by name; what is opened is closed with the stack. Answers are composed by the model only if it plans.
+
+    Raises:
+        RecallSettingsError: there is no such planner, or its settings are missing.
+    """
+    name = settings.recall_planner
+    if name == "rules" or (name == "auto" and not settings.recall_model):
+        return PlannedBy()
+    if name in {"auto", "llm"}:
+        return _model(settings, stack)
+    try:
+        make = PLANNERS.load(name)
+    except ExtensionError as error:
+        raise RecallSettingsError(f"NOMEMORY_RECALL_PLANNER: {error}") from None
+    return PlannedBy(planner=functools.partial(make, settings))
+
+
+def _model(settings: Settings, stack: AsyncExitStack) -> PlannedBy:
+    if not settings.recall_model:
+        raise RecallSettingsError(
+            "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
+        )
+    from nomemory.server.recall_model import recall_model  # noqa: PLC0415 - it takes half a second
+
+    model = recall_model(settings, stack)
+    return PlannedBy(model.planner, model.synthesiser)

@@ -1,0 +1,119 @@
+"""What the two distributions are made of."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nomemory.client
+import nomemory.recall
+import nomemory.server
+
+ROOT = Path(__file__).parent.parent
+CLIENT = ROOT / "clients" / "python"
+
+
+def project(folder: Path) -> dict[str, Any]:
+    read: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return read
+
+
+def built(source: Path, target: str, into: Path) -> Path:
+    """Build one distribution of a source tree; returns the file."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(into)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True, text=True)
+    (file,) = into.iterdir()
+    return file
+
+
+def wheel_from_sdist(source: Path, work: Path) -> set[str]:
+    """Build an sdist, and a wheel from what is in it; returns the names of the wheel's files."""
+    with tarfile.open(built(source, "sdist", work / "sdist")) as sdist:
+        sdist.extractall(work / "unpacked", filter="data")
+    (unpacked,) = (work / "unpacked").iterdir()
+    with zipfile.ZipFile(built(unpacked, "wheel", work / "wheel")) as wheel:
+        return set(wheel.namelist())
+
+
+@pytest.fixture(scope="module")
+def server_files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names in the wheel `nomemory`."""
+    return wheel_from_sdist(ROOT, tmp_path_factory.mktemp("server"))
+
+
+@pytest.fixture(scope="module")
+def client_files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names in the wheel `nomemory-client`."""
+    return wheel_from_sdist(CLIENT, tmp_path_factory.mktemp("client"))
+
+
+def in_the_tree(*folders: Path) -> set[str]:
+    return {
+        str(file.relative_to(folder))
+        for folder in folders
+        for file in (folder / "nomemory").rglob("*")
+        if file.is_file() and file.suffix != ".pyc"
+    }
+
+
+def shipped_skills() -> set[str]:
+    return {f"nomemory/{file.relative_to(ROOT)}" for file in (ROOT / "skills").rglob("*") if file.is_file()}
+
+
+def without_metadata(files: set[str]) -> set[str]:
+    return {file for file in files if ".dist-info/" not in file}
+
+
+def test_the_clients_wheel_has_the_contract_and_the_client(client_files: set[str]) -> None:
+    assert without_metadata(client_files) == in_the_tree(CLIENT)
+    assert {file.split("/")[1] for file in without_metadata(client_files)} == {"client", "v1"}
+
+
+def test_the_servers_wheel_has_everything_else_and_the_shipped_skills(server_files: set[str]) -> None:
+    assert without_metadata(server_files) == in_the_tree(ROOT / "server", ROOT / "recall") | shipped_skills()
+
+
+def test_the_wheels_share_no_file_and_the_namespace_is_nobodys(server_files: set[str], client_files: set[str]) -> None:
+    assert not server_files & client_files
+    assert "nomemory/__init__.py" not in server_files | client_files
+
+
+def test_every_package_says_that_it_is_typed(server_files: set[str], client_files: set[str]) -> None:
+    files = without_metadata(server_files | client_files)
+    packages = {file.split("/")[1] for file in files if file.endswith(".py")}
+    assert {file.split("/")[1] for file in files if file.endswith("/py.typed")} == packages
+
+
+def test_both_have_one_version_and_the_server_wants_that_client() -> None:
+    server, client = project(ROOT), project(CLIENT)
+    assert server["version"] == client["version"]
+    assert f"nomemory-client=={client['version']}" in server["dependencies"]
+
+
+def test_every_public_package_tells_the_version() -> None:
+    told = {package.__version__ for package in (nomemory.client, nomemory.recall, nomemory.server)}
+    assert told == {project(ROOT)["version"]}
+    command = [str(Path(sys.executable).with_name("nomemory")), "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] in told
+
+
+def test_the_client_needs_grpc_and_nothing_of_the_server() -> None:
+    needed = {re.split(r"[<>=~]", one)[0] for one in project(CLIENT)["dependencies"]}
+    assert needed == {"googleapis-common-protos", "grpcio", "grpcio-status", "protobuf"}
+
+
+def test_both_have_the_licence_and_the_same_example() -> None:
+    def example(readme: Path) -> list[str]:
+        return re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+
+    assert (CLIENT / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    assert example(CLIENT / "README.md") == example(ROOT / "README.md") != []

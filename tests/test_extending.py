@@ -1,0 +1,136 @@
+"""What docs/extending.md says: the package of examples is installed, and its parts are chosen by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nomemory.evaluation.temporary_server import temporary_server
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "examples" / "plugin"
+PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+NOMEMORY = str(Path(sys.executable).with_name("nomemory"))
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment in which the package of examples is installed."""
+
+    environment: dict[str, str]
+    folder: Path
+
+    def run(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment | more,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    def command_of_the_page(self, name: str, *more: str, target: str) -> subprocess.CompletedProcess[str]:
+        """Run the page's `nomemory NAME …`."""
+        (line,) = re.findall(rf"^nomemory ({name} .+)$", PAGE, re.MULTILINE)
+        return self.run(NOMEMORY, *shlex.split(line), *more, NOMEMORY_TARGET=target)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Install the package as `pip install` does, into a folder that only the tests' processes see."""
+    packages, folder = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("work")
+    how = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(packages)]
+    subprocess.run([sys.executable, "-m", "pip", "install", *how, str(PACKAGE)], check=True, timeout=100)
+    (example,) = blocks("json")
+    (folder / "day.json").write_text(example, encoding="utf-8")
+    return Installed({**os.environ, "PYTHONPATH": str(packages)}, folder)
+
+
+@contextmanager
+def serving(installed: Installed) -> Iterator[str]:
+    """Run a server as the page says; returns its address."""
+    chosen = dict(re.findall(r"^(NOMEMORY_\w+)=(\S+) nomemory serve$", PAGE, re.MULTILINE))
+    assert chosen == {"NOMEMORY_EMBEDDER": "trigrams", "NOMEMORY_RECALL_PLANNER": "one-search"}
+    with temporary_server({**chosen, "PYTHONPATH": installed.environment["PYTHONPATH"]}) as server:
+        yield server.target
+
+
+def test_the_page_shows_the_package_as_it_is() -> None:
+    files = [file.read_text(encoding="utf-8") for file in sorted((PACKAGE / "nomemory_examples").glob("[!_]*.py"))]
+    assert sorted(blocks("python")) == sorted(files)
+    (entry_points,) = blocks("toml")
+    assert (PACKAGE / "pyproject.toml").read_text(encoding="utf-8").endswith(entry_points)
+
+
+def test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format(installed: Installed) -> None:
+    with serving(installed) as target:
+        imported = installed.command_of_the_page("import", "--json", target=target)
+        assert imported.returncode == 0, imported.stderr
+        assert (json.loads(imported.stdout)["format"], json.loads(imported.stdout)["sent"]) == ("slack", 2)
+
+        found = installed.command_of_the_page("semantic", "--json", target=target)
+        assert len(found.stdout.splitlines()) == 2, found.stderr
+        status = installed.run(NOMEMORY, "status", "--json", NOMEMORY_TARGET=target)
+        assert json.loads(status.stdout)["embedder"]["kind"] == "trigrams"
+
+        answer = json.loads(installed.command_of_the_page("recall", "--json", target=target).stdout)
+        assert [one["message"]["content"] for one in answer["evidence"]].count("The invoice went out today.") == 1
+        assert answer["limits"]["planner"] == "one-search"
+
+
+@pytest.mark.parametrize(
+    ("setting", "names"),
+    [
+        ("NOMEMORY_EMBEDDER", "auto, local, openai, none, trigrams"),
+        ("NOMEMORY_RECALL_PLANNER", "auto, rules, llm, one-search"),
+    ],
+)
+def test_a_name_that_nobody_registered_stops_the_start(
+    installed: Installed, tmp_path: Path, setting: str, names: str
+) -> None:
+    quiet = {"NOMEMORY_EMBEDDER": "none", "NOMEMORY_DATA": str(tmp_path), "NOMEMORY_LISTEN": "127.0.0.1:0"}
+    done = installed.run(NOMEMORY, "serve", **quiet | {setting: "absent"})
+    assert done.returncode == 1
+    assert f"{setting}: there is no 'absent'; there are {names}" in done.stderr
+
+
+def test_a_format_that_nobody_registered_is_wrong_usage(installed: Installed) -> None:
+    done = installed.run(NOMEMORY, "import", "day.json", "--format", "absent")
+    assert done.returncode == 2
+    assert "there is no 'absent'; there are jsonl, locomo, chatgpt, openai, slack." in " ".join(done.stderr.split())
+
+
+def test_only_the_part_that_is_chosen_is_imported(installed: Installed) -> None:
+    program = """
+import sys
+from nomemory.server.embedding.factory import choose_embedder
+from nomemory.server.settings import Settings
+assert choose_embedder(Settings(embedder="none")).kind == "none"
+assert "nomemory_examples" not in sys.modules
+assert choose_embedder(Settings(embedder="trigrams")).kind == "trigrams"
+print(sorted(name for name in sys.modules if name.startswith("nomemory_examples.")))
+"""
+    done = installed.run(sys.executable, "-c", program)
+    assert done.stdout.strip() == "['nomemory_examples.trigrams']", done.stderr
+
+
+def test_the_doctor_knows_the_embedder_of_a_package(installed: Installed) -> None:
+    for name, expected in (("trigrams", "from another package"), ("absent", "there is no 'absent'")):
+        done = installed.run(NOMEMORY, "doctor", NOMEMORY_EMBEDDER=name, COLUMNS="200")
+        assert expected in done.stdout, done.stderr

@@ -1,0 +1,63 @@
+"""Parts by name, from packages that are made up here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nomemory.cli.importing.formats import IMPORTERS, Given, named_format
+from nomemory.server.embedding.factory import EMBEDDERS, choose_embedder
+from nomemory.server.extension_point import ExtensionError, ExtensionPoint
+from nomemory.server.settings import Settings
+
+POINT: ExtensionPoint[Callable[[str], str]] = ExtensionPoint("nomemory.tests", ("plain",))
+
+Register = Callable[..., None]
+
+
+@pytest.fixture
+def register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Register:
+    """Install a package that consists of entry points."""
+
+    def install(package: str, entries: str, group: str = POINT.group) -> None:
+        metadata = tmp_path / package / f"{package}-1.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+        (metadata / "entry_points.txt").write_text(f"[{group}]\n{entries}\n")
+        monkeypatch.syspath_prepend(tmp_path / package)
+
+    return install
+
+
+def test_a_part_is_what_its_entry_point_names(register: Register) -> None:
+    register("one", "capital = string:capwords")
+    assert POINT.load("capital")("a part") == "A Part"
+
+
+def test_an_unknown_name_is_told_with_the_known_ones(register: Register) -> None:
+    register("one", "zest = string:capwords\nbold = string:capwords\nplain = string:capwords")
+    with pytest.raises(ExtensionError, match=r"^there is no 'bald'; there are plain, bold, zest$"):
+        POINT.load("bald")
+
+
+def test_a_name_of_two_packages_is_nobodys(register: Register) -> None:
+    register("one", "capital = string:capwords")
+    register("two", "capital = string:capwords")
+    with pytest.raises(ExtensionError, match=r"^several packages have a 'capital': one, two$"):
+        POINT.load("capital")
+
+
+@pytest.mark.parametrize("where", ["no_such_module:part", "string:no_such_part"])
+def test_a_part_that_cannot_be_imported_is_told_with_its_package(register: Register, where: str) -> None:
+    register("one", f"capital = {where}")
+    with pytest.raises(ExtensionError, match=r"^'capital' of one cannot be imported: .*no_such"):
+        POINT.load("capital")
+
+
+def test_no_package_takes_the_name_of_a_built_in_part(register: Register) -> None:
+    register("one", "none = string:capwords", EMBEDDERS.group)
+    register("two", "jsonl = string:capwords", IMPORTERS.group)
+    assert choose_embedder(Settings(embedder="none")).kind == "none"
+    assert named_format("jsonl")(Given()).name == "jsonl"
