@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,9 @@ from load.usage import cpu_s
 
 from nomemory.evaluation.process_tree import tree
 from nomemory.server.data_directory import DataDirectory
+from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
+from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.rpc.decode_query import decode_lexical, decode_list, decode_semantic
 from nomemory.server.settings import Settings
@@ -39,7 +41,10 @@ def engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str,
 async def _engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
     settings = Settings(data=data, embedder="none", embedding_dimension=DIMENSION)
     directory = DataDirectory(data)
-    with closing(SqliteLogReader(directory.log)) as log, closing(TantivyLexicalIndex(directory.lexical)) as words:
+    async with AsyncExitStack() as stack:
+        log, words = SqliteLogReader(directory.log), TantivyLexicalIndex(directory.lexical)
+        stack.push_async_callback(log.close)
+        stack.push_async_callback(words.close)
         figures = {
             case.name: await _measure(call, case.requests, seconds)
             for case in cases
@@ -54,27 +59,28 @@ async def _engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> di
         }
 
 
-def _in_process(case: Case, log: SqliteLogReader, words: TantivyLexicalIndex, settings: Settings) -> Iterator[Call]:
+def _in_process(case: Case, log: LogReader, words: LexicalIndex, settings: Settings) -> Iterator[Call]:
     if case.method.endswith("/ListMessages"):
         yield _list(log, settings)
     if case.method.endswith("/LexicalSearch"):
         yield _lexical(words, settings)
 
 
-def _list(log: SqliteLogReader, settings: Settings) -> Call:
+def _list(log: LogReader, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         listing = decode_list(pb.ListMessagesRequest.FromString(raw), settings).listing
-        return log.page(listing.user_id, listing.narrowed, before=None, pinned=log.sequence(), limit=_LIMIT)
+        pinned = await log.user_sequence(listing.user_id)
+        return await log.page(listing.user_id, listing.narrowed, before=None, pinned=pinned, limit=_LIMIT)
 
     return call
 
 
-def _lexical(words: TantivyLexicalIndex, settings: Settings) -> Call:
+def _lexical(words: LexicalIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         asked = decode_lexical(pb.LexicalSearchRequest.FromString(raw), settings)
         user_id, narrowed = asked.listing.user_id, asked.listing.narrowed
-        weights = words.weigh(user_id, asked.query)
-        return words.search(user_id, asked.query, weights, narrowed, pinned=words.applied(), after=None, limit=_LIMIT)
+        pinned, weights = await words.applied(user_id), await words.weigh(user_id, asked.query)
+        return await words.search(user_id, asked.query, weights, narrowed, pinned=pinned, after=None, limit=_LIMIT)
 
     return call
 

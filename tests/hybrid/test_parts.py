@@ -282,29 +282,35 @@ def test_sufficiency_falls_when_the_person_is_swapped(scores: Sequence[float], c
     assert subject("I ran", asks=False) > subject("You and I", asks=False) > subject("you ran", asks=False)
 
 
-def test_kept_timelines_are_the_latest_and_bounded() -> None:
+async def test_kept_timelines_are_the_latest_and_bounded() -> None:
     kept = KeptTimelines(most_bytes=50_000)
     made: list[Key] = []
 
-    def make(key: Key, size: int) -> Timeline | None:
-        def of(known: Timeline | None) -> Timeline:
+    async def make(key: Key, size: int) -> Timeline | None:
+        async def of(key: Key, known: Timeline | None) -> Timeline:
             made.append(key)
             assert known is None or known.logged[0].user_id == "u"
             return timeline([logged(key.sequence, "x" * size)], known)
 
-        return kept.get(key, of)
+        return await kept.get(key, of)
 
-    first = make(Key("a", 1, None), 100)
-    assert make(Key("a", 1, None), 100) is first
+    async def nothing(_key: Key, _known: Timeline | None) -> None:
+        """Make none."""
+
+    async def fail(_key: Key, _known: Timeline | None) -> None:
+        pytest.fail("it is known that there is none")
+
+    first = await make(Key("a", 1, None), 100)
+    assert await make(Key("a", 1, None), 100) is first
     assert len(made) == 1
-    newer = make(Key("a", 2, None), 100)
+    newer = await make(Key("a", 2, None), 100)
     assert newer is not first
-    assert make(Key("a", 1, None), 100) is not first
+    assert await make(Key("a", 1, None), 100) is not first
     for n in range(100):
-        make(Key(f"user{n}", 1, None), 4_000)
+        await make(Key(f"user{n}", 1, None), 4_000)
         assert kept.weight <= 50_000
-    assert kept.get(Key("none", 1, None), lambda _: None) is None
-    assert kept.get(Key("none", 1, None), lambda _: pytest.fail("it is known that there is none")) is None
+    assert await kept.get(Key("none", 1, None), nothing) is None
+    assert await kept.get(Key("none", 1, None), fail) is None
 
 
 @given(messages)

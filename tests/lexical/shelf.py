@@ -1,21 +1,25 @@
-"""A lexical index in a directory, with its writer and a reader, and short ways to fill and ask it."""
+"""A lexical index of some engine, and short ways to fill and ask it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from copy import copy
 from pathlib import Path
+from typing import TypeVar
+
+from lexical.engine import Engine
 
 from nomemory.server.lexical.grammar import Limits, parse
-from nomemory.server.lexical.protocol import LexicalHit, RankPosition
+from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
 from nomemory.server.lexical.query import Query
-from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 
 LIMITS = Limits(chars=2000, terms=128, depth=16)
-HEAP_BYTES = 15_000_000
 LATEST = 1 << 62
+
+T = TypeVar("T")
 
 
 def query(text: str) -> Query:
@@ -31,22 +35,23 @@ def message(
 
 
 class Shelf:
-    """An index. Changes are numbered from 1, in the order in which they come; `messages` are by their number."""
+    """An index. Changes are numbered from 1, in the order in which they come; `messages` are by their number.
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.writer = TantivyLexicalWriter(directory, HEAP_BYTES)
-        self.reader = TantivyLexicalIndex(directory)
+    It has an event loop of its own, so that tests need none.
+    """
+
+    def __init__(self, engine: Engine, directory: Path) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._index = self._now(engine(directory))
+        self._reader = self._index.reader
         self.messages: dict[int, Message] = {}
         self.sequence = 0
 
     def put(self, *messages: Message) -> None:
         """Add messages in one commit."""
-        for each in messages:
-            self.sequence += 1
-            self.messages[self.sequence] = each
-            self.writer.add(self.sequence, each)
-        self._commit()
+        added = dict(enumerate(messages, self.sequence + 1))
+        self.messages |= added
+        self._apply(added, ())
 
     def put_texts(self, user: str, *contents: str) -> None:
         """Add messages of which each is later than the one before."""
@@ -55,10 +60,8 @@ class Shelf:
     def remove(self, *sequences: int) -> None:
         """Remove messages in one commit."""
         for sequence in sequences:
-            self.sequence += 1
             del self.messages[sequence]
-            self.writer.remove(sequence)
-        self._commit()
+        self._apply({}, sequences)
 
     def find(self, user: str, text: str, narrowed: Filter = EVERYTHING) -> list[str]:
         """Return the contents that match, best first."""
@@ -66,7 +69,7 @@ class Shelf:
 
     def hits(self, user: str, asked: Query, narrowed: Filter = EVERYTHING) -> list[LexicalHit]:
         """Return all hits, best first."""
-        return self.page(user, asked, self.reader.weigh(user, asked), narrowed, None, 10_000)
+        return self.page(user, asked, self.weigh(user, asked), narrowed, None, 10_000)
 
     def page(
         self,
@@ -76,23 +79,45 @@ class Shelf:
         narrowed: Filter = EVERYTHING,
         after: RankPosition | None = None,
         limit: int = 10,
+        pinned: int = LATEST,
     ) -> list[LexicalHit]:
         """Return one page."""
-        return self.reader.search(user, asked, weights, narrowed, pinned=LATEST, after=after, limit=limit)
+        found = self._reader.search(user, asked, weights, narrowed, pinned=pinned, after=after, limit=limit)
+        return self._now(found)
+
+    def weigh(self, user: str, asked: Query) -> tuple[float, ...]:
+        """Return the weights of a query."""
+        return self._now(self._reader.weigh(user, asked))
+
+    def postings(self, user: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
+        """Return where terms stand."""
+        return self._now(self._reader.postings(user, terms, narrowed, most))
+
+    @contextmanager
+    def another_reader(self) -> Iterator[Shelf]:
+        """Look at the same index through a reader that is opened for it."""
+        other = copy(self)
+        other._reader = self._now(self._index.another_reader())
+        yield other
+        self._now(other._reader.close())
 
     def close(self) -> None:
-        """Let go of both sides."""
-        self.reader.close()
-        self.writer.close()
+        """Let go of the index."""
+        self._now(self._index.close())
+        self._loop.close()
 
-    def _commit(self) -> None:
-        self.writer.commit(self.sequence)
-        self.reader.refresh()
+    def _apply(self, added: Mapping[int, Message], removed: Collection[int]) -> None:
+        self.sequence += len(added) + len(removed)
+        self._now(self._index.apply(added, removed, self.sequence))
+        self._now(self._reader.refresh())
+
+    def _now(self, answer: Awaitable[T]) -> T:
+        return self._loop.run_until_complete(answer)
 
 
 @contextmanager
-def shelved(directory: Path, texts: Iterable[str] = (), user: str = "u") -> Iterator[Shelf]:
+def shelved(engine: Engine, directory: Path, texts: Iterable[str] = (), user: str = "u") -> Iterator[Shelf]:
     """Open a shelf with these messages of one user on it."""
-    with closing(Shelf(directory)) as shelf:
+    with closing(Shelf(engine, directory)) as shelf:
         shelf.put_texts(user, *texts)
         yield shelf

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tantivy
-from lexical.shelf import HEAP_BYTES
+from lexical.engine import HEAP_BYTES
 
 from nomemory.server.lexical.tantivy_schema import DIRECTORY
 from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from lexical.engine import Engine
 from lexical.shelf import LIMITS, Shelf
 
 from nomemory.server.lexical.grammar import parse
@@ -117,8 +118,8 @@ def contents() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    with closing(Shelf(tmp_path_factory.mktemp("lexical"))) as filled:
+def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    with closing(Shelf(engine, tmp_path_factory.mktemp("lexical"))) as filled:
         filled.put_texts("u1", *contents())
         filled.put_texts("u2", *contents())
         yield filled
@@ -128,7 +129,7 @@ def test_any_string_is_answered_with_the_users_own_messages(shelf: Shelf) -> Non
     finding = 0
     for text in strings(seed=7):
         asked = parse(text, LIMITS)
-        hits = shelf.page("u1", asked, shelf.reader.weigh("u1", asked), limit=3)
+        hits = shelf.page("u1", asked, shelf.weigh("u1", asked), limit=3)
         assert {shelf.messages[hit.sequence].user_id for hit in hits} <= {"u1"}
         for hit in hits[:1]:
             assert_highlighted(shelf.messages[hit.sequence].content, asked, hit.score)

@@ -2,28 +2,75 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 import tantivy
-from lexical.shelf import HEAP_BYTES, LATEST, Shelf, message, query, shelved
+from lexical.engine import HEAP_BYTES, OpenTantivyIndex, open_tantivy_index
+from lexical.shelf import LATEST, Shelf, message, query
 
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit
+from nomemory.server.lexical.query import Query
 from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy_schema import IndexUnusableError
 from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
 from nomemory.server.message import EVERYTHING
 
 
-def found(reader: TantivyLexicalIndex, text: str = "火锅", user: str = "u") -> list[int]:
+class Reader:
+    """A reader of the index, asked without an event loop."""
+
+    def __init__(self, index: TantivyLexicalIndex) -> None:
+        self._index = index
+
+    def applied(self) -> int:
+        return asyncio.run(self._index.applied("u"))
+
+    def weigh(self, user: str, asked: Query) -> tuple[float, ...]:
+        return asyncio.run(self._index.weigh(user, asked))
+
+    def search(self, user: str, asked: Query, weights: tuple[float, ...]) -> list[LexicalHit]:
+        found = self._index.search(user, asked, weights, EVERYTHING, pinned=LATEST, after=None, limit=100)
+        return asyncio.run(found)
+
+    def refresh(self) -> None:
+        asyncio.run(self._index.refresh())
+
+    def close(self) -> None:
+        asyncio.run(self._index.close())
+
+
+class OnDisk(Shelf):
+    """An index whose writer and reader can be had."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(open_tantivy_index, directory)
+        assert isinstance(self._index, OpenTantivyIndex)
+        self.writer, self.reader = self._index.writer, Reader(self._index.reader)
+
+
+@contextmanager
+def shelved(directory: Path, texts: Iterable[str] = ()) -> Iterator[OnDisk]:
+    """Open an index with these messages of one user in it."""
+    with closing(OnDisk(directory)) as shelf:
+        shelf.put_texts("u", *texts)
+        yield shelf
+
+
+def opened(directory: Path) -> Reader:
+    """Open a reader."""
+    return Reader(TantivyLexicalIndex(directory))
+
+
+def found(reader: Reader, text: str = "火锅", user: str = "u") -> list[int]:
     """Return the sequences of what is found."""
     asked = query(text)
-    weights = reader.weigh(user, asked)
-    hits = reader.search(user, asked, weights, EVERYTHING, pinned=LATEST, after=None, limit=100)
-    return [hit.sequence for hit in hits]
+    return [hit.sequence for hit in reader.search(user, asked, reader.weigh(user, asked))]
 
 
 def test_what_was_removed_is_gone_at_once_and_does_not_weigh(tmp_path: Path) -> None:
@@ -67,7 +114,7 @@ def test_the_checkpoint_is_not_a_message(tmp_path: Path) -> None:
 
 
 def test_closing_drops_what_was_not_committed_and_keeps_the_rest(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = OnDisk(tmp_path)
     shelf.put_texts("u", "火锅", "火锅")
     shelf.writer.add(3, message("u", "火锅"))
     shelf.writer.remove(1)
@@ -76,7 +123,7 @@ def test_closing_drops_what_was_not_committed_and_keeps_the_rest(tmp_path: Path)
         assert writer.applied == 2
         writer.add(3, message("u", "火锅"))
         writer.commit(3)
-    with closing(TantivyLexicalIndex(tmp_path)) as reader:
+    with closing(opened(tmp_path)) as reader:
         assert (set(found(reader)), reader.applied()) == ({1, 2, 3}, 3)
 
 
@@ -89,13 +136,13 @@ def test_there_is_one_writer(tmp_path: Path) -> None:
 
 def test_a_reader_in_another_process_follows(tmp_path: Path) -> None:
     script = f"""
-import sys
+import asyncio, sys
 from pathlib import Path
 from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
 reader = TantivyLexicalIndex(Path({str(tmp_path)!r}))
 for _ in sys.stdin:
-    reader.refresh()
-    print(reader.applied(), flush=True)
+    asyncio.run(reader.refresh())
+    print(asyncio.run(reader.applied("u")), flush=True)
 """
     with (
         shelved(tmp_path) as shelf,
@@ -148,7 +195,7 @@ def test_a_damaged_index_is_refused_by_readers_and_begun_anew_by_the_writer(tmp_
     damage(tmp_path, how)
     with pytest.raises(IndexUnusableError):
         TantivyLexicalIndex(tmp_path)
-    with TantivyLexicalWriter(tmp_path, HEAP_BYTES) as writer, closing(TantivyLexicalIndex(tmp_path)) as reader:
+    with TantivyLexicalWriter(tmp_path, HEAP_BYTES) as writer, closing(opened(tmp_path)) as reader:
         assert (writer.applied, reader.applied(), found(reader)) == (0, 0, [])
         writer.add(1, message("u", "火锅"))
         writer.commit(1)
@@ -158,7 +205,7 @@ def test_a_damaged_index_is_refused_by_readers_and_begun_anew_by_the_writer(tmp_
 
 def test_a_reader_outlives_the_rebuilding_of_its_index(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅", "火锅"]):
-        reader = TantivyLexicalIndex(tmp_path)
+        reader = opened(tmp_path)
     damage(tmp_path, "half a meta")
     with pytest.raises(Fault) as raised:
         reader.refresh()
@@ -173,7 +220,7 @@ def test_a_reader_outlives_the_rebuilding_of_its_index(tmp_path: Path) -> None:
 
 
 def test_a_missing_index_is_an_empty_one(tmp_path: Path) -> None:
-    with closing(TantivyLexicalIndex(tmp_path / "deep" / "down")) as reader:
+    with closing(opened(tmp_path / "deep" / "down")) as reader:
         assert (reader.applied(), found(reader)) == (0, [])
 
 
@@ -191,7 +238,7 @@ def test_a_commit_onto_damaged_files_is_refused_and_the_next_writer_begins_anew(
 
 @pytest.mark.parametrize("how", ["half a segment", *PANICS])
 def test_a_commit_that_cannot_be_read_leaves_the_view_as_it_was(tmp_path: Path, how: str) -> None:
-    with shelved(tmp_path) as shelf, closing(TantivyLexicalIndex(tmp_path)) as reader:
+    with shelved(tmp_path) as shelf, closing(opened(tmp_path)) as reader:
         shelf.put_texts("u", "火锅")
         damage(tmp_path, how)
         with pytest.raises(Fault) as raised:
@@ -207,10 +254,10 @@ def test_a_panic_in_a_search_is_a_fault(tmp_path: Path) -> None:
     positions = next(tmp_path.glob("*.pos"))
     positions.write_bytes(b"\xff" + positions.read_bytes()[1:])
     phrase = query('"b c"')
-    with closing(TantivyLexicalIndex(tmp_path)) as reader:
+    with closing(opened(tmp_path)) as reader:
         for call in (
             lambda: reader.weigh("u", phrase),
-            lambda: reader.search("u", phrase, (1.0,), EVERYTHING, pinned=LATEST, after=None, limit=9),
+            lambda: reader.search("u", phrase, (1.0,)),
         ):
             with pytest.raises(Fault) as raised:
                 call()

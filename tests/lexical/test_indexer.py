@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import tantivy
-from lexical.shelf import HEAP_BYTES, LATEST, message, query
+from lexical.engine import HEAP_BYTES
+from lexical.shelf import LATEST, message, query
 
 from nomemory.server.lexical import indexer
 from nomemory.server.lexical.indexer import LexicalIndexer
@@ -19,6 +20,7 @@ from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
 from nomemory.server.lexical.tantivy_schema import DIRECTORY, build_schema
 from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
 from nomemory.server.log.protocol import Change, OnConflict
+from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Message
@@ -26,8 +28,8 @@ from nomemory.server.message import EVERYTHING, Message
 WAIT_S = 20
 
 
-class WatchedLog(SqliteLogReader):
-    """A log that tells when it is read; the indexer reads on after each commit."""
+class WatchedFeed(SqliteChangeFeed):
+    """A feed that tells when it is read; the indexer reads on after each commit."""
 
     def __init__(self, path: Path, reading: Callable[[], None]) -> None:
         super().__init__(path)
@@ -51,7 +53,7 @@ class Following:
         self.on_reading: Callable[[], None] = lambda: None
         self._caught_up = threading.Condition()
         self.indexer = LexicalIndexer(
-            lambda: WatchedLog(directory / "log.db", self._note),
+            lambda: WatchedFeed(directory / "log.db", self._note),
             directory / DIRECTORY,
             heap_bytes=HEAP_BYTES,
             batch_max=batch_max,
@@ -76,16 +78,17 @@ class Following:
 
     def found(self, text: str, user: str = "u") -> set[str]:
         """Return the ids of what is found."""
-        index, log, asked = TantivyLexicalIndex(self.directory / DIRECTORY), self.open_log(), query(text)
-        weights = index.weigh(user, asked)
-        hits = index.search(user, asked, weights, EVERYTHING, pinned=LATEST, after=None, limit=10_000)
-        versions = log.by_sequences(user, [hit.sequence for hit in hits])
-        assert len(versions) == len(hits), "each hit is a version that the log has"
-        log.close()
-        return {version.message_id for version in versions.values()}
+        return asyncio.run(self._found(text, user))
 
-    def open_log(self) -> SqliteLogReader:
-        return SqliteLogReader(self.directory / "log.db")
+    async def _found(self, text: str, user: str) -> set[str]:
+        index, log = TantivyLexicalIndex(self.directory / DIRECTORY), SqliteLogReader(self.directory / "log.db")
+        asked = query(text)
+        weights = await index.weigh(user, asked)
+        hits = await index.search(user, asked, weights, EVERYTHING, pinned=LATEST, after=None, limit=10_000)
+        versions = await log.by_sequences(user, [hit.sequence for hit in hits])
+        assert len(versions) == len(hits), "each hit is a version that the log has"
+        await log.close()
+        return {version.message_id for version in versions.values()}
 
     @contextmanager
     def running(self) -> Iterator[None]:

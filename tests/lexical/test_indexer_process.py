@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from lexical.shelf import HEAP_BYTES
+from lexical.engine import HEAP_BYTES
 from lexical.test_indexer import Following
 
 from nomemory.server.lexical.indexer_process import IndexerLostError, LexicalIndexerProcess

@@ -6,7 +6,6 @@ import math
 import random
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from itertools import product
 from pathlib import Path
 
@@ -14,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lexical.claims import CHARACTERS, WORDS, Claim, claims
+from lexical.engine import Engine
 from lexical.shelf import Shelf, message, query, shelved
 
 from nomemory.server.lexical import tantivy_reader
 from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
-from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 
 Listing = list[tuple[float, int, int]]
@@ -43,8 +42,8 @@ def random_messages(count: int) -> list[Message]:
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    filled = Shelf(tmp_path_factory.mktemp("lexical"))
+def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    filled = Shelf(engine, tmp_path_factory.mktemp("lexical"))
     messages = random_messages(150)
     for start in range(0, 150, 50):
         filled.put(*messages[start : start + 50])  # several segments
@@ -121,7 +120,7 @@ def test_a_search_gives_what_matches_by_score_and_time(shelf: Shelf, claim: Clai
 @given(claims, st.lists(st.integers(1, 7), min_size=1))
 def test_pages_give_every_match_once_in_order(shelf: Shelf, claim: Claim, limits: list[int]) -> None:
     asked = query(claim.text)
-    weights = shelf.reader.weigh("u", asked)
+    weights = shelf.weigh("u", asked)
     walked: list[LexicalHit] = []
     delivered: set[LexicalHit] = set()
     while True:
@@ -145,19 +144,19 @@ def at(hit: LexicalHit) -> RankPosition:
 @given(claims, st.integers(1, 30))
 def test_a_page_is_full_and_cuts_no_tie(shelf: Shelf, claim: Claim, limit: int) -> None:
     asked = query(claim.text)
-    page = listed(shelf.page("u", asked, shelf.reader.weigh("u", asked), limit=limit))
+    page = listed(shelf.page("u", asked, shelf.weigh("u", asked), limit=limit))
     everything = expected(shelf, claim, EVERYTHING)
     assert page == [hit for hit in everything if hit[:2] >= everything[:limit][-1][:2]] if everything else page == []
 
 
-def test_pages_beyond_the_first_pull(tmp_path_factory: pytest.TempPathFactory) -> None:
-    shelf = Shelf(tmp_path_factory.mktemp("lexical"))
+def test_pages_beyond_the_first_pull(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> None:
+    shelf = Shelf(engine, tmp_path_factory.mktemp("lexical"))
     texts = ["火锅", "火锅 辣椒", "辣椒", "cat 辣椒"]
     shelf.put(*(message("u", texts[n % 4], n // 3) for n in range(3000)))
     asked = query("火锅 辣椒 cat")
     everything = listed(shelf.hits("u", asked))
     assert len(everything) == 3000
-    weights, after, walked = shelf.reader.weigh("u", asked), None, set[int]()
+    weights, after, walked = shelf.weigh("u", asked), None, set[int]()
     while page := [hit for hit in shelf.page("u", asked, weights, after=after, limit=43) if hit.sequence not in walked]:
         assert listed(page) == everything[len(walked) : len(walked) + len(page)]
         walked |= {hit.sequence for hit in page}
@@ -174,7 +173,7 @@ def test_short_cuts_give_the_same_page(
     asked, everything = query(claim.text), expected(shelf, claim, narrowed)
     begins = data.draw(st.none() | st.sampled_from(everything)) if everything else None
     after = begins and RankPosition(*begins[:2])
-    weights = shelf.reader.weigh("u", asked)
+    weights = shelf.weigh("u", asked)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"_MANY": 1, "_CROWDED": 0.001, "_OF_LATELY": 0.4}.items():
             patch.setattr(tantivy_reader, name, value)
@@ -187,7 +186,7 @@ def test_short_cuts_give_the_same_page(
 def test_pages_of_many_thousands(busy: Shelf, text: str) -> None:
     asked = query(text)
     everything = listed(busy.hits("u", asked))
-    weights, after, walked = busy.reader.weigh("u", asked), None, 0
+    weights, after, walked = busy.weigh("u", asked), None, 0
     while walked < min(len(everything), 400):
         page = [
             hit for hit in listed(busy.page("u", asked, weights, after=after, limit=50)) if hit in everything[walked:]
@@ -199,10 +198,10 @@ def test_pages_of_many_thousands(busy: Shelf, text: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+def busy(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     """Most of it said within an hour, the rest over years; of one word there are few."""
     chance = random.Random(4)  # noqa: S311 - the same texts each time
-    with shelved(tmp_path_factory.mktemp("lexical")) as filled:
+    with shelved(engine, tmp_path_factory.mktemp("lexical")) as filled:
         texts = ["火锅 辣椒", "火锅", "面条", "面条 火锅？"]
         for count, latest in ((5_000, 20_000), (120, 20_000_000)):
             times = (chance.randint(0, latest) for _ in range(count))
@@ -212,13 +211,13 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
 
 @pytest.mark.parametrize("many", [1, 1000])
 def test_what_is_remembered_of_a_user_is_what_the_view_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     """Whatever comes and goes, of this user and of others: a reader that has just been opened counts the same."""
     monkeypatch.setattr(tantivy_reader, "_MANY", many)
     chance = random.Random(5)  # noqa: S311 - the same changes each time
     asked, terms = query("火锅 辣椒 cat"), ["火锅", "辣椒", "cat"]
-    with shelved(tmp_path, ["火锅"] * 3) as shelf:
+    with shelved(engine, tmp_path, ["火锅"] * 3) as shelf:
         for _ in range(25):
             if chance.random() < 0.4 and len(shelf.messages) > 1:
                 shelf.remove(chance.choice([max(shelf.messages), *shelf.messages]))
@@ -226,10 +225,10 @@ def test_what_is_remembered_of_a_user_is_what_the_view_holds(
                 shelf.put(
                     message(chance.choice("uuv"), chance.choice(["火锅", "火锅 辣椒", "cat"]), len(shelf.messages))
                 )
-            with closing(TantivyLexicalIndex(tmp_path)) as opened:
+            with shelf.another_reader() as opened:
                 for user, narrowed in product("uv", (EVERYTHING, Filter(since_us=2))):
-                    assert shelf.reader.weigh(user, asked) == opened.weigh(user, asked)
-                    kept, new = (one.postings(user, terms, narrowed, 5) for one in (shelf.reader, opened))
+                    assert shelf.weigh(user, asked) == opened.weigh(user, asked)
+                    kept, new = (one.postings(user, terms, narrowed, 5) for one in (shelf, opened))
                     assert list(map(_told, kept)) == list(map(_told, new))
 
 
@@ -250,9 +249,9 @@ def test_a_phrase_is_found_wherever_it_is_a_substring(phrases: Shelf, data: st.D
 
 
 @pytest.fixture(scope="module")
-def phrases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+def phrases(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     chance = random.Random(2)  # noqa: S311 - the same texts each time
-    filled = Shelf(tmp_path_factory.mktemp("lexical"))
+    filled = Shelf(engine, tmp_path_factory.mktemp("lexical"))
     cuts = [chance.randrange(len(PROSE)) for _ in range(60)]
     filled.put_texts("u", *(PROSE[cut : cut + chance.randint(1, 25)] for cut in cuts))
     filled.put_texts("u", *("".join(chance.choices("不吃辣的我", k=12)) for _ in range(100)))
@@ -274,7 +273,7 @@ def phrases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
 def test_ties_of_more_than_was_pulled_are_read_by_time(crowd: Shelf, text: str) -> None:
     asked = query(text)
     everything = listed(crowd.hits("u", asked))
-    weights, after, walked = crowd.reader.weigh("u", asked), None, set[int]()
+    weights, after, walked = crowd.weigh("u", asked), None, set[int]()
     while page := [hit for hit in crowd.page("u", asked, weights, after=after, limit=61) if hit.sequence not in walked]:
         assert listed(page) == everything[len(walked) : len(walked) + len(page)]
         walked |= {hit.sequence for hit in page}
@@ -283,9 +282,9 @@ def test_ties_of_more_than_was_pulled_are_read_by_time(crowd: Shelf, text: str) 
 
 
 @pytest.fixture(scope="module")
-def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+def crowd(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     chance = random.Random(3)  # noqa: S311 - the same texts each time
-    filled = Shelf(tmp_path_factory.mktemp("lexical"))
+    filled = Shelf(engine, tmp_path_factory.mktemp("lexical"))
     texts = ["火锅 辣椒", "火锅 辣椒 cat", "辣椒 dog", "火锅", "面条", "cat", "dog"]
     for _ in range(3):
         filled.put(
@@ -299,12 +298,12 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     filled.close()
 
 
-def test_what_only_the_right_person_said_is_no_tie(tmp_path: Path) -> None:
+def test_what_only_the_right_person_said_is_no_tie(engine: Engine, tmp_path: Path) -> None:
     texts = ["cat", "dog", "火锅", "面条"]
-    with shelved(tmp_path) as shelf:
+    with shelved(engine, tmp_path) as shelf:
         shelf.put(*(message("u", texts[n % 4], n // 3, name="Cat" if n % 16 < 4 else "") for n in range(4800)))
         asked = query("cat dog 火锅")
-        weights = shelf.reader.weigh("u", asked)
+        weights = shelf.weigh("u", asked)
         assert weights[-1] == max(weights), "as much as a word"
         after, walked = None, set[int]()
         while page := [h for h in shelf.page("u", asked, weights, after=after, limit=200) if h.sequence not in walked]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lexical.engine import Engine
 from lexical.shelf import Shelf, shelved
 
 PAGE = Path(__file__).parents[2] / "docs" / "query-grammar.md"
@@ -19,8 +20,8 @@ CASES = [(text, [int(number) for number in re.findall(r"\d+", found)]) for text,
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    with shelved(tmp_path_factory.mktemp("lexical"), MESSAGES.values()) as filled:
+def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    with shelved(engine, tmp_path_factory.mktemp("lexical"), MESSAGES.values()) as filled:
         yield filled
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lexical.engine import Engine
 from lexical.shelf import Shelf, message, query, shelved
 
-from nomemory.server.lexical.form import FORMS, asks, form_of, worth
+from nomemory.server.lexical.form import asks
 from nomemory.server.lexical.query import Leaf
-from nomemory.server.lexical.tantivy_query import score_of, worth_of
 from nomemory.server.message import Role
 from nomemory.text.names import name_terms, naming_terms
 
@@ -29,8 +30,8 @@ def aside(text: str) -> set[str]:
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Shelf:
-    shelf = Shelf(tmp_path)
+def talk(engine: Engine, tmp_path: Path) -> Iterator[Shelf]:
+    shelf = Shelf(engine, tmp_path)
     shelf.put(
         message("u", "the hike was long", 1, Role.USER, name="Caroline"),
         message("u", "a hike with Caroline", 2, Role.ASSISTANT, name="Melanie"),
@@ -39,7 +40,8 @@ def talk(tmp_path: Path) -> Shelf:
         message("u", "我周末去爬山", 5, Role.USER, name="王小明"),
         message("u", "爬山很累", 6, Role.ASSISTANT, name="李雷"),
     )
-    return shelf
+    yield shelf
+    shelf.close()
 
 
 def test_who_speaks_ranks_and_never_matches(talk: Shelf) -> None:
@@ -80,16 +82,16 @@ def test_terms_that_may_name_somebody() -> None:
     assert naming_terms("What did Anna say to 小明, bob?") == ["anna", "say", "bob", "ann…", "小明"]
 
 
-def test_speakers_of_other_users_have_no_influence(tmp_path: Path) -> None:
-    with shelved(tmp_path, ["I like the hike", "the hike was long"]) as shelf:
+def test_speakers_of_other_users_have_no_influence(engine: Engine, tmp_path: Path) -> None:
+    with shelved(engine, tmp_path, ["I like the hike", "the hike was long"]) as shelf:
         asked = query("What did Caroline and I like, the hike?")
-        before = shelf.reader.weigh("u", asked), shelf.hits("u", asked)
+        before = shelf.weigh("u", asked), shelf.hits("u", asked)
         shelf.put(*(message("v", "hike", 9, name="Caroline") for _ in range(5)))
-        assert (shelf.reader.weigh("u", asked), shelf.hits("u", asked)) == before
+        assert (shelf.weigh("u", asked), shelf.hits("u", asked)) == before
 
 
-def test_a_question_in_the_first_person_looks_first_for_what_the_user_said(tmp_path: Path) -> None:
-    with shelved(tmp_path) as shelf:
+def test_a_question_in_the_first_person_looks_first_for_what_the_user_said(engine: Engine, tmp_path: Path) -> None:
+    with shelved(engine, tmp_path) as shelf:
         shelf.put(
             message("u", "火锅我喜欢", 1, Role.USER),
             message("u", "火锅很好", 2, Role.ASSISTANT),
@@ -100,11 +102,11 @@ def test_a_question_in_the_first_person_looks_first_for_what_the_user_said(tmp_p
         assert shelf.find("u", "火锅 很难") == ["火锅很好", "火锅我喜欢"]
 
 
-def test_where_only_assistants_speak_the_first_person_changes_nothing(tmp_path: Path) -> None:
-    with shelved(tmp_path) as shelf:
+def test_where_only_assistants_speak_the_first_person_changes_nothing(engine: Engine, tmp_path: Path) -> None:
+    with shelved(engine, tmp_path) as shelf:
         shelf.put(*(message("u", text, 1, Role.ASSISTANT) for text in ("火锅", "火锅 面条")))
         asked = query("我的火锅和面条呢？")
-        assert shelf.reader.weigh("u", asked)[len(asked.leaves) :] == (0.0, 0.0)
+        assert shelf.weigh("u", asked)[len(asked.leaves) :] == (0.0, 0.0)
 
 
 def test_somebody_named_comes_before_the_user(talk: Shelf) -> None:
@@ -114,12 +116,12 @@ def test_somebody_named_comes_before_the_user(talk: Shelf) -> None:
         ("What hike did Zoe take?", [False]),
     ):
         asked = query(text)
-        assert [weight > 0 for weight in talk.reader.weigh("u", asked)[len(asked.leaves) :]] == weighs
+        assert [weight > 0 for weight in talk.weigh("u", asked)[len(asked.leaves) :]] == weighs
 
 
-def test_what_is_asked_counts_and_what_is_said_beside_it_hardly(tmp_path: Path) -> None:
+def test_what_is_asked_counts_and_what_is_said_beside_it_hardly(engine: Engine, tmp_path: Path) -> None:
     texts = ["小区环境优美", "今天天气真好，公园里花开得鲜艳"]
-    with shelved(tmp_path, [*texts, "面条"]) as shelf:
+    with shelved(engine, tmp_path, [*texts, "面条"]) as shelf:
         chatter = "今天天气真好，公园里花开得特别鲜艳。"
         assert shelf.find("u", f"{chatter}我的小区环境怎么样？") == texts
         assert shelf.find("u", chatter) == texts[1:]
@@ -155,9 +157,9 @@ def test_what_a_question_is_taken_for_changes_nothing_of_what_it_matches(text: s
     assert asked.aside < set(asked.leaves) or not asked.aside
 
 
-def test_a_short_statement_comes_before_a_long_one_and_before_a_question(tmp_path: Path) -> None:
+def test_a_short_statement_comes_before_a_long_one_and_before_a_question(engine: Engine, tmp_path: Path) -> None:
     texts = ["hot pot", f"hot pot {LONG}", "hot pot?", f"hot pot {LONG}?"]
-    with shelved(tmp_path, [texts[0], texts[2], texts[1], texts[3], "noodles"]) as shelf:
+    with shelved(engine, tmp_path, [texts[0], texts[2], texts[1], texts[3], "noodles"]) as shelf:
         found = scores(shelf, "hot pot zebra")
         assert list(found) == texts
         best = found["hot pot"]
@@ -165,9 +167,9 @@ def test_a_short_statement_comes_before_a_long_one_and_before_a_question(tmp_pat
 
 
 @pytest.mark.parametrize("text", ["pot", '"hot pot"', "hot AND pot", "hot OR pot", "hot pot -zebra"])
-def test_time_orders_one_word_and_what_operators_find(tmp_path: Path, text: str) -> None:
+def test_time_orders_one_word_and_what_operators_find(engine: Engine, tmp_path: Path, text: str) -> None:
     texts = ["hot pot", "hot pot?", f"hot pot {LONG}"]
-    with shelved(tmp_path, texts) as shelf:
+    with shelved(engine, tmp_path, texts) as shelf:
         assert list(scores(shelf, text)) == texts[::-1]
 
 
@@ -187,19 +189,11 @@ def test_what_asks(content: str, *, expected: bool) -> None:
     assert asks(content) is expected
 
 
-def test_forms_are_ordered_and_worth_what_the_engine_can_tell_exactly() -> None:
-    assert [form_of("a", terms) for terms in (0, 7, 8, 23, 24, 71, 72, 10**6)] == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert [form_of("a?", terms) for terms in (0, 72)] == [2, 5]
-    assert [worth(form) * 16 for form in FORMS] == [16, 15, 14, 13, 12, 11]
-    assert all(worth_of(form) > 0 for form in FORMS)
-    assert score_of(2 * worth(3) * (1 + 1 / 64) * (1 + 1e-6)) == worth(3) * (1 + 1 / 64)
-
-
 def test_scores_of_a_listing_stay_while_others_write_and_the_user_does(talk: Shelf) -> None:
     asked = query("Which hike did Caroline like, the long one?")
-    weights = talk.reader.weigh("u", asked)
+    weights = talk.weigh("u", asked)
     before = talk.page("u", asked, weights)
     talk.put(*(message("u", "what a long hike?", 0, name="Caroline") for _ in range(3)))
-    assert talk.reader.weigh("u", asked) != weights
+    assert talk.weigh("u", asked) != weights
     after = [hit for hit in talk.page("u", asked, weights) if hit.sequence <= len(talk.messages) - 3]
     assert after == before

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lexical.engine import Engine
 from lexical.shelf import LATEST, Shelf, message, query, shelved
 
 from nomemory.server.message import EVERYTHING, Filter, Role
@@ -30,8 +31,8 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    with shelved(tmp_path_factory.mktemp("lexical"), TEXTS) as filled:
+def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    with shelved(engine, tmp_path_factory.mktemp("lexical"), TEXTS) as filled:
         filled.put_texts("another", *TEXTS)
         yield filled
 
@@ -83,7 +84,7 @@ def test_more_of_the_query_and_rarer_words_rank_higher(shelf: Shelf) -> None:
 
 def test_a_score_is_the_sum_of_the_weights_of_what_is_found(shelf: Shelf) -> None:
     asked = query("(caroline AND closed) OR milk OR forget")
-    weights = dict(zip((leaf.tokens[0] for leaf in asked.leaves), shelf.reader.weigh("u", asked), strict=True))
+    weights = dict(zip((leaf.tokens[0] for leaf in asked.leaves), shelf.weigh("u", asked), strict=True))
     assert {shelf.messages[hit.sequence].content: hit.score for hit in shelf.hits("u", asked)} == {
         "Caroline's café is closed": weights["carolin"] + weights["close"],
         "Please don't forget the milk": weights["milk"] + weights["forget"],
@@ -105,8 +106,8 @@ def test_or_not_is_a_union(shelf: Shelf) -> None:
     assert set(shelf.find("u", "从小 OR NOT 吃")) == {t for t in TEXTS if "从小" in t or "吃" not in t}
 
 
-def test_nobody_sees_anothers_messages(tmp_path: Path) -> None:
-    with shelved(tmp_path, ["火锅"], user="u") as shelf:
+def test_nobody_sees_anothers_messages(engine: Engine, tmp_path: Path) -> None:
+    with shelved(engine, tmp_path, ["火锅"], user="u") as shelf:
         shelf.put_texts("U", "火锅 U")
         shelf.put_texts("u ", "火锅 u")
         for text in ("火锅", "", "-zebra", "a OR NOT b", "u", "U"):
@@ -115,16 +116,16 @@ def test_nobody_sees_anothers_messages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("user", ["界" * 128, "😀" * 128, "user:1 OR *", 'a"b\\', " ", "\u202eabc", "é", "e\u0301"])
-def test_any_user_id_works(tmp_path: Path, user: str) -> None:
-    with shelved(tmp_path, ["火锅"], user=user) as shelf:
+def test_any_user_id_works(engine: Engine, tmp_path: Path, user: str) -> None:
+    with shelved(engine, tmp_path, ["火锅"], user=user) as shelf:
         assert shelf.find(user, "火锅") == ["火锅"]
         assert shelf.find(user[1:], "火锅") == []
 
 
-def test_another_users_writes_change_neither_scores_nor_order(tmp_path: Path) -> None:
+def test_another_users_writes_change_neither_scores_nor_order(engine: Engine, tmp_path: Path) -> None:
     texts = ["火锅 面条", "火锅", "面条 咖啡", "咖啡 火锅 烧烤"]
     asked = query("火锅 面条 咖啡")
-    with shelved(tmp_path, texts) as shelf:
+    with shelved(engine, tmp_path, texts) as shelf:
         before = shelf.hits("u", asked)
         shelf.put_texts("loud", *["火锅 咖啡 咖啡"] * 60)
         assert shelf.hits("u", asked) == before
@@ -132,8 +133,8 @@ def test_another_users_writes_change_neither_scores_nor_order(tmp_path: Path) ->
         assert shelf.hits("u", asked) == before
 
 
-def test_filters_are_half_open_and_combine(tmp_path: Path) -> None:
-    with shelved(tmp_path) as shelf:
+def test_filters_are_half_open_and_combine(engine: Engine, tmp_path: Path) -> None:
+    with shelved(engine, tmp_path) as shelf:
         shelf.put(
             message("u", "火锅 1", 10, Role.USER, "c"),
             message("u", "火锅 2", 20, Role.ASSISTANT, "c"),
@@ -157,17 +158,14 @@ def test_filters_are_half_open_and_combine(tmp_path: Path) -> None:
                 assert shelf.find("u", text, narrowed) == [f"火锅 {number}" for number in found], (narrowed, text)
 
 
-def test_versions_after_the_pinned_sequence_are_not_part_of_the_listing(tmp_path: Path) -> None:
-    with shelved(tmp_path, ["火锅 1", "火锅 2"]) as shelf:
+def test_versions_after_the_pinned_sequence_are_not_part_of_the_listing(engine: Engine, tmp_path: Path) -> None:
+    with shelved(engine, tmp_path, ["火锅 1", "火锅 2"]) as shelf:
         shelf.put_texts("u", "火锅 3")
         for text in ("火锅", "火锅 面条", "", "-面条"):
             asked = query(text)
-            weights = shelf.reader.weigh("u", asked)
+            weights = shelf.weigh("u", asked)
             pinned = {
-                pin: [
-                    h.sequence
-                    for h in shelf.reader.search("u", asked, weights, EVERYTHING, pinned=pin, after=None, limit=9)
-                ]
+                pin: [h.sequence for h in shelf.page("u", asked, weights, limit=9, pinned=pin)]
                 for pin in (0, 1, 2, 3, LATEST)
             }
             assert pinned == {0: [], 1: [1], 2: [2, 1], 3: [3, 2, 1], LATEST: [3, 2, 1]}

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.protocol import OnConflict, Written
-from nomemory.server.log.sqlite_schema import LogUnusableError
+from nomemory.server.log.protocol import LogUnusableError, OnConflict, Written
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.log.write_queue import WriteQueue
 from nomemory.server.message import Message, Role

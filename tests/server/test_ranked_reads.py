@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import numpy as np
@@ -67,8 +67,9 @@ async def log(tmp_path: Path) -> AsyncIterator[SqliteLogReader]:
     ) as writer:
         messages = [Message("u", f"m{n:03}", n, Role.USER, "hello") for n in range(COUNT)]
         await writer.write(messages, on_conflict=OnConflict.REFUSE)
-        with closing(SqliteLogReader(tmp_path / "log.db")) as reader:
-            yield reader
+        reader = SqliteLogReader(tmp_path / "log.db")
+        yield reader
+        await reader.close()
 
 
 @pytest.mark.parametrize(("min_score", "count"), [(0.5, 3), (None, 20)])
@@ -101,7 +102,9 @@ def fill(directory: Path, upto: int) -> None:
 async def test_a_listing_does_not_end_early_while_its_index_is_built_anew(tmp_path: Path, log: SqliteLogReader) -> None:
     directory = tmp_path / "words"
     fill(directory, COUNT)
-    with closing(TantivyLexicalIndex(directory)) as index:
+    async with AsyncExitStack() as stack:
+        index = TantivyLexicalIndex(directory)
+        stack.push_async_callback(index.close)
         listing = LexicalListing(index, log, Cursors(TokenCipher(b"k" * 32, "log"), 3600), BUDGET)
         asked, query = Listing("LexicalSearch", "u", "hello", EVERYTHING), parse("hello", Limits(2000, 128, 16))
 

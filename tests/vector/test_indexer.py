@@ -18,6 +18,7 @@ from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.protocol import Embedder, TextRefusedError
 from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
 from nomemory.server.log.protocol import OnConflict
+from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Message, Role
@@ -93,7 +94,7 @@ class World:
         self.log = SqliteLogWriter(directory / "log.db", queue_max=100, queue_max_bytes=10**9, announce=self._announce)
         self.reader = SqliteLogReader(directory / "log.db")
         self.indexer = VectorIndexer(
-            lambda: SqliteLogReader(directory / "log.db"),
+            lambda: SqliteChangeFeed(directory / "log.db"),
             self.index,
             embedder,
             directory / "vectors",
@@ -110,17 +111,18 @@ class World:
 
     async def settled(self) -> None:
         """Wait until there is nothing left to do."""
-        await self.until(lambda: self.indexer.status().checkpoint == self.reader.sequence())
+        while self.indexer.status().checkpoint != await self.reader.sequence():  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.005)
 
     async def found(self, user_id: str, text: str) -> list[str]:
         """Return the user's messages that lie exactly in the direction of a text."""
         hits = await self.index.search(user_id, vector_of(text), EVERYTHING, 100)
-        versions = self.reader.by_sequences(user_id, [hit.sequence for hit in hits if hit.score > 0.9999])
+        versions = await self.reader.by_sequences(user_id, [hit.sequence for hit in hits if hit.score > 0.9999])
         return sorted(version.message_id for version in versions.values())
 
     async def close(self) -> None:
         self.indexer.close()
-        self.reader.close()
+        await self.reader.close()
         self.log.close()
         await self.index.close()
         await self.embedder.close()
@@ -273,10 +275,10 @@ async def test_without_an_embedder_only_vectors_of_the_callers_own_are_stored(tm
 async def test_without_an_embedder_messages_without_vectors_are_no_work_at_all(tmp_path: Path) -> None:
     async with world(tmp_path, NoEmbedder(DIMENSION)) as w:
         await w.write(*(said("a", f"m{number}") for number in range(50)))
-        assert w.indexer.behind("ann", w.reader.sequence())
+        assert w.indexer.behind("ann", await w.reader.sequence())
         async with running(w):
             await w.settled()
-            assert not w.indexer.behind("ann", w.reader.sequence())
+            assert not w.indexer.behind("ann", await w.reader.sequence())
             assert w.index.process_id is None, "the engine was not even started"
 
 
@@ -306,7 +308,7 @@ async def test_a_user_is_behind_until_their_own_changes_are_applied(tmp_path: Pa
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w:
         await w.write(said("tea"))
-        ann = w.reader.user_sequence("ann")
+        ann = await w.reader.user_sequence("ann")
         assert w.indexer.behind("ann", ann)
         async with running(w):
             await w.until(lambda: not w.indexer.behind("ann", ann))
@@ -314,7 +316,7 @@ async def test_a_user_is_behind_until_their_own_changes_are_applied(tmp_path: Pa
             embedder.gate.clear()
             await w.write(said("milk", "m1", "bob"))
             await w.until(lambda: w.indexer.status().pending == 1)
-            assert w.indexer.behind("bob", w.reader.sequence())
+            assert w.indexer.behind("bob", await w.reader.sequence())
             assert not w.indexer.behind("ann", ann)
             embedder.gate.set()
 
@@ -330,7 +332,8 @@ async def test_whoever_is_queried_overtakes_the_others(tmp_path: Path) -> None:
             await w.until(lambda: w.indexer.status().pending == 201)
             w.indexer.note_query("ann")
             embedder.gate.set()
-            await w.until(lambda: not w.indexer.behind("ann", w.reader.sequence()))
+            latest = await w.reader.sequence()
+            await w.until(lambda: not w.indexer.behind("ann", latest))
             assert embedder.texts[:2] == ["old 0", "waited for"]
             await w.settled()
         assert len(embedder.texts) == 201
@@ -481,5 +484,5 @@ async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> N
         await w.settled()
         for question, answer in answers.items():
             hits = await w.index.search("ann", await w.embedder.embed_query(question), EVERYTHING, 1)
-            (best,) = w.reader.by_sequences("ann", [hits[0].sequence]).values()
+            (best,) = (await w.reader.by_sequences("ann", [hits[0].sequence])).values()
             assert best.message_id == answer

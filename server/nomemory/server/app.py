@@ -26,10 +26,9 @@ from nomemory.server.identity.access import Access
 from nomemory.server.identity.factory import checks_credentials, choose_authenticator
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.identity.tls import tls_files
+from nomemory.server.lexical.factory import open_lexical_index, open_or_discard_lexical_index
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
-from nomemory.server.lexical.protocol import LexicalIndex
-from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy_schema import IndexUnusableError, discard_index
+from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress
 from nomemory.server.listen_address import (
     ListenAddress,
     ListenAddressError,
@@ -37,9 +36,9 @@ from nomemory.server.listen_address import (
     parse_listen_address,
     refuse_exposure,
 )
-from nomemory.server.log.protocol import LogReader
+from nomemory.server.log.protocol import ChangeFeed, LogReader, LogUnusableError, LogVersionError
+from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_schema import LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.logs import configure_logs
 from nomemory.server.processes.reader_launch import Loading
@@ -166,7 +165,7 @@ async def running(
         directory = DataDirectory(settings.data)
         stack.callback(os.close, directory.lock())
         if settings.workers == 1:
-            services, _ = _everything(settings, directory, stack)
+            services, _ = await _everything(settings, directory, stack)
             yield await stack.enter_async_context(serving(services, address, settings, access, host=interceptors()))
         else:
             several = Readers(settings, readers)
@@ -185,7 +184,7 @@ async def _with_readers(
     address = stack.enter_context(reserved(address))
     stack.push_async_callback(readers.close)
     await readers.start()
-    services, side = _everything(settings, directory, stack)
+    services, side = await _everything(settings, directory, stack)
     stack.push_async_callback(readers.close)  # before the parts that they ask are taken down
     readers.give(Orders(settings, address, side.embedder_facts(), interceptors), side)
     own = serving(services, address, settings, _access(settings), is_shared=True, host=interceptors())
@@ -195,15 +194,17 @@ async def _with_readers(
     return address
 
 
-def _everything(
+async def _everything(
     settings: Settings, directory: DataDirectory, stack: AsyncExitStack
 ) -> tuple[list[Service], WriterSide]:
     """Build the whole of a server over its data directory, and what its readers ask it for."""
     side, words = _Assembly(settings, directory, stack).build()
-    return _services(settings, directory, side, words, stack), side
+    return await _services(settings, directory, side, words, stack), side
 
 
-def reader_services(settings: Settings, line: WriterLine, facts: EmbedderFacts, stack: AsyncExitStack) -> list[Service]:
+async def reader_services(
+    settings: Settings, line: WriterLine, facts: EmbedderFacts, stack: AsyncExitStack
+) -> list[Service]:
     """Build what a reader serves: everything, with stand-ins for what only the writer's process has."""
     directory = DataDirectory(settings.data)
     embedder = CachedEmbedder(DistantEmbedder(line, facts), settings.embedding_cache_max)
@@ -213,16 +214,17 @@ def reader_services(settings: Settings, line: WriterLine, facts: EmbedderFacts, 
     side = WriterSide(
         DistantLog(line), DistantVectors(line), embedder, DistantProgress(line, backlog), DistantReport(line)
     )
-    words = stack.enter_context(closing(TantivyLexicalIndex(directory.lexical)))
-    return _services(settings, directory, side, words, stack)
+    words = open_lexical_index(directory.lexical)
+    stack.push_async_callback(words.close)
+    return await _services(settings, directory, side, words, stack)
 
 
-def _services(
+async def _services(
     settings: Settings, directory: DataDirectory, side: WriterSide, words: LexicalIndex, stack: AsyncExitStack
 ) -> list[Service]:
     """Build what is served in one process; its recall reads without a socket."""
-    log = stack.enter_context(closing(SqliteLogReader(directory.log)))
-    seal = TokenCipher(load_key(directory.key), log.log_id())
+    log = _open_log(directory, stack)
+    seal = TokenCipher(load_key(directory.key), await log.log_id())
     tokens, cursors = WriteTokens(seal), Cursors(seal, settings.cursor_lifetime_s)
     dimension, reply_max = side.embedder.dimension, settings.reply_max_bytes
     query = QueryService(
@@ -237,6 +239,12 @@ def _services(
     )
     ingest = IngestService(side.log, side.report, tokens, dimension, settings)
     return [query, ingest, recall_service(settings, InProcessQuery(query), (), stack, dimension)]
+
+
+def _open_log(directory: DataDirectory, stack: AsyncExitStack) -> LogReader:
+    log = SqliteLogReader(directory.log)
+    stack.push_async_callback(log.close)
+    return log
 
 
 def _hybrid(settings: Settings, side: WriterSide, words: LexicalIndex, log: LogReader) -> HybridMessages:
@@ -287,12 +295,12 @@ class _Assembly:
         self._supervisor = Supervisor()
         self._committed = _Committed()
 
-    def build(self) -> tuple[WriterSide, TantivyLexicalIndex]:
+    def build(self) -> tuple[WriterSide, LexicalIndex]:
         """Build what a server has once, and start its background work; returns the lexical index for reading, too."""
         embedder = choose_embedder(self._settings)
         self._stack.push_async_callback(embedder.close)
         writer = self._log_writer()
-        log = self._stack.enter_context(closing(self._open_log()))
+        log = _open_log(self._directory, self._stack)
         lexical, words = self._lexical()
         vectors, meaning = self._vector(embedder)
         report = StatusReport(log, lexical, meaning, embedder, self._supervisor.fault)
@@ -307,11 +315,12 @@ class _Assembly:
         )
         return self._stack.enter_context(closing(writer))
 
-    def _open_log(self) -> SqliteLogReader:
-        return SqliteLogReader(self._directory.log)
+    def _open_feed(self) -> ChangeFeed:
+        return SqliteChangeFeed(self._directory.log)
 
-    def _lexical(self) -> tuple[LexicalIndexerProcess, TantivyLexicalIndex]:
-        words = self._stack.enter_context(closing(_open_words(self._directory)))
+    def _lexical(self) -> tuple[LexicalProgress, LexicalIndex]:
+        words = open_or_discard_lexical_index(self._directory.lexical)
+        self._stack.push_async_callback(words.close)
         indexer = LexicalIndexerProcess(
             self._directory.log,
             self._directory.lexical,
@@ -329,7 +338,7 @@ class _Assembly:
         directory = self._directory.vectors
         index = choose_vector_index(self._settings, directory, embedder)
         self._stack.push_async_callback(index.close)
-        indexer = VectorIndexer(self._open_log, index, embedder, directory, self._settings, self._committed.vector)
+        indexer = VectorIndexer(self._open_feed, index, embedder, directory, self._settings, self._committed.vector)
         self._stack.callback(indexer.close)
         task = self._supervisor.start_task(VECTOR_JOB, indexer.run)
         self._stack.push_async_callback(asyncio.wait, [task])
@@ -350,12 +359,3 @@ class _Committed:
         """Say that a commit was made."""
         self.lexical.set()
         self._loop.call_soon_threadsafe(self.vector.set)
-
-
-def _open_words(directory: DataDirectory) -> TantivyLexicalIndex:
-    try:
-        return TantivyLexicalIndex(directory.lexical)
-    except IndexUnusableError:
-        _log.warning("the lexical index cannot be read and is built anew", directory=str(directory.lexical))
-        discard_index(directory.lexical)
-        return TantivyLexicalIndex(directory.lexical)

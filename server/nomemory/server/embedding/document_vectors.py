@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
+
+from cachetools import LRUCache
 
 from nomemory.server.embedding.protocol import Embedder, TextRefusedError
 from nomemory.server.vector.protocol import Vector
@@ -23,8 +24,7 @@ class DocumentVectors:
     def __init__(self, embedder: Embedder, call_max: int, texts_max: int) -> None:
         self._embedder = embedder
         self._call_max = call_max
-        self._kept_max = max(_KEPT_MIN, 2 * texts_max)
-        self._kept: OrderedDict[str, Vector | None] = OrderedDict()
+        self._kept: LRUCache[str, Vector | None] = LRUCache(max(_KEPT_MIN, 2 * texts_max))
         self.embedded = 0
 
     async def embed(self, texts: Sequence[str], interrupted: Callable[[], bool]) -> bool:
@@ -35,9 +35,9 @@ class DocumentVectors:
         """
         missing = []
         for text in dict.fromkeys(texts):
-            if text in self._kept:
-                self._kept.move_to_end(text)
-            else:
+            try:
+                self._kept[text]  # to look one up makes it the latest
+            except KeyError:
                 missing.append(text)
         for at in range(0, len(missing), self._call_max):
             if at and interrupted():
@@ -57,14 +57,8 @@ class DocumentVectors:
             try:
                 vectors = await self._embedder.embed_documents(texts)
             except TextRefusedError as refusal:
-                self._keep(texts.pop(refusal.position), None)
+                self._kept[texts.pop(refusal.position)] = None
                 continue
-            for text, vector in zip(texts, vectors, strict=True):
-                self._keep(text, vector)
+            self._kept.update(zip(texts, vectors, strict=True))
             self.embedded += len(texts)
             return
-
-    def _keep(self, text: str, vector: Vector | None) -> None:
-        self._kept[text] = vector
-        if len(self._kept) > self._kept_max:
-            self._kept.popitem(last=False)

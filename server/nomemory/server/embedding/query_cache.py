@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
+
+from cachetools import LRUCache
 
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.wrapper import AroundEmbedder
@@ -21,14 +23,12 @@ class CachedEmbedder(AroundEmbedder):
 
     def __init__(self, embedder: Embedder, kept_max: int) -> None:
         super().__init__(embedder)
-        self._kept_max = kept_max
-        self._kept: OrderedDict[str, Vector] = OrderedDict()
+        self._kept: LRUCache[str, Vector] = LRUCache(kept_max)
         self._asked: dict[str, asyncio.Task[Vector]] = {}
 
     async def embed_query(self, text: str) -> Vector:
         """Embed what is searched for, unless it is known. A failure is not kept."""
         if text in self._kept:
-            self._kept.move_to_end(text)
             return self._kept[text]
         asked = self._asked.get(text)
         if asked is None:
@@ -50,6 +50,5 @@ class CachedEmbedder(AroundEmbedder):
         del self._asked[text]
         if done.cancelled() or done.exception() is not None:
             return
-        self._kept[text] = done.result()
-        while len(self._kept) > self._kept_max:
-            self._kept.popitem(last=False)
+        with suppress(ValueError):  # there is room for none
+            self._kept[text] = done.result()

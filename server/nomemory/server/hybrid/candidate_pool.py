@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import numpy as np
@@ -71,7 +72,7 @@ class Stretches:
         self._kept = KeptTimelines()
         self._spoken = KeptSpoken()
 
-    def open_ended(self, user_id: str, narrowed: Filter) -> Filter:
+    async def open_ended(self, user_id: str, narrowed: Filter) -> Filter:
         """Return a filter that admits the same of what has been said, without an end that lies behind all of it.
 
         Who asks at some time asks for what was said before: that end is another with each question, and costs a search
@@ -79,40 +80,40 @@ class Stretches:
         """
         if narrowed.until_us is None:
             return narrowed
-        latest = self._log.page(user_id, EVERYTHING, before=None, pinned=_NO_BOUND, limit=1)
+        latest = await self._log.page(user_id, EVERYTHING, before=None, pinned=_NO_BOUND, limit=1)
         return replace(narrowed, until_us=None) if latest and latest[0].ts_us < narrowed.until_us else narrowed
 
-    def speakers(self, user_id: str, until_us: int | None) -> tuple[str, ...]:
+    async def speakers(self, user_id: str, until_us: int | None) -> tuple[str, ...]:
         """Return the names of those who speak: in a long log, of some who spoke lately, and some who did before."""
-        whole = self._whole(user_id, until_us)
+        whole = await self._whole(user_id, until_us)
         if whole is not None:
             return whole.timeline.foremost(SPEAKERS_MAX)
-        sampled = timeline(list(self._sampled(user_id, until_us)), read=self._spoken.read)
+        sampled = timeline(await self._sampled(user_id, until_us), read=self._spoken.read)
         return sampled.foremost(SPEAKERS_MAX)
 
     async def read(
         self, user_id: str, narrowed: Filter, asked: Asked, nearest: Sequence[Sequence[VectorHit]]
     ) -> Stretch:
         """Read what to rank; where that takes long, other calls have their turn in between."""
-        whole = self._whole(user_id, narrowed.until_us)
+        whole = await self._whole(user_id, narrowed.until_us)
         if whole is not None:
             return whole
-        total = self._total(user_id, narrowed.until_us)
+        total = await self._total(user_id, narrowed.until_us)
         proposed = await self._proposed(user_id, narrowed, asked, nearest, total)
         await asyncio.sleep(0)
-        logged = list(_within_budget(self._resolved(user_id, proposed)))
+        logged = await _read(self._resolved(user_id, proposed))
         await asyncio.sleep(0)
         known = {message.sequence: message for message in logged}
-        for message in _within_budget(self._around(logged[:_SURROUNDED], narrowed.until_us)):
+        for message in await self._around(logged[:_SURROUNDED], narrowed.until_us):
             known[message.sequence] = message
         await asyncio.sleep(0)
         return Stretch(timeline(list(known.values()), read=self._spoken.read), total, narrowed)
 
-    def found(
+    async def found(
         self, user_id: str, stretch: Stretch, terms: Sequence[str], *, most: int = _COMMON
     ) -> Mapping[str, Found]:
         """Return where terms are; places are left out for a term that more messages have than `most`."""
-        postings = self._words.postings(user_id, terms, stretch.narrowed, most)
+        postings = await self._words.postings(user_id, terms, stretch.narrowed, most)
         if not postings:
             return {}
         places, standing = stretch.timeline.located(np.concatenate([one.sequences for one in postings]))
@@ -123,63 +124,63 @@ class Stretches:
             for term, one, start, end in zip(terms, postings, starts.tolist(), ends.tolist(), strict=True)
         }
 
-    def _whole(self, user_id: str, until_us: int | None) -> Stretch | None:
+    async def _whole(self, user_id: str, until_us: int | None) -> Stretch | None:
         """Return all that a user said before a time; None if that is too much to look at."""
-        counts = self._log.counts(user_id)
+        counts = await self._log.counts(user_id)
         if counts.messages > self._timeline_max and (
-            until_us is None or self._words.total(user_id, Filter(until_us=until_us)) > self._timeline_max
+            until_us is None or await self._words.total(user_id, Filter(until_us=until_us)) > self._timeline_max
         ):
             return None
         ever = until_us if counts.messages > self._timeline_max else None
-        whole = self._kept.get(Key(user_id, counts.sequence, ever), lambda known: self._all(user_id, ever, known))
+        whole = await self._kept.get(Key(user_id, counts.sequence, ever), self._all)
         if whole is None:
             return None
         before = whole.before(until_us)
         narrowed = EVERYTHING if len(before) == counts.messages else Filter(until_us=until_us)
         return Stretch(before, len(before), narrowed)
 
-    def _all(self, user_id: str, until_us: int | None, known: Timeline | None) -> Timeline | None:
-        logged = list(_within_budget(self._pages(user_id, until_us)))
+    async def _all(self, key: Key, known: Timeline | None) -> Timeline | None:
+        logged = await _read(self._pages(key))
         if sum(len(message.wire) for message in logged) >= _READ_BYTES:
             return None
         return timeline(logged[: self._timeline_max], known)
 
-    def _pages(self, user_id: str, until_us: int | None) -> Iterator[LoggedMessage]:
-        before = _end(until_us)
+    async def _pages(self, key: Key) -> AsyncGenerator[Sequence[LoggedMessage], None]:
+        before = _end(key.until_us)
         for _ in range(0, self._timeline_max, _AT_ONCE):
-            page = self._log.page(user_id, EVERYTHING, before=before, pinned=_NO_BOUND, limit=_AT_ONCE)
-            yield from page
+            page = await self._log.page(key.user_id, EVERYTHING, before=before, pinned=key.sequence, limit=_AT_ONCE)
+            yield page
             if len(page) < _AT_ONCE:
                 return
             before = Position(page[-1].ts_us, page[-1].message_id)
 
-    def _sampled(self, user_id: str, until_us: int | None) -> Iterator[LoggedMessage]:
-        latest = self._log.page(user_id, EVERYTHING, before=_end(until_us), pinned=_NO_BOUND, limit=_LATEST)
-        yield from latest
-        oldest = latest[-1:]
+    async def _sampled(self, user_id: str, until_us: int | None) -> list[LoggedMessage]:
+        sampled = await self._log.page(user_id, EVERYTHING, before=_end(until_us), pinned=_NO_BOUND, limit=_LATEST)
+        oldest = sampled[-1:]
         for days in _DAYS_BACK:
             if not oldest:
-                return
+                break
             before = Position(oldest[0].ts_us - days * _DAY_US, "")
-            page = self._log.page(user_id, EVERYTHING, before=before, pinned=_NO_BOUND, limit=_SAMPLED)
-            yield from page
+            page = await self._log.page(user_id, EVERYTHING, before=before, pinned=_NO_BOUND, limit=_SAMPLED)
+            sampled += page
             oldest = page[-1:]
+        return sampled
 
-    def _resolved(self, user_id: str, sequences: Sequence[int]) -> Iterator[LoggedMessage]:
+    async def _resolved(self, user_id: str, sequences: Sequence[int]) -> AsyncGenerator[Sequence[LoggedMessage], None]:
         for at in range(0, len(sequences), _AT_ONCE):
             some = sequences[at : at + _AT_ONCE]
-            found = self._log.by_sequences(user_id, some)
-            yield from (found[sequence] for sequence in some if sequence in found)
+            found = await self._log.by_sequences(user_id, some)
+            yield [found[sequence] for sequence in some if sequence in found]
 
-    def _around(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> Iterator[LoggedMessage]:
-        for anchor in anchors:
-            for side in self._log.around(anchor, _AROUND, _AROUND):
-                yield from (message for message in side if until_us is None or message.ts_us < until_us)
+    async def _around(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
+        sides = chain.from_iterable(await self._log.around(anchors, _AROUND, _AROUND))
+        messages = chain.from_iterable(sides)
+        return list(_within_budget(one for one in messages if until_us is None or one.ts_us < until_us))
 
-    def _total(self, user_id: str, until_us: int | None) -> int:
+    async def _total(self, user_id: str, until_us: int | None) -> int:
         if until_us is None:
-            return self._log.counts(user_id).messages
-        return self._words.total(user_id, Filter(until_us=until_us))
+            return (await self._log.counts(user_id)).messages
+        return await self._words.total(user_id, Filter(until_us=until_us))
 
     async def _proposed(
         self, user_id: str, narrowed: Filter, asked: Asked, nearest: Sequence[Sequence[VectorHit]], total: int
@@ -188,7 +189,7 @@ class Stretches:
         promise: dict[int, float] = {}
         for place, sentence in enumerate(asked.sentences):
             await asyncio.sleep(0)
-            postings = self._words.postings(user_id, sentence.terms, narrowed, _COMMON)
+            postings = await self._words.postings(user_id, sentence.terms, narrowed, _COMMON)
             by_words = list(islice(_by_words(postings, total), self._candidates_max))
             by_meaning = [(hit.sequence, hit.score) for hit in nearest[place]] if nearest else []
             for sequence, share in [*_shares(by_words), *_shares(by_meaning)]:
@@ -201,7 +202,19 @@ def _end(until_us: int | None) -> Position | None:
     return None if until_us is None else Position(until_us, "")
 
 
-def _within_budget(messages: Iterator[LoggedMessage]) -> Iterator[LoggedMessage]:
+async def _read(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:
+    """Read pages up to the message at which they are too much, included."""
+    read, size = list[LoggedMessage](), 0
+    async with aclosing(pages):
+        async for page in pages:
+            read += page
+            size += sum(len(message.wire) for message in page)
+            if size >= _READ_BYTES:
+                break
+    return list(_within_budget(read))
+
+
+def _within_budget(messages: Iterable[LoggedMessage]) -> Iterator[LoggedMessage]:
     """Return messages up to the one at which they are too much, included."""
     size = 0
     for message in messages:

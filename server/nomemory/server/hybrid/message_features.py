@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from nomemory.server.lru_cache import Kept
+from cachetools import LRUCache
+
 from nomemory.server.message import LoggedMessage
 from nomemory.text.temporal_cues import tells_when
 from nomemory.v1 import message_pb2
@@ -72,14 +73,13 @@ class KeptSpoken:
     """
 
     def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
-        self._kept: Kept[int, Spoken] = Kept(most_bytes, lambda one: one.weight)
+        self._kept: LRUCache[int, Spoken] = LRUCache(most_bytes, getsizeof=lambda one: one.weight)
 
     def read(self, logged: LoggedMessage) -> Spoken:
         """Read a message, or know it."""
         known = self._kept.get(logged.sequence)
         if known is None:
-            known = spoken(logged)
-            self._kept.put(logged.sequence, known)
+            known = self._kept[logged.sequence] = spoken(logged)
         return known
 
 

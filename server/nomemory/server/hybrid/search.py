@@ -137,10 +137,10 @@ class HybridMessages:
         Raises:
             Fault: INDEX_UNAVAILABLE, the lexical index cannot be read. Without meaning the words decide alone.
         """
-        self._words.refresh()
-        behind = self._behind(query.user_id)
-        narrowed = self._stretches.open_ended(query.user_id, query.narrowed)
-        speakers = self._stretches.speakers(query.user_id, narrowed.until_us)
+        await self._words.refresh()
+        behind = await self._behind(query.user_id)
+        narrowed = await self._stretches.open_ended(query.user_id, query.narrowed)
+        speakers = await self._stretches.speakers(query.user_id, narrowed.until_us)
         asked = read(query.text, speakers, _now(query.narrowed))
         nearest = await self._nearest(query, asked, narrowed)
         read_meanwhile = await self._stretches.read(query.user_id, narrowed, asked, nearest or [])
@@ -167,9 +167,9 @@ class HybridMessages:
             told_apart=told_apart(persons, len(stretch.timeline.speakers)),
         )
 
-    def _behind(self, user_id: str) -> bool:
-        latest = self._log.user_sequence(user_id)
-        return self._words.applied() < latest or self._progress.behind(user_id, latest)
+    async def _behind(self, user_id: str) -> bool:
+        latest = await self._log.user_sequence(user_id)
+        return await self._words.applied(user_id) < latest or self._progress.behind(user_id, latest)
 
     async def _nearest(self, query: HybridQuery, asked: Asked, narrowed: Filter) -> list[list[VectorHit]] | None:
         """Search by meaning, sentence by sentence; None if that cannot be done, or not in time."""
@@ -200,14 +200,14 @@ class HybridMessages:
         ranked = []
         for sentence, hits in zip(asked.sentences, nearest, strict=True):
             await asyncio.sleep(0)  # other calls have their turn
-            ranked.append(self._rank(query, stretch, asked, sentence, hits))
+            ranked.append(await self._rank(query, stretch, asked, sentence, hits))
         return ranked
 
-    def _rank(
+    async def _rank(
         self, query: HybridQuery, stretch: Stretch, asked: Asked, sentence: AskedSentence, hits: list[VectorHit] | None
     ) -> _Ranked:
         timeline, weights = stretch.timeline, self._weights
-        found = self._stretches.found(query.user_id, stretch, sentence.terms)
+        found = await self._stretches.found(query.user_id, stretch, sentence.terms)
         emphasis = dict.fromkeys(sentence.topic, 1 + weights.topic)
         words = word_scores(timeline, found, stretch.total, weights.beside, emphasis)
         complete = hits is not None and len(hits) < self._candidates_max
@@ -216,15 +216,16 @@ class HybridMessages:
         matching = matched(match, weights)
         ranking = in_talk(timeline, matching.plus(**preferred(timeline, asked, weights)), weights)
         if weights.shared:
-            ranking = ranking.plus(shared=weights.shared * self._shared(query.user_id, stretch, ranking, sentence))
+            followed = await self._shared(query.user_id, stretch, ranking, sentence)
+            ranking = ranking.plus(shared=weights.shared * followed)
         return _Ranked(ranking, matching.scores, words, meaning)
 
-    def _shared(self, user_id: str, stretch: Stretch, ranking: Ranking, sentence: AskedSentence) -> Floats:
+    async def _shared(self, user_id: str, stretch: Stretch, ranking: Ranking, sentence: AskedSentence) -> Floats:
         timeline = stretch.timeline
         known = {term for name in timeline.speakers for term in name_terms(name)} | set(sentence.terms)
         followed = leaders(timeline, ranking.scores, known)
         terms = sorted({term for leader in followed for term in leader.terms})
-        found: Mapping[str, Found] = self._stretches.found(user_id, stretch, terms, most=RARE)
+        found: Mapping[str, Found] = await self._stretches.found(user_id, stretch, terms, most=RARE)
         return shared(timeline, followed, found, stretch.total)
 
     def _candidates(self, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, NamedTuple
 
+from cachetools import LRUCache
+
 from nomemory.server.hybrid.timeline import Timeline
-from nomemory.server.lru_cache import Kept
 
 _KEPT_BYTES: Final = 32_000_000
 """About how much memory the kept timelines take; the one that is looked at may take more."""
@@ -16,7 +18,7 @@ _OVERHEAD: Final = 1_000
 
 
 class Key(NamedTuple):
-    """Whose timeline, as of which change to it, and before which time."""
+    """Cache key: the user, the log's sequence of that user, and the time before which everything was said."""
 
     user_id: str
     sequence: int
@@ -33,25 +35,28 @@ class KeptTimelines:
     """
 
     def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
-        self._kept: Kept[str, tuple[Key, Timeline | None]] = Kept(most_bytes, _weight)
+        self._kept: LRUCache[str, tuple[Key, Timeline | None]] = LRUCache(most_bytes, getsizeof=_weight)
 
     @property
     def weight(self) -> int:
         """About how much memory they take."""
-        return self._kept.weight
+        return int(self._kept.currsize)
 
-    def get(self, key: Key, make: Callable[[Timeline | None], Timeline | None]) -> Timeline | None:
-        """Return a timeline, or that there is none to look at.
+    async def get(
+        self, key: Key, make: Callable[[Key, Timeline | None], Awaitable[Timeline | None]]
+    ) -> Timeline | None:
+        """Return a timeline, or None where there is none to look at.
 
         Args:
             key: which.
-            make: makes it, given what is known of that user from before, if anything.
+            make: makes it, given the key and what is known of that user from before, if anything.
         """
         kept, known = self._kept.get(key.user_id) or (None, None)
         if kept == key:
             return known
-        made = make(known)
-        self._kept.put(key.user_id, (key, made))
+        made = await make(key, known)
+        with suppress(ValueError):  # it is too large to be kept
+            self._kept[key.user_id] = key, made
         return made
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from nomemory.server import wire
 from nomemory.server.lexical.panics import ordinary_panics
 from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
-from nomemory.server.log.protocol import Change, LogReader
+from nomemory.server.log.protocol import Change, ChangeFeed
 
 _POLL_S = 0.5
 """How long a change waits at most if nobody rings."""
@@ -30,7 +30,7 @@ class LexicalIndexer:
     exception `run` may be called again: it opens the index anew and goes on after its last commit.
 
     Args:
-        open_log: opens a reader of the log for the calling thread.
+        open_feed: opens the log's feed for the calling thread.
         directory: where the index lives.
         heap_bytes: memory of the index's writer.
         batch_max: most changes in one commit.
@@ -41,7 +41,7 @@ class LexicalIndexer:
 
     def __init__(
         self,
-        open_log: Callable[[], LogReader],
+        open_feed: Callable[[], ChangeFeed],
         directory: Path,
         *,
         heap_bytes: int,
@@ -50,7 +50,7 @@ class LexicalIndexer:
         wake: threading.Event,
         committed: Callable[[int], None] = lambda _applied: None,
     ) -> None:
-        self._open_log = open_log
+        self._open_feed = open_feed
         self._directory = directory
         self._heap_bytes = heap_bytes
         self._batch_max = batch_max
@@ -70,15 +70,15 @@ class LexicalIndexer:
         with (
             ordinary_panics(),
             TantivyLexicalWriter(self._directory, self._heap_bytes) as writer,
-            closing(self._open_log()) as log,
+            closing(self._open_feed()) as feed,
         ):
             self._note(writer.applied)
             while not self._stopping.is_set():
                 self._wake.clear()
                 began_at = time.monotonic()
-                if not self._catch_up(writer, log):
+                if not self._catch_up(writer, feed):
                     self._wake.wait(_POLL_S)
-                elif log.sequence() - writer.applied < self._batch_max:
+                elif feed.sequence() - writer.applied < self._batch_max:
                     self._pause(time.monotonic() - began_at)
 
     def stop(self) -> None:
@@ -94,11 +94,11 @@ class LexicalIndexer:
         self._applied = applied
         self._committed(applied)
 
-    def _catch_up(self, writer: TantivyLexicalWriter, log: LogReader) -> bool:
-        """Apply what has queued up, in one commit. Gives False if there was nothing."""
+    def _catch_up(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> bool:
+        """Apply what has queued up, in one commit; return False if there was nothing."""
         reached = first = writer.applied
         size = 0
-        for change in self._queued(log, first):
+        for change in self._queued(feed, first):
             _apply(change, writer)
             reached = change.sequence
             size += len(change.stored.wire) if change.stored else 0
@@ -109,10 +109,10 @@ class LexicalIndexer:
             self._note(reached)
         return reached > first
 
-    def _queued(self, log: LogReader, after: int) -> Iterator[Change]:
+    def _queued(self, feed: ChangeFeed, after: int) -> Iterator[Change]:
         """Read up to a commit's worth of changes, a few at a time."""
         left = self._batch_max
-        while left and (changes := log.changes(after, min(left, _READ_MAX))):
+        while left and (changes := feed.changes(after, min(left, _READ_MAX))):
             yield from changes
             left -= len(changes)
             after = changes[-1].sequence

@@ -20,8 +20,8 @@ import structlog
 
 from nomemory.server.lexical.indexer import LexicalIndexer
 from nomemory.server.lexical.panics import EnginePanicError
-from nomemory.server.lexical.tantivy_schema import IndexUnusableError
-from nomemory.server.log.sqlite_reader import SqliteLogReader
+from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.logs import configure_logs
 
 LOOK, STOP = b"look", b"stop"
@@ -43,7 +43,7 @@ def main(descriptor: int, log: Path, directory: Path, *, heap_bytes: int, batch_
     wake = threading.Event()
     with Connection(descriptor) as pipe:
         indexer = LexicalIndexer(
-            partial(SqliteLogReader, log),
+            partial(SqliteChangeFeed, log),
             directory,
             heap_bytes=heap_bytes,
             batch_max=batch_max,

@@ -1,4 +1,9 @@
-"""The lexical index as the rest of the server sees it."""
+"""The lexical index as the rest of the server sees it.
+
+It may be a follower of the log, with a view that lags behind, or part of the log's own database, and up to date with
+every write. It may be in this process or across a network: calls are awaited, and one that answers at once never
+suspends.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +42,24 @@ class Posting:
     sequences: NDArray[np.int64]
 
 
+class IndexUnusableError(Exception):
+    """The index cannot be read: it has to be built anew from the log."""
+
+
 class LexicalIndex(Protocol):
-    """Finds words and phrases in one user's messages. Not to be shared between threads."""
+    """Finds words and phrases in one user's messages. Belongs to one event loop.
 
-    def applied(self) -> int:
-        """Return the sequence up to which this reader's view contains everything."""
+    A listing is frozen by its caller: `applied` and `weigh` at its first page, then `search` with both for every page.
+    So an engine keeps nothing between pages.
+    """
 
-    def weigh(self, user_id: str, query: Query) -> tuple[float, ...]:
+    async def applied(self, user_id: str) -> int:
+        """Return the sequence up to which this reader's view contains every change of this user.
+
+        It may be beyond the user's latest change.
+        """
+
+    async def weigh(self, user_id: str, query: Query) -> tuple[float, ...]:
         """Return the weight of each leaf and each sign of the query, from this user's messages alone.
 
         First those of `Query.leaves`, in their order, then those of `Query.signs`, of which one at most is not 0.
@@ -55,7 +71,7 @@ class LexicalIndex(Protocol):
             Fault: INDEX_UNAVAILABLE.
         """
 
-    def search(
+    async def search(
         self,
         user_id: str,
         query: Query,
@@ -76,26 +92,34 @@ class LexicalIndex(Protocol):
             Fault: INDEX_UNAVAILABLE.
         """
 
-    def total(self, user_id: str, narrowed: Filter) -> int:
+    async def total(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages of a user that a filter admits.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
         """
 
-    def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
+    async def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
         """Return, for each term of the analysis, where it stands; the versions only where they are at most `most`.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
         """
 
-    def refresh(self) -> None:
-        """Take the latest commit into view. Cheap if there is none.
+    async def refresh(self) -> None:
+        """Take the latest commit into view. Cheap if there is none, and nothing to do where the view never lags.
 
         Raises:
             Fault: INDEX_UNAVAILABLE if it cannot be read; the view stays as it was.
         """
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let go of the index."""
+
+
+class LexicalProgress(Protocol):
+    """Knows how far the lexical index has come, in whichever process it is written."""
+
+    @property
+    def applied(self) -> int:
+        """The sequence up to which everything is committed."""

@@ -1,4 +1,4 @@
-"""The reading side of the lexical index."""
+"""The reading side of the lexical index. Its methods answer at once: none of them suspends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 import tantivy
+from cachetools import LRUCache
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.form import FORMS
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
-from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
+from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, Posting, RankPosition
 from nomemory.server.lexical.query import Leaf, Query, Sign, Stream
 from nomemory.server.lexical.rarity import Telling, expected, expected_all, rarity, rounded, telling
 from nomemory.server.lexical.tantivy_listing import Listing, count
@@ -29,8 +30,7 @@ from nomemory.server.lexical.tantivy_query import (
     of_sign,
     of_user,
 )
-from nomemory.server.lexical.tantivy_schema import IndexUnusableError, open_index, read_checkpoint, reload_index
-from nomemory.server.lru_cache import Kept
+from nomemory.server.lexical.tantivy_schema import open_index, read_checkpoint, reload_index
 from nomemory.server.message import EVERYTHING, Filter
 
 _RETRY_AFTER_S = 1.0
@@ -113,26 +113,26 @@ class TantivyLexicalIndex:
         self._state = lru_cache(_STATES_KEPT)(self._stated)
         self._count = lru_cache(_COUNTS_KEPT)(self._counted)
         self._span = lru_cache(_SPANS_KEPT)(self._spanned)
-        self._postings: Kept[_PostingKey, Posting] = Kept(_POSTINGS_BYTES, _weight)
-        self.refresh()
+        self._postings: LRUCache[_PostingKey, Posting] = LRUCache(_POSTINGS_BYTES, getsizeof=_weight)
+        with _answering():
+            self._take_latest()
 
-    def applied(self) -> int:
-        """Return the sequence up to which this reader's view contains everything."""
+    async def applied(self, _user_id: str) -> int:
+        """Return the sequence up to which this reader's view contains everything, whoever wrote it."""
         return self._applied
 
-    @_answering()
-    def weigh(self, user_id: str, query: Query) -> tuple[float, ...]:
+    async def weigh(self, user_id: str, query: Query) -> tuple[float, ...]:
         """Return the weight of each leaf, the rarer it is in this user's messages the more, and of each sign."""
         if not query.leaves:
             return ()
-        state = self._cheap_state(user_id)
-        counts = [self._count(user_id, state, leaf) for leaf in query.leaves]
-        rarities = zip(query.leaves, counts, strict=True)
-        leaves = [rarity(state.messages, matching, query.share(leaf)) for leaf, matching in rarities]
-        return (*leaves, *self._weights_of_signs(user_id, query.signs, min(_SIGN * sum(leaves), max(leaves))))
+        with _answering():
+            state = self._cheap_state(user_id)
+            counts = [self._count(user_id, state, leaf) for leaf in query.leaves]
+            rarities = zip(query.leaves, counts, strict=True)
+            leaves = [rarity(state.messages, matching, query.share(leaf)) for leaf, matching in rarities]
+            return (*leaves, *self._weights_of_signs(user_id, query.signs, min(_SIGN * sum(leaves), max(leaves))))
 
-    @_answering()
-    def search(
+    async def search(
         self,
         user_id: str,
         query: Query,
@@ -146,6 +146,61 @@ class TantivyLexicalIndex:
         """Return the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on."""
         if limit < 1:  # the engine panics
             return []
+        with _answering():
+            return self._best(user_id, query, weights, narrowed, pinned, after, limit)
+
+    async def total(self, user_id: str, narrowed: Filter) -> int:
+        """Count the messages of a user that a filter admits."""
+        with _answering():
+            return count(self._searcher, all_of([of_user(user_id), *of_filter(narrowed)]))
+
+    async def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
+        """Return, for each term of the analysis, where it stands; the versions only where they are at most `most`."""
+        with _answering():
+            state = self._state(user_id)
+            keys = [_PostingKey(user_id, state, term, narrowed, most) for term in terms]
+            kept = [self._postings.get(key) for key in keys]
+            missing = [key for key, posting in zip(keys, kept, strict=True) if posting is None]
+            fresh = self._posted(user_id, [key.term for key in missing], narrowed, most) if missing else []
+        self._postings.update(zip(missing, fresh, strict=True))
+        rest = iter(fresh)
+        return [next(rest) if posting is None else posting for posting in kept]
+
+    async def refresh(self) -> None:
+        """Take the latest commit into view. Costs one `stat` if there is none.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE if the latest commit cannot be read; the view stays as it was.
+        """
+        with _answering():
+            self._take_latest()
+
+    async def close(self) -> None:
+        """Let go of the index."""
+        del self._searcher, self._index
+
+    def _take_latest(self) -> None:
+        committed = self._look()
+        if committed == self._committed:
+            return
+        reload_index(self._index)
+        self._searcher = self._index.searcher()
+        self._view += 1
+        self._messages.cache_clear()
+        self._state.cache_clear()
+        self._applied = read_checkpoint(self._index)
+        self._committed = committed
+
+    def _best(
+        self,
+        user_id: str,
+        query: Query,
+        weights: Sequence[float],
+        narrowed: Filter,
+        pinned: int,
+        after: RankPosition | None,
+        limit: int,
+    ) -> list[LexicalHit]:
         mine, narrowing = of_user(user_id), list(of_filter(narrowed))
         if pinned < self._applied:
             narrowing.append(of_range("seq", most=pinned))
@@ -174,46 +229,6 @@ class TantivyLexicalIndex:
             if len(page) >= limit:
                 return page
         return listing().by_rank(after, limit)
-
-    @_answering()
-    def total(self, user_id: str, narrowed: Filter) -> int:
-        """Count the messages of a user that a filter admits."""
-        return count(self._searcher, all_of([of_user(user_id), *of_filter(narrowed)]))
-
-    @_answering()
-    def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
-        """Return, for each term of the analysis, where it stands; the versions only where they are at most `most`."""
-        state = self._state(user_id)
-        keys = [_PostingKey(user_id, state, term, narrowed, most) for term in terms]
-        kept = [self._postings.get(key) for key in keys]
-        missing = [key for key, posting in zip(keys, kept, strict=True) if posting is None]
-        fresh = self._posted(user_id, [key.term for key in missing], narrowed, most) if missing else []
-        for key, posting in zip(missing, fresh, strict=True):
-            self._postings.put(key, posting)
-        rest = iter(fresh)
-        return [next(rest) if posting is None else posting for posting in kept]
-
-    @_answering()
-    def refresh(self) -> None:
-        """Take the latest commit into view. Costs one `stat` if there is none.
-
-        Raises:
-            Fault: INDEX_UNAVAILABLE if the latest commit cannot be read; the view stays as it was.
-        """
-        committed = self._look()
-        if committed == self._committed:
-            return
-        reload_index(self._index)
-        self._searcher = self._index.searcher()
-        self._view += 1
-        self._messages.cache_clear()
-        self._state.cache_clear()
-        self._applied = read_checkpoint(self._index)
-        self._committed = committed
-
-    def close(self) -> None:
-        """Let go of the index."""
-        del self._searcher, self._index
 
     def _of_user(self, user_id: str) -> int:
         return count(self._searcher, of_user(user_id))

@@ -10,6 +10,7 @@ from pathlib import Path
 import tantivy
 
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
+from nomemory.server.lexical.protocol import IndexUnusableError
 
 _NAME = "lexical-v"
 _VERSION = 2
@@ -25,10 +26,6 @@ WORTH = "worth"
 """The field by which a ranking is weighted."""
 
 _SPACED = "spaced"
-
-
-class IndexUnusableError(Exception):
-    """The directory holds no index that can be read: it has to be built anew from the log."""
 
 
 def build_schema() -> tantivy.Schema:
@@ -112,7 +109,7 @@ def read_checkpoint(index: tantivy.Index) -> int:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Say of whatever the engine makes of damaged files, an error or a panic, that they cannot be read."""
+    """Raise IndexUnusableError for whatever the engine makes of damaged files, an error or a panic."""
     try:
         with ordinary_panics():
             yield

@@ -1,4 +1,7 @@
-"""The message log as the rest of the server sees it: a writer, a reader, and the feed that indexes follow."""
+"""The message log as the rest of the server sees it: a writer, a reader, and the feed that indexes follow.
+
+An engine may be in this process or across a network: reads are awaited, and one that answers at once never suspends.
+"""
 
 from __future__ import annotations
 
@@ -95,50 +98,92 @@ class Surroundings(NamedTuple):
     after: list[bytes]
 
 
-class LogReader(Protocol):
-    """Reads committed messages. Every read of messages is of one user. Not to be shared between threads."""
+class Around(NamedTuple):
+    """The messages right before and right after an anchor, both oldest first, without the anchor."""
 
-    def sequence(self) -> int:
+    before: list[LoggedMessage]
+    after: list[LoggedMessage]
+
+
+class LogUnusableError(Exception):
+    """The log cannot be used; the text says what to do."""
+
+
+class LogVersionError(Exception):
+    """The log was written by a version of the server that this one does not know."""
+
+
+class LogReader(Protocol):
+    """Reads committed messages. Every read of messages is of one user. Belongs to one event loop.
+
+    A read sees every write that was acknowledged before it began. Each is one round trip at most.
+    """
+
+    async def log_id(self) -> str:
+        """Return the random name that this log got when it was created."""
+
+    async def sequence(self) -> int:
         """Return the sequence of the latest change (0 in an empty log)."""
 
-    def user_sequence(self, user_id: str) -> int:
+    async def user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to this user's messages (0 if there was none)."""
 
-    def counts(self, user_id: str | None) -> LogCounts:
+    async def counts(self, user_id: str | None) -> LogCounts:
         """Count messages and users; `sequence` is that of the user where one is given."""
 
-    def pending(self, after: int, user_id: str | None) -> int:
+    async def pending(self, after: int, user_id: str | None) -> int:
         """Count the messages with `sequence > after`, of one user or of all."""
 
-    def page(
+    async def page(
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
 
-    def wires(self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int) -> list[bytes]:
+    async def wires(
+        self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
+    ) -> list[bytes]:
         """Return what `page` gives as the bytes of ChatMessages, at half of the cost."""
 
-    def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+    async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
 
-    def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+    async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions; those that were deleted, replaced, or are another user's are not in the answer."""
 
-    def around(self, anchor: LoggedMessage, before: int, after: int) -> tuple[list[LoggedMessage], list[LoggedMessage]]:
-        """Return the messages right before and right after an anchor, both oldest first, without the anchor."""
+    async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Around]:
+        """Return, for each anchor, up to so many messages right before and right after it."""
 
-    def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
+    async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
+
+    async def close(self) -> None:
+        """Close the connection."""
+
+
+class ChangeFeed(Protocol):
+    """What an index that follows the log reads of it, over all users.
+
+    Its calls block: they are made in background threads. A feed belongs to the thread that opened it.
+    """
+
+    def sequence(self) -> int:
+        """Return the sequence of the latest change (0 in an empty log). The feed has everything up to there."""
+
+    def is_empty(self) -> bool:
+        """Return whether the log holds no message at all."""
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` entries of the feed with `sequence > after`, in order of sequence."""
 
     def touched(self, after: int, until: int, *, own_vectors_only: bool) -> list[Touched]:
-        """Say what the feed is about between two sequences (`after < sequence <= until`), without the messages.
+        """Return what the feed is about between two sequences (`after < sequence <= until`), without the messages.
 
         `until` is at most the latest sequence. With `own_vectors_only`, stored messages without a caller's own vector
         are left out.
         """
+
+    def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+        """Resolve ids to the current versions; those that do not exist are not in the answer."""
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
         """Return the callers' own vectors (little-endian float32) of those messages that brought one."""

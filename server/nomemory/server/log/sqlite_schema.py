@@ -13,6 +13,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from secrets import token_hex
 
+from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+
 SCHEMA_VERSION = 1
 
 _SCHEMA = """
@@ -49,14 +51,6 @@ CREATE TABLE users (
   messages INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
-
-
-class LogVersionError(Exception):
-    """The log was written by a version of the server that this one does not know."""
-
-
-class LogUnusableError(Exception):
-    """The log's file cannot be used; the text says what to do."""
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:

@@ -23,7 +23,7 @@ from nomemory.server import app
 from nomemory.server.faults import Fault
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.factory import choose_authenticator
-from nomemory.server.lexical.tantivy_schema import IndexUnusableError
+from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.logs import configure_logs
 from nomemory.server.processes.pipe_client import PipeClient
 from nomemory.server.processes.remote import WriterLine
@@ -57,7 +57,7 @@ async def _serve_as_told(orders: Orders, line: WriterLine) -> None:
     settings = orders.settings
     access = Access(choose_authenticator(settings), settings.id_max_chars)
     async with AsyncExitStack() as stack:
-        services = app.reader_services(settings, line, orders.embedder, stack)
+        services = await app.reader_services(settings, line, orders.embedder, stack)
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         own = serving(services, orders.address, settings, access, is_shared=True, host=orders.interceptors())

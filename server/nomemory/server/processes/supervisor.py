@@ -11,9 +11,11 @@ from contextlib import suppress
 
 import structlog
 
+from nomemory.server.backoff import Backoff
+
 _log = structlog.get_logger("supervisor")
 
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 10.0
 _REMEMBERED_S = 30.0
 
 _ENDINGS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -49,7 +51,7 @@ class Supervisor:
         self._stopped.set()
 
     def _run_thread(self, name: str, job: Callable[[], None]) -> None:
-        wait_s = _FIRST_WAIT_S
+        backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         while not self._stopping.is_set():
             began_at = time.monotonic()
             try:
@@ -57,13 +59,14 @@ class Supervisor:
             except _ENDINGS:
                 raise
             except BaseException as error:  # noqa: BLE001 - whatever it was, the work has to go on
-                wait_s = self._note(name, error, _pause(wait_s, began_at))
+                wait_s = _wait_s(backoff, began_at)
+                self._note(name, error, wait_s)
                 self._stopping.wait(wait_s)
             else:
                 return
 
     async def _run_task(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
-        wait_s = _FIRST_WAIT_S
+        backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         while not self._stopping.is_set():
             began_at = time.monotonic()
             try:
@@ -71,7 +74,8 @@ class Supervisor:
             except _ENDINGS:
                 raise
             except BaseException as error:  # noqa: BLE001 - whatever it was, the work has to go on
-                wait_s = self._note(name, error, _pause(wait_s, began_at))
+                wait_s = _wait_s(backoff, began_at)
+                self._note(name, error, wait_s)
                 await self._rest(wait_s)
             else:
                 return
@@ -81,14 +85,15 @@ class Supervisor:
             async with asyncio.timeout(longest_s):
                 await self._stopped.wait()
 
-    def _note(self, name: str, error: BaseException, wait_s: float) -> float:
+    def _note(self, name: str, error: BaseException, wait_s: float) -> None:
         self._faults[name] = (type(error).__name__, time.monotonic())
         frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
         _log.error("background work failed", job=name, kind=type(error).__name__, frames=frames[-6:], retry_s=wait_s)
         _log.debug("background work failed, in full", job=name, exc_info=error)
-        return min(wait_s * 2, _LONGEST_WAIT_S)
 
 
-def _pause(latest_s: float, began_at: float) -> float:
-    """Return the pause after a failure: a job that had gone well for a while is started again soon."""
-    return _FIRST_WAIT_S if time.monotonic() - began_at > _LONGEST_WAIT_S else latest_s
+def _wait_s(backoff: Backoff, began_at: float) -> float:
+    """Return how long to wait after a failure: a job that had gone well for a while is started again soon."""
+    if time.monotonic() - began_at > _LONGEST_WAIT_S:
+        backoff.reset()
+    return backoff.next_s()

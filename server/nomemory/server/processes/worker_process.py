@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from nomemory.server.backoff import Backoff
 from nomemory.server.processes.pipe import Answer
 from nomemory.server.processes.pipe_client import PipeClient, PipeClosedError
 
@@ -95,7 +96,7 @@ class Worker:
         self._timeout_s = timeout_s
         self._link: _Link | None = None
         self._starting: asyncio.Task[_Link] | None = None
-        self._delay_s = 0.0
+        self._backoff = Backoff(_FIRST_DELAY_S, _LONGEST_DELAY_S, at_once=True)
         self._closed = False
 
     @property
@@ -119,7 +120,7 @@ class Worker:
         """
         link = await self._connected()
         answer = await link.ask(request)
-        self._delay_s = 0.0
+        self._backoff.reset()
         if answer.error:
             raise WorkerFailedError(answer.error)
         return answer.value
@@ -143,7 +144,7 @@ class Worker:
         return await asyncio.shield(self._starting)
 
     async def _start(self) -> _Link:
-        delay_s, self._delay_s = self._delay_s, min(max(self._delay_s * 2, _FIRST_DELAY_S), _LONGEST_DELAY_S)
+        delay_s = self._backoff.next_s()
         if self._link is not None:
             await self._link.close()
         await asyncio.sleep(delay_s)

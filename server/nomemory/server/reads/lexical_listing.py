@@ -55,10 +55,11 @@ class LexicalListing:
         self._cursors = cursors
         self._reply_max_bytes = reply_max_bytes
 
-    def reached(self, user_id: str, sequence: int) -> bool:
+    async def reached(self, user_id: str, sequence: int) -> bool:
         """Return whether the index has applied this user's changes up to a sequence."""
-        self._index.refresh()
-        return self._index.applied() >= min(sequence, self._log.user_sequence(user_id))
+        await self._index.refresh()
+        applied = await self._index.applied(user_id)
+        return applied >= sequence or applied >= await self._log.user_sequence(user_id)
 
     async def page(
         self, listing: Listing, query: Query, page_size: int, cursor: str, beside: Beside = nothing_beside
@@ -68,21 +69,22 @@ class LexicalListing:
         Raises:
             Fault: one of the CURSOR_… reasons, or INDEX_UNAVAILABLE.
         """
-        self._index.refresh()
-        walk = self._resume(listing, query, cursor) if cursor else self._begin(listing, query)
+        await self._index.refresh()
+        applied = await self._index.applied(listing.user_id)
+        if cursor:
+            walk = self._resume(listing, query, cursor, applied)
+        else:
+            walk = _Walk(listing, query, applied, await self._index.weigh(listing.user_id, query))
         found = await self._next(walk, page_size + 1)
         items = found[: fitting((item.message for item in found[:page_size]), self._reply_max_bytes, beside)]
-        behind = self._index.applied() < self._log.user_sequence(listing.user_id)
+        behind = applied < await self._log.user_sequence(listing.user_id)
         if len(items) == len(found):
             return RankedPage(items, "", behind)
         return RankedPage(items, self._cursors.issue(listing, walk.place_after(items[-1])), behind)
 
-    def _begin(self, listing: Listing, query: Query) -> _Walk:
-        return _Walk(listing, query, self._index.applied(), self._index.weigh(listing.user_id, query))
-
-    def _resume(self, listing: Listing, query: Query, cursor: str) -> _Walk:
+    def _resume(self, listing: Listing, query: Query, cursor: str, applied: int) -> _Walk:
         place = self._cursors.resume(listing, cursor)
-        if self._index.applied() < place.pinned:
+        if applied < place.pinned:
             reason, message = Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the lexical index is being built anew"
             raise Fault(reason, message, retry_after_s=_RETRY_AFTER_S)
         return _Walk(listing, query, place.pinned, place.weights, place)
@@ -92,12 +94,12 @@ class LexicalListing:
         user_id, narrowed = walk.listing.user_id, walk.listing.narrowed
 
         async def fetch(limit: int) -> list[LexicalHit]:
-            return self._index.search(
+            return await self._index.search(
                 user_id, walk.query, walk.weights, narrowed, pinned=walk.pinned, after=after, limit=limit
             )
 
-        def resolve(hits: Sequence[LexicalHit]) -> list[Ranked]:
-            versions = self._log.by_sequences(user_id, [hit.sequence for hit in hits])
+        async def resolve(hits: Sequence[LexicalHit]) -> list[Ranked]:
+            versions = await self._log.by_sequences(user_id, [hit.sequence for hit in hits])
             ranked = [Ranked(versions[hit.sequence], hit.score) for hit in hits if hit.sequence in versions]
             return list(filter(walk.is_ahead, ranked))
 

@@ -71,9 +71,9 @@ class NearestMessages:
         """Hear that a user is about to be searched: their backlog goes first from now on."""
         self._progress.note_query(user_id)
 
-    def reached(self, user_id: str, sequence: int) -> bool:
+    async def reached(self, user_id: str, sequence: int) -> bool:
         """Return whether the index has applied this user's changes up to a sequence."""
-        return not self._progress.behind(user_id, min(sequence, self._log.user_sequence(user_id)))
+        return not self._progress.behind(user_id, min(sequence, await self._log.user_sequence(user_id)))
 
     async def search(self, query: NearestQuery) -> Nearest:
         """Return the nearest messages.
@@ -81,7 +81,7 @@ class NearestMessages:
         Raises:
             Fault: EMBEDDER_DISABLED, EMBEDDER_UNAVAILABLE or INDEX_UNAVAILABLE.
         """
-        behind = self._progress.behind(query.user_id, self._log.user_sequence(query.user_id))
+        behind = self._progress.behind(query.user_id, await self._log.user_sequence(query.user_id))
         vector = query.vector or await self._embedder.embed_query(query.text or "")
         ranked = await self._ranked(query, vector)
         items = ranked[: fitting((item.message for item in ranked), self._reply_max_bytes)]
@@ -92,8 +92,8 @@ class NearestMessages:
             hits = await self._index.search(query.user_id, vector, query.narrowed, limit)
             return [hit for hit in hits if query.min_score is None or hit.score >= query.min_score]
 
-        def resolve(hits: Sequence[VectorHit]) -> list[Ranked]:
-            versions = self._log.by_sequences(query.user_id, [hit.sequence for hit in hits])
+        async def resolve(hits: Sequence[VectorHit]) -> list[Ranked]:
+            versions = await self._log.by_sequences(query.user_id, [hit.sequence for hit in hits])
             return [Ranked(versions[hit.sequence], hit.score) for hit in hits if hit.sequence in versions]
 
         return await best(query.top_k, fetch, resolve)

@@ -20,7 +20,7 @@ class Neighborhood:
     truncated_after: bool
 
 
-def read_neighborhood(
+async def read_neighborhood(
     log: LogReader, user_id: str, message_id: str, *, before: int, after: int, budget_bytes: int
 ) -> Neighborhood:
     """Read the neighbours of a message. What does not fit is left out from the far ends.
@@ -28,7 +28,7 @@ def read_neighborhood(
     Raises:
         Fault: MESSAGE_NOT_FOUND.
     """
-    around = log.surroundings(user_id, message_id, before, after)
+    around = await log.surroundings(user_id, message_id, before, after)
     if around is None:
         raise Fault(Reason.ERROR_REASON_MESSAGE_NOT_FOUND, "no such message for this user")
     older, newer = _fitting(around, budget_bytes)

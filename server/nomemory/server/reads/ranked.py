@@ -29,7 +29,7 @@ class Ranked(NamedTuple):
 async def best(
     wanted: int,
     fetch: Callable[[int], Awaitable[Sequence[_Hit]]],
-    resolve: Callable[[Sequence[_Hit]], list[Ranked]],
+    resolve: Callable[[Sequence[_Hit]], Awaitable[list[Ranked]]],
 ) -> list[Ranked]:
     """Return as many messages as are wanted, if there are as many, best first.
 
@@ -41,7 +41,7 @@ async def best(
     limit = wanted + _MARGIN
     while True:
         hits = await fetch(limit)
-        ranked = sorted(resolve(hits), key=Ranked.order, reverse=True)
+        ranked = sorted(await resolve(hits), key=Ranked.order, reverse=True)
         if len(ranked) >= wanted or len(hits) < limit:
             return ranked[:wanted]
         limit *= _GROWTH

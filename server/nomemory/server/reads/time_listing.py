@@ -39,36 +39,40 @@ class TimeListing:
         self._cursors = cursors
         self._reply_max_bytes = reply_max_bytes
 
-    def page(self, listing: Listing, page_size: int, cursor: str, beside: Beside = nothing_beside) -> TimePage:
+    async def page(self, listing: Listing, page_size: int, cursor: str, beside: Beside = nothing_beside) -> TimePage:
         """Read one page; `beside` counts towards the size of the reply.
 
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
-        before, pinned = self._resume(listing, cursor)
-        found = self._log.page(listing.user_id, listing.narrowed, before=before, pinned=pinned, limit=page_size + 1)
+        before, pinned = await self._resume(listing, cursor)
+        found = await self._log.page(
+            listing.user_id, listing.narrowed, before=before, pinned=pinned, limit=page_size + 1
+        )
         messages = found[: fitting(found[:page_size], self._reply_max_bytes, beside)]
         if len(messages) == len(found):
             return TimePage(messages, "")
         last = messages[-1]
         return TimePage(messages, self._cursors.issue(listing, Place(pinned, last.ts_us, last.message_id)))
 
-    def wire_page(self, listing: Listing, page_size: int, cursor: str) -> WirePage:
+    async def wire_page(self, listing: Listing, page_size: int, cursor: str) -> WirePage:
         """Read one page for a reply that is spliced together.
 
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
-        before, pinned = self._resume(listing, cursor)
-        found = self._log.wires(listing.user_id, listing.narrowed, before=before, pinned=pinned, limit=page_size + 1)
+        before, pinned = await self._resume(listing, cursor)
+        found = await self._log.wires(
+            listing.user_id, listing.narrowed, before=before, pinned=pinned, limit=page_size + 1
+        )
         wires = found[: fitting_wires(found[:page_size], self._reply_max_bytes)]
         if len(wires) == len(found):
             return WirePage(wires, "")
         return WirePage(wires, self._cursors.issue(listing, Place(pinned, *place_of(wires[-1]))))
 
-    def _resume(self, listing: Listing, cursor: str) -> tuple[Position | None, int]:
+    async def _resume(self, listing: Listing, cursor: str) -> tuple[Position | None, int]:
         """Return the position that a page stands before, and the sequence up to which the log is looked at."""
         if not cursor:
-            return None, self._log.sequence()
+            return None, await self._log.user_sequence(listing.user_id)
         place = self._cursors.resume(listing, cursor)
         return Position(place.ts_us, place.message_id), place.pinned

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from nomemory.server.faults import Fault, Reason
 
 
-async def wait_until(reached: Callable[[], bool], *, name: str, timeout_s: float, poll_s: float) -> None:
+async def wait_until(reached: Callable[[], Awaitable[bool]], *, name: str, timeout_s: float, poll_s: float) -> None:
     """Wait for an index. It is polled, so that it does not matter which process moves it on.
 
     Raises:
         Fault: INDEX_BEHIND if it does not get there in time.
     """
     give_up = asyncio.get_running_loop().time() + timeout_s
-    while not reached():
+    while not await reached():
         if asyncio.get_running_loop().time() >= give_up:
             raise Fault(Reason.ERROR_REASON_INDEX_BEHIND, f"the {name} has not applied this write yet")
         await asyncio.sleep(poll_s)

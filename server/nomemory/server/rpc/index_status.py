@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.lexical.protocol import LexicalProgress
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.v1 import ingest_service_pb2 as pb
@@ -14,14 +15,6 @@ from nomemory.v1 import ingest_service_pb2 as pb
 LEXICAL_JOB = "lexical-indexer"
 VECTOR_JOB = "vector-indexer"
 """The names of the indexers in the supervisor."""
-
-
-class LexicalProgress(Protocol):
-    """How far the lexical index is, whichever process writes it."""
-
-    @property
-    def applied(self) -> int:
-        """The sequence of the log up to which every change is committed."""
 
 
 class Report(Protocol):
@@ -47,11 +40,11 @@ class StatusReport:
 
     async def status(self, user_id: str | None) -> pb.GetIndexStatusResponse:
         """Report on one user's messages, or on all for None."""
-        counts = self.log.counts(user_id)
+        counts = await self.log.counts(user_id)
         return pb.GetIndexStatusResponse(
             log=pb.LogStatus(sequence=counts.sequence, messages=counts.messages, users=counts.users),
-            lexical=self._lexical(user_id, counts.sequence),
-            vector=self._vector(user_id, counts.sequence),
+            lexical=await self._lexical(user_id, counts.sequence),
+            vector=await self._vector(user_id, counts.sequence),
             embedder=pb.EmbedderStatus(
                 kind=self.embedder.kind,
                 model=self.embedder.model,
@@ -60,21 +53,21 @@ class StatusReport:
             ),
         )
 
-    def _lexical(self, user_id: str | None, sequence: int) -> pb.IndexStatus:
+    async def _lexical(self, user_id: str | None, sequence: int) -> pb.IndexStatus:
         applied = self.lexical.applied
         return pb.IndexStatus(
             name="lexical",
             checkpoint=min(applied, sequence),
-            pending=self.log.pending(applied, user_id),
+            pending=await self.log.pending(applied, user_id),
             fault=self.job_fault(LEXICAL_JOB),
         )
 
-    def _vector(self, user_id: str | None, sequence: int) -> pb.IndexStatus:
+    async def _vector(self, user_id: str | None, sequence: int) -> pb.IndexStatus:
         vector = self.vector.status(user_id)
         return pb.IndexStatus(
             name=self.vector.collection,
             checkpoint=min(vector.checkpoint, sequence),
-            pending=vector.pending + self.log.pending(vector.fed, user_id),
+            pending=vector.pending + await self.log.pending(vector.fed, user_id),
             parked=vector.parked,
             parked_message_ids=vector.parked_ids,
             fault=self.vector.fault or self.job_fault(VECTOR_JOB),

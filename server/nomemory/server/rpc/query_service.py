@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from nomemory.server.hybrid.search import HybridMessages, HybridQuery
@@ -79,7 +79,7 @@ class QueryService:
         """Read by time."""
         query = decode_list(request, self.settings)
         await self._reach_log(query.at_least, call)
-        page = self.by_time.wire_page(query.listing, query.page_size, query.cursor)
+        page = await self.by_time.wire_page(query.listing, query.page_size, query.cursor)
         return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     async def lexical_search(self, request: pb.LexicalSearchRequest, call: Call) -> bytes:
@@ -130,7 +130,7 @@ class QueryService:
     async def get_neighbors(self, request: pb.GetNeighborsRequest, _call: Call) -> bytes:
         """Read what stands around a message."""
         query = decode_neighbors(request, self.settings)
-        around = read_neighborhood(
+        around = await read_neighborhood(
             self.log,
             query.user_id,
             query.message_id,
@@ -148,7 +148,7 @@ class QueryService:
     async def batch_get_messages(self, request: pb.BatchGetMessagesRequest, _call: Call) -> bytes:
         """Resolve ids."""
         query = decode_batch_get(request, self.settings)
-        found = self.log.by_ids(query.user_id, query.message_ids)
+        found = await self.log.by_ids(query.user_id, query.message_ids)
         present = [found[message_id] for message_id in query.message_ids if message_id in found]
         fits = fitting(present, self.settings.reply_max_bytes)
         reply = pb.BatchGetMessagesResponse(
@@ -165,13 +165,18 @@ class QueryService:
     async def _page_by_time(self, query: LexicalQuery, call: Call) -> RankedPage:
         await self._reach_log(query.at_least, call)
         beside = room(self.settings, query.snippet_chars)
-        page = self.by_time.page(query.listing, query.page_size, query.cursor, beside)
+        page = await self.by_time.page(query.listing, query.page_size, query.cursor, beside)
         return RankedPage([Ranked(message, 0.0) for message in page.messages], page.next_cursor, behind=False)
 
     async def _reach_log(self, at_least: str, call: Call) -> None:
         sequence = self.tokens.read(at_least)
-        if sequence:
-            await self._wait(lambda: self.log.sequence() >= sequence, "log", call)
+        if not sequence:
+            return
+
+        async def reached() -> bool:
+            return await self.log.sequence() >= sequence
+
+        await self._wait(reached, "log", call)
 
     async def _reach(
         self, index: LexicalListing | NearestMessages, name: str, user_id: str, at_least: str, call: Call
@@ -180,6 +185,6 @@ class QueryService:
         if sequence:
             await self._wait(lambda: index.reached(user_id, sequence), name, call)
 
-    async def _wait(self, reached: Callable[[], bool], name: str, call: Call) -> None:
+    async def _wait(self, reached: Callable[[], Awaitable[bool]], name: str, call: Call) -> None:
         timeout_s = call.remaining_s() - _ANSWERING_S
         await wait_until(reached, name=name, timeout_s=timeout_s, poll_s=self.settings.wait_poll_s)

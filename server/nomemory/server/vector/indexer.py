@@ -12,11 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from nomemory.server.backoff import Backoff
 from nomemory.server.embedding.document_vectors import DocumentVectors
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.unavailable import is_about_texts
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.protocol import LogReader
+from nomemory.server.log.protocol import ChangeFeed
 from nomemory.server.settings import Settings
 from nomemory.server.vector.applier import Applier
 from nomemory.server.vector.backlog import Backlog
@@ -57,7 +58,7 @@ class VectorIndexer:
     does no harm. `run` does the work; the other methods answer at once and belong to the event loop's thread.
 
     Args:
-        open_log: opens a reader of the log for this job alone; called in the job's own thread.
+        open_feed: opens the log's feed for this job alone; called in the job's own thread.
         index: where to.
         embedder: makes the vectors.
         vectors: the directory of all collections; the backlog is kept with its collection, and is this job's alone.
@@ -67,7 +68,7 @@ class VectorIndexer:
 
     def __init__(
         self,
-        open_log: Callable[[], LogReader],
+        open_feed: Callable[[], ChangeFeed],
         index: VectorIndex,
         embedder: Embedder,
         vectors: Path,
@@ -76,7 +77,7 @@ class VectorIndexer:
     ) -> None:
         collection = collection_of(settings, vectors, embedder)
         self.collection = collection.name
-        self._open_log = open_log
+        self._open_feed = open_feed
         self._index = index
         self._backlog = Backlog(collection.backlog)
         self._embedder = embedder
@@ -90,7 +91,7 @@ class VectorIndexer:
         self._changed, self._fed, self._stopping = changed, asyncio.Event(), asyncio.Event()
         self._is_overtaken = False
         self._is_dirty, self._flushed_at = False, time.monotonic()
-        self._wait_s = _FIRST_WAIT_S
+        self._backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         self._fault = ""
 
     def behind(self, user_id: str, sequence: int) -> bool:
@@ -146,7 +147,7 @@ class VectorIndexer:
     def _open_desk(self) -> Desk:
         settings = self._settings
         cut = partial(parts_of, part_chars=settings.embedding_part_chars, parts_max=settings.embedding_parts_max)
-        return Desk(self._open_log(), self._backlog, self._embedder.dimension, cut if self._embeds else None)
+        return Desk(self._open_feed(), self._backlog, self._embedder.dimension, cut if self._embeds else None)
 
     @property
     def _embeds(self) -> bool:
@@ -182,7 +183,8 @@ class VectorIndexer:
             except Fault as fault:
                 await self._back_off(fault)
                 continue
-            self._fault, self._wait_s = "", _FIRST_WAIT_S
+            self._fault = ""
+            self._backoff.reset()
             if not is_busy:
                 await _wait(self._fed, _POLL_S)
         with suppress(Fault):  # what is not flushed now is done again after the next start
@@ -223,7 +225,7 @@ class VectorIndexer:
         if fault.reason not in _PASSING:
             raise fault
         self._fault = Reason.Name(fault.reason)
-        wait_s, self._wait_s = self._wait_s, min(self._wait_s * 2, _LONGEST_WAIT_S)
+        wait_s = self._backoff.next_s()
         if not is_about_texts(fault):
             wait_s = max(wait_s, min(fault.retry_after_s or 0.0, _LONGEST_PATIENCE_S))
         await _wait(self._stopping, wait_s)

@@ -1,4 +1,4 @@
-"""The indexer's paperwork: all that it reads and writes in SQLite."""
+"""The storage side of the vector indexer: the log's feed, which it reads, and its backlog, which it keeps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import groupby
 
 from nomemory.server import wire
 from nomemory.server.embedding.l2_normalise import UnusableVectorError, unit
-from nomemory.server.log.protocol import LogReader
+from nomemory.server.log.protocol import ChangeFeed
 from nomemory.server.message import LoggedMessage, Message
 from nomemory.server.vector.backlog import Backlog, Pending
 from nomemory.server.vector.protocol import Vector, VectorPoint
@@ -53,10 +53,10 @@ class Wanted:
 
 
 class Desk:
-    """Takes in the log's feed, returns out work, and notes what became of it. Belongs to one thread.
+    """Takes in the log's feed, hands out work, and notes what became of it. Belongs to one thread.
 
     Args:
-        log: the log, opened in that thread; closed with the desk.
+        log: the log's feed, opened in that thread; closed with the desk.
         backlog: the work.
         dimension: how many numbers a caller's own vector must have to be used.
         cut: makes the texts to embed of a content. None, where there is no embedder: then only messages with a vector
@@ -64,7 +64,7 @@ class Desk:
     """
 
     def __init__(
-        self, log: LogReader, backlog: Backlog, dimension: int, cut: Callable[[str], Sequence[str]] | None
+        self, log: ChangeFeed, backlog: Backlog, dimension: int, cut: Callable[[str], Sequence[str]] | None
     ) -> None:
         self._log = log
         self._backlog = backlog
@@ -87,7 +87,7 @@ class Desk:
     def begin_empty(self) -> None:
         """Hear that the index is empty. If it should hold something, the feed is taken in from its beginning."""
         self._maybe_stored = 0
-        if self._backlog.fed and self._log.counts(None).messages:
+        if self._backlog.fed and not self._log.is_empty():
             self._backlog.start_over()
 
     def next_work(self, hot_users: Sequence[str], limit: int) -> list[Wanted]:
@@ -112,7 +112,7 @@ class Desk:
         self._backlog.forget_applied()
 
     def close(self) -> None:
-        """Close the log."""
+        """Close the feed."""
         self._log.close()
 
     def _wanted(self, item: Pending, version: LoggedMessage | None, own: Vector | None) -> Wanted:

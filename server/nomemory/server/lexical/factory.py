@@ -1,0 +1,32 @@
+"""Opens the lexical index over a server's data directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import structlog
+
+from nomemory.server.lexical.protocol import IndexUnusableError, LexicalIndex
+from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
+from nomemory.server.lexical.tantivy_schema import discard_index
+
+_log = structlog.get_logger("server")
+
+
+def open_lexical_index(directory: Path) -> LexicalIndex:
+    """Open the index for reading.
+
+    Raises:
+        IndexUnusableError: something is there that cannot be read.
+    """
+    return TantivyLexicalIndex(directory)
+
+
+def open_or_discard_lexical_index(directory: Path) -> LexicalIndex:
+    """Open the index for reading; one that cannot be read gives way to an empty one, which the indexer fills."""
+    try:
+        return TantivyLexicalIndex(directory)
+    except IndexUnusableError:
+        _log.warning("the lexical index cannot be read and is built anew", directory=str(directory))
+        discard_index(directory)
+        return TantivyLexicalIndex(directory)

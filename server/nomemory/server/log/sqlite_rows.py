@@ -1,0 +1,59 @@
+"""Rows of messages, read from SQLite one short statement at a time and never inside a long transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from nomemory.server.log.sqlite_schema import latest_sequence, open_for_reading
+from nomemory.server.message import LoggedMessage
+
+_ROW = "user_id, message_id, ts, seq, wire"
+
+
+class SqliteRows:
+    """A read-only connection to the log. Belongs to the thread that made it.
+
+    Attributes:
+        connection: for statements about anything but messages.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.connection = open_for_reading(path)
+
+    def sequence(self) -> int:
+        """Return the sequence of the latest change."""
+        return latest_sequence(self.connection)
+
+    def messages(self, where: str, values: Sequence[object], *, index: str = "") -> list[LoggedMessage]:
+        """Return the messages that a condition admits, in its order."""
+        indexed = f"INDEXED BY {index}" if index else ""
+        rows: list[tuple[str, str, int, int, bytes]] = self.connection.execute(
+            f"SELECT {_ROW} FROM messages {indexed} WHERE {where}",  # noqa: S608 - the text is ours, values are bound
+            values,
+        ).fetchall()
+        return list(map(LoggedMessage._make, rows))
+
+    def wires(self, where: str, values: Sequence[object]) -> list[bytes]:
+        """Return what `messages` does as the bytes of ChatMessages."""
+        rows: list[tuple[bytes]] = self.connection.execute(
+            f"SELECT wire FROM messages WHERE {where}",  # noqa: S608 - as above
+            values,
+        ).fetchall()
+        return [wire for (wire,) in rows]
+
+    def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+        """Resolve ids; those that do not exist are not in the answer."""
+        found = self.messages(
+            "user_id=? AND message_id IN (SELECT value FROM json_each(?))",
+            (user_id, orjson.dumps(list(message_ids))),
+            # Left to itself SQLite walks through all that the user ever said.
+            index="messages_by_id",
+        )
+        return {message.message_id: message for message in found}
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()

@@ -1,0 +1,69 @@
+"""The engines that the contract of the lexical index is tested with. Another engine is one more entry in `ENGINES`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
+from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
+from nomemory.server.message import Message
+
+HEAP_BYTES: Final = 15_000_000
+
+
+class OpenIndex(Protocol):
+    """An index that can be written to."""
+
+    @property
+    def reader(self) -> LexicalIndex:
+        """A reader of the index."""
+
+    async def apply(self, added: Mapping[int, Message], removed: Collection[int], applied: int) -> None:
+        """Add and remove versions by their sequences; everything up to `applied` is in the index then."""
+
+    async def another_reader(self) -> LexicalIndex:
+        """Open a further reader."""
+
+    async def close(self) -> None:
+        """Let go of the index and of `reader`."""
+
+
+Engine = Callable[[Path], Awaitable[OpenIndex]]
+"""Opens the index that belongs to a directory, a new one at first. The engine need not keep it there."""
+
+
+class OpenTantivyIndex:
+    """An index of Tantivy, with its writer and a reader."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.writer = TantivyLexicalWriter(directory, HEAP_BYTES)
+        self.reader = TantivyLexicalIndex(directory)
+
+    async def apply(self, added: Mapping[int, Message], removed: Collection[int], applied: int) -> None:
+        """Add and remove versions in one commit."""
+        for sequence, message in added.items():
+            self.writer.add(sequence, message)
+        for sequence in removed:
+            self.writer.remove(sequence)
+        self.writer.commit(applied)
+
+    async def another_reader(self) -> TantivyLexicalIndex:
+        """Open a further reader."""
+        return TantivyLexicalIndex(self.directory)
+
+    async def close(self) -> None:
+        """Let go of both sides."""
+        await self.reader.close()
+        self.writer.close()
+
+
+async def open_tantivy_index(directory: Path) -> OpenTantivyIndex:
+    """Open an index of Tantivy."""
+    return OpenTantivyIndex(directory)
+
+
+ENGINES: Final[dict[str, Engine]] = {"tantivy": open_tantivy_index}

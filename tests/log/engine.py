@@ -1,0 +1,57 @@
+"""The engines that the contract of the message log is tested with. Another engine is one more entry in `ENGINES`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nomemory.server import wire
+from nomemory.server.log.protocol import ChangeFeed, LogReader, LogWriter, OnConflict, Outcome
+from nomemory.server.log.sqlite_feed import SqliteChangeFeed
+from nomemory.server.log.sqlite_reader import SqliteLogReader
+from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.message import EVERYTHING, Filter, LoggedMessage, Message
+
+
+@dataclass(frozen=True)
+class Log:
+    """An open log: its writer, its reader and its feed, and how to close all three."""
+
+    writer: LogWriter
+    reader: LogReader
+    feed: ChangeFeed
+    close: Callable[[], Awaitable[None]]
+
+    async def write(self, *messages: Message, on_conflict: OnConflict = OnConflict.REFUSE) -> tuple[Outcome, ...]:
+        return (await self.writer.write(messages, on_conflict=on_conflict)).outcomes
+
+    async def everything(self, user: str = "u", narrowed: Filter = EVERYTHING) -> list[Message]:
+        pinned = await self.reader.sequence()
+        return decoded(await self.reader.page(user, narrowed, before=None, pinned=pinned, limit=10_000))
+
+
+def decoded(messages: list[LoggedMessage]) -> list[Message]:
+    return [wire.decode(message.wire) for message in messages]
+
+
+Engine = Callable[[Path], Awaitable[Log]]
+"""Opens the log that belongs to a directory, a new one at first. The engine need not keep it there."""
+
+
+async def open_sqlite_log(directory: Path) -> Log:
+    """Open a log in SQLite."""
+    path = directory / "log.db"
+    writer = SqliteLogWriter(path, queue_max=100, queue_max_bytes=10**9, announce=lambda: None)
+    reader, feed = SqliteLogReader(path), SqliteChangeFeed(path)
+
+    async def close() -> None:
+        feed.close()
+        await reader.close()
+        writer.close()
+
+    return Log(writer, reader, feed, close)
+
+
+ENGINES: Final[dict[str, Engine]] = {"sqlite": open_sqlite_log}

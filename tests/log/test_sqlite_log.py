@@ -1,0 +1,99 @@
+"""What only a log in SQLite promises: old files, what a read costs, and which write the storage refused."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from log.engine import Log, open_sqlite_log
+from log.test_message_log import said
+
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.protocol import OnConflict, Outcome, Position
+from nomemory.server.log.sqlite_reader import SqliteLogReader
+from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.message import Filter
+
+
+def connection_of(log: Log) -> sqlite3.Connection:
+    assert isinstance(log.reader, SqliteLogReader)
+    return log.reader._connection
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[Log]:
+    log = await open_sqlite_log(tmp_path)
+    yield log
+    await log.close()
+
+
+async def test_a_log_whose_vectors_are_clustered_by_id_goes_on(tmp_path: Path) -> None:
+    await (await open_sqlite_log(tmp_path)).close()
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+        file.executescript(
+            "DROP TABLE embeddings; CREATE TABLE embeddings (user_id TEXT NOT NULL, message_id TEXT NOT NULL, "
+            "vector BLOB NOT NULL, PRIMARY KEY (user_id, message_id)) WITHOUT ROWID;"
+        )
+    log = await open_sqlite_log(tmp_path)
+    first, second = said("x")._replace(embedding=b"\0\0\x80?"), said("x")._replace(embedding=b"\0\0\0@")
+    assert await log.write(first) == (Outcome.CREATED,)
+    assert await log.write(first) == (Outcome.UNCHANGED,)
+    assert await log.write(second, on_conflict=OnConflict.REPLACE) == (Outcome.REPLACED,)
+    assert log.feed.embeddings("u", ["a"]) == {"a": second.embedding}
+    assert [one.sequence for one in log.feed.touched(0, 3, own_vectors_only=True)] == [3, 2]
+    await log.close()
+
+
+async def test_a_batch_that_cannot_be_written_spoils_no_other_of_its_commit(log: Log) -> None:
+    beyond_sqlite = said("x", message_id="bad", ts_us=2**63)
+    batches = [[said(f"{n}", message_id=f"m{n}")] for n in range(20)]
+    batches.insert(7, [said("y", message_id="with the bad one"), beyond_sqlite])
+    outcomes = await asyncio.gather(
+        *(log.writer.write(batch, on_conflict=OnConflict.REFUSE) for batch in batches), return_exceptions=True
+    )
+    assert [n for n, outcome in enumerate(outcomes) if isinstance(outcome, BaseException)] == [7]
+    assert {message.message_id for message in await log.everything()} == {f"m{n}" for n in range(20)}
+
+
+async def test_storage_that_refuses_one_batch_says_so_to_that_one_alone(log: Log) -> None:
+    assert isinstance(log.writer, SqliteLogWriter)
+    log.writer._connection.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON messages WHEN NEW.message_id = 'bad' BEGIN SELECT raise(ABORT, 'no'); END"
+    )
+    writes = [log.write(said("x", message_id=message_id)) for message_id in ("a", "bad", "b")]
+    first, refused, last = await asyncio.gather(*writes, return_exceptions=True)
+    assert first == last == (Outcome.CREATED,)
+    assert isinstance(refused, Fault)
+    assert refused.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
+
+
+async def test_resolving_an_id_does_not_walk_through_all_that_a_user_ever_said(log: Log) -> None:
+    await log.write(*(said("x", message_id=f"m{n}", ts_us=n) for n in range(2000)))
+    steps = []
+    connection_of(log).set_progress_handler(lambda: steps.append(1), 100)
+    assert set(await log.reader.by_ids("u", ["m7", "m1999", "nobody's"])) == {"m7", "m1999"}
+    assert len(steps) < 5
+
+
+async def test_a_page_within_a_range_costs_the_same_wherever_it_stands(log: Log) -> None:
+    await log.write(*(said("x", message_id=f"{n:05}", ts_us=n) for n in range(5000)))
+    narrowed, steps = Filter(until_us=4999), 0
+
+    def note_step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    async def steps_of_page(below: int) -> int:
+        nonlocal steps
+        steps = 0
+        found = await log.reader.page("u", narrowed, before=Position(below, ""), pinned=10_000, limit=20)
+        assert [message.ts_us for message in found] == list(range(below - 1, below - 21, -1))
+        return steps
+
+    connection_of(log).set_progress_handler(note_step, 10)
+    assert await steps_of_page(100) <= 2 * await steps_of_page(4900)
