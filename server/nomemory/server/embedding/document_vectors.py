@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from nomemory.server.embedding.protocol import Embedder, TextRefusedError
-from nomemory.server.vector.protocol import Vector
+from nomemory.server.embedding.vector import Vector
 
 _KEPT_MIN = 1024
 

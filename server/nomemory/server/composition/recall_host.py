@@ -25,7 +25,7 @@ from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2_grpc
 
 if TYPE_CHECKING:
-    from nomemory.server.recall_model import RecallModel
+    from nomemory.server.composition.recall_model import RecallModel
 
 _HERE = Path(skill_loader.__file__)
 _SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
@@ -147,6 +147,6 @@ def _model(settings: Settings, stack: AsyncExitStack) -> RecallModel | None:
         raise RecallSettingsError(
             "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
         )
-    from nomemory.server.recall_model import recall_model  # noqa: PLC0415 - it takes half a second
+    from nomemory.server.composition.recall_model import recall_model  # noqa: PLC0415 - it takes half a second
 
     return recall_model(settings, stack)
