@@ -15,8 +15,8 @@ from click.testing import Result
 from client.scripted import Scripted
 
 from conftest import Server
+from nomemory.cli.check import Check
 from nomemory.cli.doctor import storage
-from nomemory.cli.doctor.check import Check
 from nomemory.cli.doctor.embedder import check_embedder
 from nomemory.cli.doctor.environment import check_packages, check_sqlite
 from nomemory.cli.human import Human

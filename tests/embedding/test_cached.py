@@ -11,8 +11,8 @@ from nomemory.server.embedding.document_vectors import DocumentVectors
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.query_cache import CachedEmbedder
 from nomemory.server.embedding.unavailable import unavailable
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault
-from nomemory.server.vector.protocol import Vector
 
 
 class CountingEmbedder:

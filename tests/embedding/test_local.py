@@ -13,8 +13,8 @@ import pytest
 
 from nomemory.server.embedding.local import DIMENSION, LocalEmbedder, local_is_available
 from nomemory.server.embedding.protocol import TextRefusedError
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.vector.protocol import Vector
 
 pytestmark = pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
 

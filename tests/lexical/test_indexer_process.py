@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -26,35 +27,49 @@ class Apart:
 
     def __init__(self, directory: Path) -> None:
         self.following = Following(directory)
+        self._wake = asyncio.Event()
         self.process = LexicalIndexerProcess(
             directory / "log.db",
             directory / DIRECTORY,
             heap_bytes=HEAP_BYTES,
             batch_max=100,
             batch_bytes=1_000_000,
-            wake=self.following.wake,
+            wake=self._wake,
         )
         self.failures: list[type[BaseException]] = []
+        self._stopping = threading.Event()
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        thread = threading.Thread(target=self._run)
+        thread = threading.Thread(target=lambda: asyncio.run(self._run()))
         thread.start()
         try:
             yield
         finally:
-            self.process.stop()
+            self._stopping.set()
             thread.join(_WAIT_S)
             assert not thread.is_alive()
             self.following.log.close()
 
-    def _run(self) -> None:
+    async def _run(self) -> None:
+        watching = asyncio.create_task(self._pass_on_events())
         while True:
             try:
-                return self.process.run()
+                await self.process.run()
+                break
             except (IndexerLostError, ValueError) as error:
                 self.failures.append(type(error))
-                time.sleep(0.05)
+                await asyncio.sleep(0.05)
+        await watching
+
+    async def _pass_on_events(self) -> None:
+        """Bring what the test's threads set to the event loop."""
+        while not self._stopping.is_set():
+            if self.following.wake.is_set():
+                self.following.wake.clear()
+                self._wake.set()
+            await asyncio.sleep(0.005)
+        self.process.stop()
 
     def wait_for(self, sequence: int) -> None:
         until(lambda: self.process.applied >= sequence)
@@ -110,7 +125,7 @@ def test_reads_and_acknowledgements_go_before_the_indexer(apart: Apart) -> None:
 def test_what_the_indexer_raises_is_raised_here(tmp_path: Path) -> None:
     apart = Apart(tmp_path)
     with TantivyLexicalWriter(tmp_path / DIRECTORY, HEAP_BYTES), pytest.raises(ValueError):  # noqa: PT011 - by its kind
-        apart.process.run()
+        asyncio.run(apart.process.run())
     apart.following.log.close()
 
 

@@ -79,7 +79,7 @@ class Fleet:
     def readers(self) -> list[int]:
         """Name the processes that serve beside the writer's."""
         listed = subprocess.run(
-            ["pgrep", "-P", str(self.process.pid), "-f", "processes.reader"],  # noqa: S607 - wherever the system has it
+            ["pgrep", "-P", str(self.process.pid), "-f", "composition.reader"],  # noqa: S607 - wherever the system has it
             capture_output=True, text=True, check=False,
         ).stdout  # fmt: skip
         return [int(line) for line in listed.split()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import NoReturn
 
 import grpc
@@ -58,23 +57,6 @@ async def test_a_panic_ends_a_call_with_a_status() -> None:
     assert (refused.code, refused.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
 
 
-async def test_a_panic_in_a_thread_is_named_and_the_job_is_started_again() -> None:
-    supervisor, runs, recovered = Supervisor(), [0], threading.Event()
-
-    def job() -> None:
-        runs[0] += 1
-        if runs[0] == 1:
-            panic()
-        recovered.set()
-
-    thread = supervisor.start_thread("engine", job)
-    assert await asyncio.to_thread(recovered.wait, WAIT_S)
-    assert supervisor.fault("engine") == "PanicException"
-    assert supervisor.fault("another") == ""
-    await asyncio.to_thread(thread.join, WAIT_S)
-    assert runs == [2]
-
-
 async def test_a_panic_in_a_task_is_named_and_the_job_is_started_again() -> None:
     supervisor, runs = Supervisor(), [0]
 
@@ -85,6 +67,7 @@ async def test_a_panic_in_a_task_is_named_and_the_job_is_started_again() -> None
 
     await asyncio.wait_for(supervisor.start_task("engine", job), WAIT_S)
     assert (supervisor.fault("engine"), runs) == ("PanicException", [2])
+    assert supervisor.fault("another") == ""
 
 
 async def test_a_cancelled_job_is_not_started_again() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from nomemory.server.cursor import Cursors, Listing
 from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.grammar import Limits, parse
 from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
@@ -24,7 +25,7 @@ from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.reads.nearest_messages import NearestMessages, NearestQuery
 from nomemory.server.token_cipher import TokenCipher
 from nomemory.server.vector.edge_index import EdgeIndex
-from nomemory.server.vector.protocol import Vector, VectorHit, VectorPoint
+from nomemory.server.vector.protocol import VectorHit, VectorPoint
 
 HEAP_BYTES = 15_000_000
 BUDGET = 3_000_000

@@ -8,10 +8,10 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.trace import Step
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.skill import Skill
+from nomemory.server.composition.recall_host import host_budget, skill_folders
 from nomemory.server.identity.access import Admission
 from nomemory.server.identity.binding import BoundUser
 from nomemory.server.identity.caller import Caller
-from nomemory.server.recall_host import host_budget, skill_folders
 from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.decode_recall import RecallQuery
 from nomemory.server.rpc.recall_service import OnStep, RecallService

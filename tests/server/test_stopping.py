@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from nomemory.server.app import running
-from nomemory.server.processes.worker_process import Launch
+from nomemory.server.processes.launch import Launch
 from nomemory.server.settings import Settings
 
 
@@ -34,7 +34,7 @@ async def test_a_lexical_indexer_that_takes_its_time_does_not_hold_up_the_event_
         indexer.send_signal(signal.SIGCONT)
 
     async with running(own_settings):
-        while not indexers:  # noqa: ASYNC110 - it is started in a thread that nobody can wait for
+        while not indexers:  # noqa: ASYNC110 - it is started by a task that nobody can wait for
             await asyncio.sleep(0.01)
         (indexer,) = indexers
         indexer.send_signal(signal.SIGSTOP)

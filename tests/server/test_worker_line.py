@@ -1,4 +1,4 @@
-"""What a reader and the writer's process say to each other."""
+"""What readers and the writer's process ask each other for."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.log.protocol import Deleted, OnConflict, Outcome, Written
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
-from nomemory.server.processes.pipe import HEADER, pack, unpack
-from nomemory.server.processes.pipe_client import PipeClient
-from nomemory.server.processes.reader_connection import ReaderDesk
-from nomemory.server.processes.remote import DistantEmbedder, DistantLog, DistantVectors, WriterLine
-from nomemory.server.processes.startup_barrier import Rendezvous
-from nomemory.server.processes.writer_calls import EmbedderFacts, Orders, Refusal
-from nomemory.server.processes.writer_services import WriterSide
+from nomemory.server.processes.connection import PipeConnection
+from nomemory.server.processes.frames import HEADER, pack, unpack
+from nomemory.server.readers.answering import ReaderCalls
+from nomemory.server.readers.calls import Assignment, EmbedderDescription, FaultRecord
+from nomemory.server.readers.remote import RemoteEmbedder, RemoteLog, RemoteVectors, WriterClient
+from nomemory.server.readers.startup_barrier import StartupBarrier
+from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.settings import Settings
-from nomemory.server.vector.protocol import Vector, VectorHit
+from nomemory.server.vector.protocol import VectorHit
 from nomemory.v1 import ingest_service_pb2 as pb
 
-FACTS = EmbedderFacts("none", "none", 4)
+DESCRIPTION = EmbedderDescription("none", "none", 4)
 WORDS = "words of a message"
 
 
@@ -81,58 +82,58 @@ class Parts:
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[Parts, WriterLine, PipeClient]]:
+async def connected() -> AsyncIterator[tuple[Parts, WriterClient, PipeConnection]]:
     ours, theirs = socket.socketpair()
-    parts, rendezvous = Parts(), Rendezvous(1)
+    parts, barrier = Parts(), StartupBarrier(1)
     settings = Settings(data="unused", embedder="none")
-    rendezvous.give(Orders(settings, ListenAddress("127.0.0.1", 1), FACTS), WriterSide(*[parts] * 5))
-    desk = ReaderDesk(1, await asyncio.open_unix_connection(sock=ours), rendezvous)
-    serving = asyncio.create_task(desk.serve())
-    pipe = await PipeClient.connected(theirs, withdraws=True)
-    yield parts, WriterLine(pipe), pipe
+    barrier.open(Assignment(settings, ListenAddress("127.0.0.1", 1), DESCRIPTION), WriterServices(*[parts] * 5))
+    calls = ReaderCalls(barrier)
+    serving = await PipeConnection.open(ours, calls.answer, calls.describe_error)
+    pipe = await PipeConnection.open(theirs)
+    yield parts, WriterClient(pipe), pipe
     pipe.close()
     async with asyncio.timeout(10):
-        await serving
+        await serving.wait_closed()
 
 
 async def test_calls_and_answers_cross_whole_however_large() -> None:
-    async with connected() as (parts, line, _):
+    async with connected() as (parts, writer, _):
         messages = [Message("u", f"m{n}", n, Role.USER, "长" * 100_000, metadata={"k": "v"}) for n in range(50)]
-        written = await DistantLog(line).write(messages, on_conflict=OnConflict.SKIP)
+        written = await RemoteLog(writer).write(messages, on_conflict=OnConflict.SKIP)
         assert (written.sequence, parts.written) == (50, messages)
-        assert await DistantVectors(line).search("u", b"1234", EVERYTHING, 7) == [VectorHit(0.5, 4, 7)]
+        assert await RemoteVectors(writer).search("u", b"1234", EVERYTHING, 7) == [VectorHit(0.5, 4, 7)]
         assert parts.noted == ["u"]
 
 
 async def test_a_fault_crosses_with_everything_that_a_caller_may_see() -> None:
-    async with connected() as (_, line, __):
+    async with connected() as (_, writer, __):
         with pytest.raises(Fault) as raised:
-            await DistantLog(line).delete("said", ["m"])
+            await RemoteLog(writer).delete("said", ["m"])
     fault = raised.value
     assert (fault.reason, fault.message, fault.retry_after_s) == (Reason.ERROR_REASON_OVERLOADED, "said", 0.2)
     assert (fault.violations, dict(fault.metadata)) == ((Violation("f", "d"),), {"ids": "m"})
 
 
 async def test_an_unexpected_error_is_internal_and_its_words_stay_behind(capfd: pytest.CaptureFixture[str]) -> None:
-    async with connected() as (_, line, __):
+    async with connected() as (_, writer, __):
         with pytest.raises(Fault, match="internal error") as raised:
-            await DistantEmbedder(line, FACTS).embed_documents([WORDS])
+            await RemoteEmbedder(writer, DESCRIPTION).embed_documents([WORDS])
     assert raised.value.reason == Reason.ERROR_REASON_INTERNAL
     assert WORDS not in capfd.readouterr().err
 
 
 async def test_who_gives_up_calls_the_work_back() -> None:
-    async with connected() as (parts, line, _):
+    async with connected() as (parts, writer, _):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await DistantEmbedder(line, FACTS).embed_query("x")
+                await RemoteEmbedder(writer, DESCRIPTION).embed_query("x")
         async with asyncio.timeout(10):
             await parts.called_back.wait()
 
 
 async def test_what_a_lost_reader_asked_for_is_dropped() -> None:
-    async with connected() as (parts, line, pipe):
-        asking = asyncio.create_task(DistantEmbedder(line, FACTS).embed_query("x"))
+    async with connected() as (parts, writer, pipe):
+        asking = asyncio.create_task(RemoteEmbedder(writer, DESCRIPTION).embed_query("x"))
         async with asyncio.timeout(10):
             await parts.asked.wait()
             pipe.close()
@@ -157,5 +158,5 @@ def test_every_fault_survives_the_pipe(
     violations = tuple(Violation(*one) for one in bad)
     reason = Reason.ERROR_REASON_MESSAGE_CONFLICT
     fault = Fault(reason, message, violations=violations, metadata=metadata, retry_after_s=retry_after_s)
-    again = unpack(pack(1, Refusal.of(fault))[HEADER.size :]).fault()
+    again = unpack(pack(1, FaultRecord.of(fault))[HEADER.size :]).fault()
     assert vars(again) == vars(fault)

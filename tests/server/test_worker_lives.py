@@ -17,8 +17,8 @@ import grpc
 import pytest
 from server.fleet import Fleet, command, connected, environment, fleet, is_running, until
 
+from nomemory.server.composition.reader import serve
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
-from nomemory.server.processes.reader import serve
 from nomemory.server.processes.reserved_port import reserved
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q

@@ -18,15 +18,16 @@ import numpy as np
 import pytest
 import uvloop
 
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
-from nomemory.server.processes.pipe import Asked
-from nomemory.server.processes.worker_process import WorkerUnavailableError
+from nomemory.server.processes.frames import ReceivedCall
+from nomemory.server.processes.worker_errors import WorkerUnavailableError
 from nomemory.server.vector.edge_calls import Count, Flush, NearestPoints, Remove, Upsert
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.edge_worker import EdgeWorker
 from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
-from nomemory.server.vector.protocol import Vector, VectorPoint
+from nomemory.server.vector.protocol import VectorPoint
 
 DIMENSION = 8
 T = TypeVar("T")
@@ -233,10 +234,10 @@ class ScriptedPipe:
     """Hands the worker everything at once, then goes away."""
 
     def __init__(self, requests: list[object]) -> None:
-        self._asked = [Asked(number, request) for number, request in enumerate(requests, 1)]
+        self._asked = [ReceivedCall(number, request) for number, request in enumerate(requests, 1)]
         self.answers: dict[int, object] = {}
 
-    def receive(self, *, wait: bool) -> list[Asked]:
+    def receive(self, *, wait: bool) -> list[ReceivedCall]:
         if wait and not self._asked:
             raise EOFError
         asked, self._asked = self._asked, []

@@ -17,6 +17,7 @@ from nomemory.server.embedding.local import LocalEmbedder, local_is_available
 from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.protocol import Embedder, TextRefusedError
 from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_reader import SqliteLogReader
@@ -27,7 +28,6 @@ from nomemory.server.vector import indexing_store as desk
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.indexer import VectorIndexer
-from nomemory.server.vector.protocol import Vector
 
 DIMENSION = 8
 

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Filter, Role
 from nomemory.server.vector.edge_index import EdgeIndex
-from nomemory.server.vector.protocol import Vector, VectorIndex, VectorPoint
+from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 from nomemory.server.vector.qdrant_index import QdrantIndex, connect
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*[Ll]ocal (Qdrant|mode):UserWarning")

@@ -5,9 +5,9 @@ from hashlib import blake2b
 
 import numpy as np
 
-from nomemory.server.embedding.l2_normalise import NUMBER, unit
+from nomemory.server.embedding.l2_normalise import NUMBER
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.settings import Settings
-from nomemory.server.vector.protocol import Vector
 
 
 class Trigrams:
@@ -35,7 +35,7 @@ class Trigrams:
         counts = np.zeros(self.dimension, NUMBER)
         for start in range(len(padded) - 2):
             counts[self._bucket(padded[start : start + 3])] += 1
-        return unit(counts.tobytes(), self.dimension)
+        return l2_normalise(counts.tobytes(), self.dimension)
 
     def _bucket(self, trigram: str) -> int:
         return int.from_bytes(blake2b(trigram.encode(), digest_size=4).digest()) % self.dimension

@@ -8,8 +8,8 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli.doctor.check import Check
-from nomemory.cli.importing.summary import Summary
+from nomemory.cli.check import Check
+from nomemory.cli.import_summary import Summary
 from nomemory.cli.printable import one_line
 from nomemory.v1 import ingest_service_pb2, query_service_pb2
 

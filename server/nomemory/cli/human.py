@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from nomemory.cli import figures, memory_text
-from nomemory.cli.doctor.check import Check
-from nomemory.cli.importing.summary import Summary
+from nomemory.cli.check import Check
+from nomemory.cli.import_summary import Summary
 from nomemory.cli.message_text import content, speaker
 from nomemory.cli.printable import one_line
 from nomemory.client.hits import LexicalHit

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import click
 
 from nomemory.cli import json_record
-from nomemory.cli.doctor.check import Check
-from nomemory.cli.importing.summary import Summary
+from nomemory.cli.check import Check
+from nomemory.cli.import_summary import Summary
 from nomemory.cli.printable import escaped
 from nomemory.client.hits import LexicalHit
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2

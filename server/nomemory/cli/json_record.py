@@ -8,8 +8,8 @@ from typing import Final
 from google.protobuf import json_format
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from nomemory.cli.doctor.check import Check
-from nomemory.cli.importing.summary import Summary
+from nomemory.cli.check import Check
+from nomemory.cli.import_summary import Summary
 from nomemory.client.hits import LexicalHit
 from nomemory.client.messages import role_name
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from nomemory.cli.configuration import LOG_LEVELS, configured
-from nomemory.server.processes.reader_launch import start_readers
+from nomemory.server.readers.launch import start_readers
 
 
 @click.command("serve")

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import click
 
 from nomemory.server import app
+from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.listen_address import ListenAddress
-from nomemory.server.processes.reader_launch import Loading
+from nomemory.server.processes.launch import Started
 from nomemory.server.settings import Settings
 
 
-def run(settings: Settings, readers: Mapping[int, Loading]) -> None:
+def run(settings: Settings, readers: Mapping[int, Started]) -> None:
     """Serve until the process is told to stop.
 
     Args:
@@ -24,7 +25,7 @@ def run(settings: Settings, readers: Mapping[int, Loading]) -> None:
     """
     try:
         app.serve(settings, _announce, readers)
-    except app.CANNOT_START as error:
+    except CANNOT_START as error:
         raise click.ClickException(str(error)) from None
 
 

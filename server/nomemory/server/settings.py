@@ -11,8 +11,6 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from nomemory.server.hybrid.weights import STEPS
-
 
 class Settings(BaseSettings):
     """The configuration of one server process. Immutable."""
@@ -170,7 +168,6 @@ class Settings(BaseSettings):
     )
     hybrid_without: str = Field(
         "",
-        pattern=f"^ *(?:(?:{'|'.join(STEPS)})(?: +|$))*$",
         description="Steps of the ranking that are left out, parted by spaces, to measure what they are worth.",
     )
 

@@ -17,7 +17,7 @@ from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.skills.steering.steering_reader import read_steering
 from nomemory.recall.tools.query_stub import QueryStub
-from nomemory.server.recall_host import skill_folders
+from nomemory.server.composition.recall_host import skill_folders
 from nomemory.server.settings import Settings
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from nomemory.cli.doctor.check import Check, State
+from nomemory.cli.check import Check, State
 from nomemory.server.settings import Settings
 
 _FLOAT_BYTES: Final = 4

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Final
 
-from nomemory.cli.doctor.check import Check
+from nomemory.cli.check import Check
 
 _PYTHON: Final = (3, 11)
 _SQLITE: Final = (3, 37)

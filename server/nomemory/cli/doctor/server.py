@@ -8,7 +8,7 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from nomemory.cli.doctor.check import Check
+from nomemory.cli.check import Check
 from nomemory.cli.failure import lines
 from nomemory.cli.target import Target
 from nomemory.client import channel

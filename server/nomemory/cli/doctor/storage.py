@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from nomemory.cli.doctor.check import Check
+from nomemory.cli.check import Check
 
 LOG_FILE: Final = "log.db"  # not asked of the server's code, which needs packages that may be what is missing
 _SPACE_FAIL: Final = 100 * 1024**2

@@ -14,6 +14,7 @@ from typing import Final
 import click
 
 from nomemory.cli.connection import connect
+from nomemory.cli.import_summary import Summary
 from nomemory.cli.importing import catching_up, progress
 from nomemory.cli.importing.format_name import FormatName
 from nomemory.cli.importing.formats import Given, detect, named_format
@@ -21,7 +22,6 @@ from nomemory.cli.importing.json_stream import records
 from nomemory.cli.importing.record import Format, Parsed, Record, Refused
 from nomemory.cli.importing.rejects import Rejects, default_path
 from nomemory.cli.importing.source import STDIN, Source
-from nomemory.cli.importing.summary import Summary
 from nomemory.cli.importing.upload import Send, Upload
 from nomemory.cli.moment import FORMS, moment_option, span_option
 from nomemory.cli.options import output_option

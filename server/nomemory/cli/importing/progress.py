@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from nomemory.cli.import_summary import Tally
 from nomemory.cli.importing.source import STDIN, Source
-from nomemory.cli.importing.summary import Tally
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from nomemory.cli.import_summary import Tally, tally_of
 from nomemory.cli.importing.record import Accepted, Parsed, Refused, Skipped
-from nomemory.cli.importing.summary import Tally, tally_of
 from nomemory.v1 import ingest_service_pb2, message_pb2
 
 STREAM_MESSAGES: Final = 1_000

@@ -22,7 +22,7 @@ from nomemory.recall.authoring.scaffold.naming import name_for
 from nomemory.recall.authoring.scaffold.render import TEMPLATE_FILES, TemplateError, rendered
 from nomemory.recall.authoring.scaffold.scenario import EmptyScenarioError, Language, Scenario, read_scenario
 from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
-from nomemory.server.recall_host import skill_folders
+from nomemory.server.composition.recall_host import skill_folders
 from nomemory.server.settings import Settings
 
 __all__ = ["Source", "Wanted", "make"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from cachetools import LRUCache
 
 from nomemory.server.embedding.protocol import Embedder, TextRefusedError
-from nomemory.server.vector.protocol import Vector
+from nomemory.server.embedding.vector import Vector
 
 _KEPT_MIN = 1024
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nomemory.server.vector.protocol import Vector
+from nomemory.server.embedding.vector import Vector
 
 NUMBER = np.dtype("<f4")
 """Little-endian float32."""
@@ -14,7 +14,7 @@ class UnusableVectorError(ValueError):
     """Cosines with this vector mean nothing; the text says why, without its numbers."""
 
 
-def unit(vector: Vector, dimension: int) -> Vector:
+def l2_normalise(vector: Vector, dimension: int) -> Vector:
     """Scale a vector to length one.
 
     The length is taken in 64 bits, where no float32 overflows or vanishes.

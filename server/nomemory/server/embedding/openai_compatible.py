@@ -8,12 +8,12 @@ import openai
 from openai import AsyncOpenAI, Omit, omit
 
 from nomemory.server.embedding.clean_text import readable
-from nomemory.server.embedding.l2_normalise import NUMBER, UnusableVectorError, unit
+from nomemory.server.embedding.l2_normalise import NUMBER, UnusableVectorError, l2_normalise
 from nomemory.server.embedding.openai_reply import InputRefusedError, refusal, vectors_of
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.unavailable import unavailable
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Violation, invalid
-from nomemory.server.vector.protocol import Vector
 
 _NO_KEY = "none"
 _HARMLESS = "hello"
@@ -90,14 +90,14 @@ class OpenAICompatibleEmbedder:
         if len(vector) != self.dimension * NUMBER.itemsize:
             raise self._wrong_dimension(len(vector) // NUMBER.itemsize)
         try:
-            return unit(vector, self.dimension)
+            return l2_normalise(vector, self.dimension)
         except UnusableVectorError as error:
             raise await self._verdict(position, f"has a vector that {error}") from None
 
     async def _verdict(self, position: int, cause: str) -> TextRefusedError | Fault:
         """Blame the text only if the endpoint takes another one: a wrong setting must not condemn every message."""
         try:
-            unit((await self._request([_HARMLESS]))[0], self.dimension)
+            l2_normalise((await self._request([_HARMLESS]))[0], self.dimension)
         except (InputRefusedError, UnusableVectorError):
             return unavailable("the embedding endpoint embeds no text: see its model and settings", "misconfigured")
         return TextRefusedError(position, cause)

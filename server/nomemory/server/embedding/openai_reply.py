@@ -11,8 +11,8 @@ import numpy as np
 
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault
-from nomemory.server.vector.protocol import Vector
 
 _REFUSES_INPUT = frozenset({400, 413, 422})
 _REFUSES_KEY = frozenset({401, 403})

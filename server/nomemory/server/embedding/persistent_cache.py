@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nomemory.server.embedding.protocol import Embedder, TextRefusedError
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.vector_store import KeptVectors
-from nomemory.server.embedding.wrapper import AroundEmbedder
-from nomemory.server.vector.protocol import Vector
+from nomemory.server.embedding.wrapper import EmbedderWrapper
 
 
-class KeptEmbedder(AroundEmbedder):
+class KeptEmbedder(EmbedderWrapper):
     """An `Embedder` that looks into a file first, and adds to it what it had to embed.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from nomemory.server.vector.protocol import Vector
+from nomemory.server.embedding.vector import Vector
 
 
 class TextRefusedError(Exception):

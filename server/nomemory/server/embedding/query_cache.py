@@ -9,11 +9,11 @@ from contextlib import suppress
 from cachetools import LRUCache
 
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.embedding.wrapper import AroundEmbedder
-from nomemory.server.vector.protocol import Vector
+from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.wrapper import EmbedderWrapper
 
 
-class CachedEmbedder(AroundEmbedder):
+class CachedEmbedder(EmbedderWrapper):
     """An `Embedder` that remembers the vectors of the latest queries, and asks once for queries that come together.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import structlog
 
-from nomemory.server.vector.protocol import Vector
+from nomemory.server.embedding.vector import Vector
 
 Use = Literal["document", "query"]
 """What a text was embedded as: models make different vectors of the two."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nomemory.server.embedding.protocol import Embedder
 
 
-class AroundEmbedder:
+class EmbedderWrapper:
     """The part of an `Embedder` that is as the one within has it."""
 
     def __init__(self, within: Embedder) -> None:

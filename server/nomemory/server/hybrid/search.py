@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.hybrid.candidate_pool import SPEAKERS_MAX, Stretch, Stretches
 from nomemory.server.hybrid.meaning import Meaning, meaning_of
@@ -26,7 +27,7 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage
 from nomemory.server.reads.nearest_messages import VectorProgress
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
-from nomemory.server.vector.protocol import Vector, VectorHit, VectorSearch
+from nomemory.server.vector.protocol import VectorHit, VectorSearch
 
 _WITHOUT_MEANING: Final = frozenset(
     {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from typing import Final, Self
@@ -46,3 +47,20 @@ class Weights:
 
 STEPS: Final = tuple(field.name for field in fields(Weights))
 """The names of the steps, in the order in which they are taken."""
+
+_LEFT_OUT: Final = re.compile(f"^ *(?:(?:{'|'.join(STEPS)})(?: +|$))*$")
+
+
+class UnknownStepError(ValueError):
+    """The settings leave out a step that there is not; the text names the setting and what it may hold."""
+
+
+def weights_without(left_out: str) -> Weights:
+    """Return the weights without the steps that are named, parted by spaces.
+
+    Raises:
+        UnknownStepError: one of them is no step.
+    """
+    if not _LEFT_OUT.fullmatch(left_out):
+        raise UnknownStepError(f"Bad settings.\n  hybrid_without: String should match pattern '{_LEFT_OUT.pattern}'")
+    return Weights().without(left_out.split())

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import threading
-from collections.abc import Callable
-from contextlib import suppress
-from multiprocessing.connection import Connection
+import asyncio
 from pathlib import Path
 
-from nomemory.server.lexical.indexer_worker import LOOK, STOP
-from nomemory.server.processes.worker_process import Launch
+from nomemory.server.lexical.indexer_calls import FAILURES_BY_NAME, AwaitCommit, ReadLog
+from nomemory.server.processes.child_process import ChildProcess
+from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
+from nomemory.server.processes.launch import Launch
 
 _MODULE = "nomemory.server.lexical.indexer_worker"
-_EXIT_MAX_S = 20.0
 
 
 class IndexerLostError(Exception):
@@ -21,7 +18,7 @@ class IndexerLostError(Exception):
 
 
 class LexicalIndexerProcess:
-    """Runs a LexicalIndexer elsewhere; to whoever starts, asks and stops it, it is one.
+    """Runs a LexicalIndexer elsewhere. All methods belong to the event loop.
 
     The process lives as long as its pipe, so it does not outlive this one. It may die at any time: `run` raises then,
     and when it is called again, another process goes on after the last commit.
@@ -32,18 +29,18 @@ class LexicalIndexerProcess:
         heap_bytes: memory of the index's writer.
         batch_max: most changes in one commit.
         batch_bytes: size of messages that is enough for one commit.
-        wake: set by whoever writes to the log.
+        wake: set after each commit to the log.
     """
 
     def __init__(
-        self, log: Path, directory: Path, *, heap_bytes: int, batch_max: int, batch_bytes: int, wake: threading.Event
+        self, log: Path, directory: Path, *, heap_bytes: int, batch_max: int, batch_bytes: int, wake: asyncio.Event
     ) -> None:
         arguments = (str(log), str(directory), str(heap_bytes), str(batch_max), str(batch_bytes))
         self._launch = Launch(_MODULE, arguments, logs=True)
         self._wake = wake
-        self._stopping = threading.Event()
+        self._is_stopping = False
         self._applied = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: ChildProcess | None = None
 
     @property
     def applied(self) -> int:
@@ -53,61 +50,44 @@ class LexicalIndexerProcess:
     @property
     def process_id(self) -> int | None:
         """The process that was started last."""
-        return self._process.pid if self._process else None
+        return self._child.process_id if self._child else None
 
-    def run(self) -> None:
-        """Have the log followed until `stop`. Raises what the indexer raised, or IndexerLostError."""
-        self._process, socket = self._launch.start()
-        with Connection(socket.detach()) as pipe:
-            listener = _Listener(pipe, self._note, self._wake)
-            listener.start()
-            while listener.is_alive() and not self._stopping.is_set():
-                self._wake.wait()
-                self._wake.clear()
-                _tell(pipe, LOOK)
-            _tell(pipe, STOP)
-            listener.join(_EXIT_MAX_S)
-            self._process.kill()
-            self._process.wait()
-            listener.join()
-        if not self._stopping.is_set():
-            raise listener.failure
+    async def run(self) -> None:
+        """Have the log followed until `stop`. Raise what the indexer raised, or IndexerLostError.
+
+        Raises:
+            WorkerUnavailableError: the process cannot be started.
+        """
+        self._child = child = await ChildProcess.start(self._launch)
+        waking = asyncio.create_task(self._pass_on_wakes(child.pipe))
+        try:
+            await self._follow(child.pipe)
+        except (PipeClosedError, CallFailedError) as error:
+            if not self._is_stopping:
+                raise _failure(error) from None
+        finally:
+            waking.cancel()
+            await child.close()
 
     def stop(self) -> None:
         """End `run` after the change in the process's hands, with a commit. It cannot be started again."""
-        self._stopping.set()
-        self._wake.set()
+        self._is_stopping = True
+        if self._child is not None:
+            self._child.pipe.close()
 
-    def _note(self, applied: int) -> None:
-        self._applied = applied
+    async def _follow(self, pipe: PipeConnection) -> None:
+        known = None
+        while not self._is_stopping:
+            known = self._applied = await pipe.call(AwaitCommit(known))
 
-
-class _Listener(threading.Thread):
-    """Hears what the process says, until it has ended."""
-
-    def __init__(self, pipe: Connection, note: Callable[[int], None], wake: threading.Event) -> None:
-        super().__init__(name="lexical-indexer-pipe", daemon=True)
-        self.failure: Exception | type[Exception] = IndexerLostError()
-        self._pipe = pipe
-        self._note = note
-        self._wake = wake
-
-    def run(self) -> None:
-        try:
-            with suppress(EOFError, ConnectionError):
-                while True:
-                    self._hear(self._pipe.recv())
-        finally:
-            self._wake.set()
-
-    def _hear(self, said: int | type[Exception]) -> None:
-        if isinstance(said, int):
-            self._note(said)
-        else:
-            self.failure = said
+    async def _pass_on_wakes(self, pipe: PipeConnection) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            pipe.notify(ReadLog())
 
 
-def _tell(pipe: Connection, word: bytes) -> None:
-    """Say something to a process that may have ended."""
-    with suppress(ConnectionError):
-        pipe.send_bytes(word)
+def _failure(error: PipeClosedError | CallFailedError) -> Exception:
+    if isinstance(error, PipeClosedError):
+        return IndexerLostError()
+    return FAILURES_BY_NAME[str(error)]()

@@ -1,76 +1,117 @@
-"""The process that follows the log for the lexical index: `python -m … DESCRIPTOR LOG DIRECTORY HEAP CHANGES BYTES`.
-
-It is told to look at the log, or to stop; it says how far it has got, and what kind of error ended it.
-"""
+"""The process that follows the log for the lexical index: `python -m … DESCRIPTOR LOG DIRECTORY HEAP CHANGES BYTES`."""
 
 from __future__ import annotations
 
 import os
-import signal
-import sqlite3
 import sys
 import threading
 import traceback
 from contextlib import suppress
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import structlog
 
 from nomemory.server.lexical.indexer import LexicalIndexer
-from nomemory.server.lexical.panics import EnginePanicError
-from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.lexical.indexer_calls import EXPECTED_FAILURES, AwaitCommit, IndexerCall, ReadLog, failure_name
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.logs import configure_logs
-
-LOOK, STOP = b"look", b"stop"
+from nomemory.server.processes.worker_pipe import WorkerPipe
 
 _NICENESS = 5
 """Where there are too few cores, acknowledgements and reads go first."""
 
-_EXPECTED = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)
-
 _log = structlog.get_logger("lexical")
 
 
+class ProgressReplies:
+    """Answers `AwaitCommit`: the indexer's thread notes how far it is, the pipe's thread takes the calls."""
+
+    def __init__(self, pipe: WorkerPipe) -> None:
+        self._pipe = pipe
+        self._lock = threading.Lock()
+        self._applied: int | None = None
+        self._failure = ""
+        self._waiting: tuple[int, int | None] | None = None
+
+    def note(self, applied: int) -> None:
+        """Note what the index has come to."""
+        with self._lock:
+            self._applied = applied
+            self._reply()
+
+    def fail(self, failure: str) -> None:
+        """Note that the index will come no further, and the kind of error."""
+        with self._lock:
+            self._failure = failure
+            self._reply()
+
+    def wait(self, call_id: int, known: int | None) -> None:
+        """Take a call, to be answered as soon as there is more than is known."""
+        with self._lock:
+            self._waiting = (call_id, known)
+            self._reply()
+
+    def _reply(self) -> None:
+        if self._waiting is None:
+            return
+        call_id, known = self._waiting
+        with suppress(ConnectionError):
+            if self._failure:
+                self._pipe.fail(call_id, self._failure)
+            elif self._applied != known:
+                self._pipe.reply(call_id, self._applied)
+            else:
+                return
+        self._waiting = None
+
+
 def main(descriptor: int, log: Path, directory: Path, *, heap_bytes: int, batch_max: int, batch_bytes: int) -> None:
-    """Follow the log until told to stop, or until the other end is gone."""
+    """Follow the log until the other end of the pipe is gone; what is in hand is committed."""
     os.nice(_NICENESS)
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signal_number, signal.SIG_IGN)  # a worker lives as long as its pipe
     configure_logs("error")
-    wake = threading.Event()
-    with Connection(descriptor) as pipe:
-        indexer = LexicalIndexer(
-            partial(SqliteChangeFeed, log),
-            directory,
-            heap_bytes=heap_bytes,
-            batch_max=batch_max,
-            batch_bytes=batch_bytes,
-            wake=wake,
-            committed=partial(_say, pipe),
-        )
-        threading.Thread(target=_listen, args=(pipe, indexer, wake), daemon=True).start()
-        try:
-            indexer.run()
-        except _EXPECTED as error:
-            # The error's own words may quote a message: only its kind and its place are logged.
-            frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
-            _log.error("the indexer failed", kind=type(error).__name__, frames=frames[-6:])
-            _say(pipe, next(kind for kind in type(error).__mro__ if kind in _EXPECTED))
-
-
-def _listen(pipe: Connection, indexer: LexicalIndexer, wake: threading.Event) -> None:
+    pipe, wake = WorkerPipe(descriptor), threading.Event()
+    replies = ProgressReplies(pipe)
+    indexer = LexicalIndexer(
+        partial(SqliteChangeFeed, log),
+        directory,
+        heap_bytes=heap_bytes,
+        batch_max=batch_max,
+        batch_bytes=batch_bytes,
+        wake=wake,
+        committed=replies.note,
+    )
+    pipe.ready()
+    thread = threading.Thread(target=_index, args=(indexer, replies, pipe), name="lexical-indexer")
+    thread.start()
     with suppress(EOFError, ConnectionError):
-        while pipe.recv_bytes() == LOOK:
-            wake.set()
+        while True:
+            for call in pipe.receive(wait=True):
+                _take(call.call_id, call.request, replies, wake)
     indexer.stop()
+    thread.join()
 
 
-def _say(pipe: Connection, what: int | type) -> None:
-    with suppress(ConnectionError):
-        pipe.send(what)
+def _index(indexer: LexicalIndexer, replies: ProgressReplies, pipe: WorkerPipe) -> None:
+    """Run the indexer. An unexpected error ends the process: it hangs up."""
+    try:
+        indexer.run()
+    except EXPECTED_FAILURES as error:
+        # The error's own words may quote a message: only its kind and its place are logged.
+        frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+        _log.error("the indexer failed", kind=type(error).__name__, frames=frames[-6:])
+        replies.fail(failure_name(error))
+    except BaseException:
+        pipe.close()
+        raise
+
+
+def _take(call_id: int, call: IndexerCall, replies: ProgressReplies, wake: threading.Event) -> None:
+    match call:
+        case ReadLog():
+            wake.set()
+        case AwaitCommit(known):
+            replies.wait(call_id, known)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable
@@ -27,7 +26,6 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._faults: dict[str, tuple[str, float]] = {}
-        self._stopping = threading.Event()
         self._stopped = asyncio.Event()
 
     def fault(self, name: str) -> str:
@@ -35,39 +33,17 @@ class Supervisor:
         kind, when = self._faults.get(name, ("", 0.0))
         return kind if time.monotonic() - when < _REMEMBERED_S else ""
 
-    def start_thread(self, name: str, job: Callable[[], None]) -> threading.Thread:
-        """Run a blocking job in a thread of its own."""
-        thread = threading.Thread(target=self._run_thread, args=(name, job), name=name, daemon=True)
-        thread.start()
-        return thread
-
     def start_task(self, name: str, job: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         """Run a job on the event loop."""
         return asyncio.create_task(self._run_task(name, job), name=name)
 
     def stop(self) -> None:
-        """Start nothing again from now on. Belongs to the event loop's thread."""
-        self._stopping.set()
+        """Start nothing again from now on."""
         self._stopped.set()
-
-    def _run_thread(self, name: str, job: Callable[[], None]) -> None:
-        backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
-        while not self._stopping.is_set():
-            began_at = time.monotonic()
-            try:
-                job()
-            except _ENDINGS:
-                raise
-            except BaseException as error:  # noqa: BLE001 - whatever it was, the work has to go on
-                wait_s = _wait_s(backoff, began_at)
-                self._note(name, error, wait_s)
-                self._stopping.wait(wait_s)
-            else:
-                return
 
     async def _run_task(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
         backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
-        while not self._stopping.is_set():
+        while not self._stopped.is_set():
             began_at = time.monotonic()
             try:
                 await job()

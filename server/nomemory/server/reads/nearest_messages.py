@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter
 from nomemory.server.reads.ranked import Ranked, best
 from nomemory.server.reads.reply_budget import fitting
-from nomemory.server.vector.protocol import Vector, VectorHit, VectorSearch
+from nomemory.server.vector.protocol import VectorHit, VectorSearch
 
 
 @dataclass(frozen=True, slots=True)

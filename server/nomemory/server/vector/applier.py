@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from nomemory.server.embedding.document_vectors import DocumentVectors
 from nomemory.server.embedding.unavailable import is_about_texts
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.vector.backlog import Pending
 from nomemory.server.vector.indexing_store import Wanted
-from nomemory.server.vector.protocol import Vector, VectorIndex, VectorPoint
+from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 from nomemory.server.vector.quarantine import Suspects
 
 TEXT_REFUSED, TEXT_BREAKS_EMBEDDER = "TEXT_REFUSED", "TEXT_BREAKS_EMBEDDER"

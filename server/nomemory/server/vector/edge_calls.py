@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.vector.points import Condition
-from nomemory.server.vector.protocol import Vector, VectorPoint
+from nomemory.server.vector.protocol import VectorPoint
 
 
 @dataclass(frozen=True, slots=True)

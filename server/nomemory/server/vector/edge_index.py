@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Filter
-from nomemory.server.processes.worker_process import Launch, Worker, WorkerError
+from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.worker import Worker
+from nomemory.server.processes.worker_errors import WorkerError
 from nomemory.server.vector.best_parts import nearest
 from nomemory.server.vector.edge_calls import Count, EdgeCall, Flush, NearestPoints, Remove, Upsert
 from nomemory.server.vector.points import conditions
-from nomemory.server.vector.protocol import Vector, VectorHit, VectorPoint
+from nomemory.server.vector.protocol import VectorHit, VectorPoint
 from nomemory.server.vector.usable import usable_points, usable_query
 
 _UPSERT_MAX = 256

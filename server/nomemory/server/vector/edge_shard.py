@@ -9,6 +9,7 @@ from struct import unpack
 
 import qdrant_edge as qdrant
 
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.vector.edge_calls import NearestPoints, Scored
 from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
 from nomemory.server.vector.points import (
@@ -23,7 +24,7 @@ from nomemory.server.vector.points import (
     payload,
     point_id,
 )
-from nomemory.server.vector.protocol import Vector, VectorPoint
+from nomemory.server.vector.protocol import VectorPoint
 
 _PAYLOAD_INDEXES: dict[str, qdrant.KeywordIndexParams | qdrant.IntegerIndexParams] = {
     USER: qdrant.KeywordIndexParams(is_tenant=True),

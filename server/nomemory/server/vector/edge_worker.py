@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nomemory.server.processes.pipe import GREETING, Asked, WorkerPipe
+from nomemory.server.processes.frames import ReceivedCall
+from nomemory.server.processes.worker_pipe import WorkerPipe
 from nomemory.server.vector.edge_calls import Count, Flush, NearestPoints, Remove, Upsert
 from nomemory.server.vector.edge_shard import Shard
 
@@ -21,32 +22,32 @@ class EdgeWorker:
     def __init__(self, pipe: WorkerPipe, shard: Shard) -> None:
         self._pipe = pipe
         self._shard = shard
-        self._others: deque[Asked] = deque()
+        self._others: deque[ReceivedCall] = deque()
 
     def run(self) -> None:
         """Work until the other end is gone (EOFError, or ConnectionError while answering)."""
         while True:
-            asked = self._pipe.receive(wait=not self._others)
-            self._others += (call for call in asked if not isinstance(call.request, NearestPoints))
-            self._answer_searches([call for call in asked if isinstance(call.request, NearestPoints)])
+            calls = self._pipe.receive(wait=not self._others)
+            self._others += (call for call in calls if not isinstance(call.request, NearestPoints))
+            self._answer_searches([call for call in calls if isinstance(call.request, NearestPoints)])
             if self._others:
                 self._answer_other(self._others.popleft())
 
-    def _answer_searches(self, asked: list[Asked]) -> None:
-        if asked:
-            self._answer(asked, lambda: self._shard.search([call.request for call in asked]))
+    def _answer_searches(self, calls: list[ReceivedCall]) -> None:
+        if calls:
+            self._answer(calls, lambda: self._shard.search([call.request for call in calls]))
 
-    def _answer_other(self, call: Asked) -> None:
+    def _answer_other(self, call: ReceivedCall) -> None:
         self._answer([call], lambda: [self._perform(call.request)])
 
-    def _answer(self, asked: list[Asked], perform: Callable[[], Sequence[object]]) -> None:
+    def _answer(self, calls: list[ReceivedCall], perform: Callable[[], Sequence[object]]) -> None:
         try:
             values = perform()
         except Exception as error:  # noqa: BLE001 - the engine raises bare Exceptions, it has no type of its own
-            for call in asked:
+            for call in calls:
                 self._pipe.fail(call.call_id, type(error).__name__)
             return
-        for call, value in zip(asked, values, strict=True):
+        for call, value in zip(calls, values, strict=True):
             self._pipe.reply(call.call_id, value)
 
     def _perform(self, request: object) -> int | None:
@@ -68,10 +69,10 @@ def main(descriptor: int, directory: Path, dimension: int) -> None:
     try:
         shard = Shard(directory, dimension)
     except Exception as error:  # noqa: BLE001 - as above; the text names the directory and what is wrong with it
-        pipe.fail(GREETING, str(error))
+        pipe.not_ready(str(error))
         return
     try:
-        pipe.reply(GREETING, None)
+        pipe.ready()
         EdgeWorker(pipe, shard).run()
     except (EOFError, ConnectionError):
         shard.close()

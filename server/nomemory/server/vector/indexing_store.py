@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from nomemory.server import wire
-from nomemory.server.embedding.l2_normalise import UnusableVectorError, unit
+from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.log.protocol import ChangeFeed
 from nomemory.server.message import LoggedMessage, Message
 from nomemory.server.vector.backlog import Backlog, Pending
-from nomemory.server.vector.protocol import Vector, VectorPoint
+from nomemory.server.vector.protocol import VectorPoint
 
 _FEED_MAX, _FEED_MAX_OF_OWN = 256, 4096
 """Sequences that are taken in at once: where all messages are work, and where only few are."""
@@ -133,6 +134,6 @@ class Desk:
     def _usable(self, own: Vector | None) -> Vector | None:
         """Keep a caller's own vector only if it fits; it may be of the time of another model."""
         try:
-            return unit(own, self._dimension) if own else None
+            return l2_normalise(own, self._dimension) if own else None
         except UnusableVectorError:
             return None

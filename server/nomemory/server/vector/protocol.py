@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.message import Filter, Role
-
-Vector = bytes
-"""A vector as little-endian float32 bytes: what crosses processes and rests in the log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException
 
 from nomemory.server.embedding.l2_normalise import NUMBER
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Filter
 from nomemory.server.vector.best_parts import nearest
@@ -30,7 +31,7 @@ from nomemory.server.vector.points import (
     payload,
     point_id,
 )
-from nomemory.server.vector.protocol import Vector, VectorHit, VectorPoint
+from nomemory.server.vector.protocol import VectorHit, VectorPoint
 from nomemory.server.vector.usable import usable_points, usable_query
 
 _T = TypeVar("_T")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nomemory.server.embedding.l2_normalise import UnusableVectorError, unit
+from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Violation, invalid
-from nomemory.server.vector.protocol import Vector, VectorPoint
+from nomemory.server.vector.protocol import VectorPoint
 
 
 def usable_query(vector: Vector, dimension: int) -> Vector:
@@ -17,7 +18,7 @@ def usable_query(vector: Vector, dimension: int) -> Vector:
         Fault: INVALID_FIELD, if no cosine can be taken with it.
     """
     try:
-        return unit(vector, dimension)
+        return l2_normalise(vector, dimension)
     except UnusableVectorError as error:
         raise invalid([Violation("query_embedding.values", str(error))]) from None
 
@@ -31,7 +32,7 @@ def usable_points(points: Sequence[VectorPoint], dimension: int) -> tuple[Vector
     usable, violations = [], []
     for place, point in enumerate(points):
         try:
-            usable.append(replace(point, vector=unit(point.vector, dimension)))
+            usable.append(replace(point, vector=l2_normalise(point.vector, dimension)))
         except UnusableVectorError as error:
             violations.append(Violation(f"points[{place}].vector", str(error)))
     if violations:

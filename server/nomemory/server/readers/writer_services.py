@@ -1,4 +1,4 @@
-"""What only the writer's process has, and how the other processes of a server get at it."""
+"""What only the writer's process has, and how it answers readers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.log.protocol import LogWriter
-from nomemory.server.processes.writer_calls import (
-    Call,
+from nomemory.server.readers.calls import (
     Delete,
-    EmbedderFacts,
+    EmbedderDescription,
     EmbedDocuments,
     EmbedQuery,
+    GetStatus,
     NoteQuery,
     SearchVectors,
-    Status,
     Write,
+    WriterCall,
 )
 from nomemory.server.reads.nearest_messages import VectorProgress
 from nomemory.server.rpc.index_status import Report
@@ -23,8 +23,8 @@ from nomemory.server.vector.protocol import VectorSearch
 
 
 @dataclass(frozen=True, slots=True)
-class WriterSide:
-    """The parts that a server has once. A reader has stand-ins for them, which ask the writer's process."""
+class WriterServices:
+    """The parts that a server has once. A reader has the remote ones (`remote.py`), which call the writer's process."""
 
     log: LogWriter
     vectors: VectorSearch
@@ -32,12 +32,12 @@ class WriterSide:
     progress: VectorProgress
     report: Report
 
-    def embedder_facts(self) -> EmbedderFacts:
-        """Say what the embedder is."""
-        return EmbedderFacts(self.embedder.kind, self.embedder.model, self.embedder.dimension)
+    def describe_embedder(self) -> EmbedderDescription:
+        """Return what readers know of the embedder."""
+        return EmbedderDescription(self.embedder.kind, self.embedder.model, self.embedder.dimension)
 
-    async def answer(self, call: Call) -> object:
-        """Do what a reader asks for.
+    async def answer(self, call: WriterCall) -> object:
+        """Answer a reader's call.
 
         Raises:
             Fault: as each of the parts.
@@ -47,12 +47,12 @@ class WriterSide:
                 return await self.log.write(messages, on_conflict=on_conflict)
             case Delete(user_id, message_ids):
                 return await self.log.delete(user_id, message_ids)
-            case Status(user_id):
+            case GetStatus(user_id):
                 return (await self.report.status(user_id)).SerializeToString()
             case _:
-                return await self._about_meaning(call)
+                return await self._answer_about_meaning(call)
 
-    async def _about_meaning(self, call: SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery) -> object:
+    async def _answer_about_meaning(self, call: SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery) -> object:
         match call:
             case SearchVectors(user_id, vector, narrowed, limit):
                 self.progress.note_query(user_id)

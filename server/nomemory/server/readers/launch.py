@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
 from collections.abc import Mapping
 
-from nomemory.server.processes.worker_process import Launch
+from nomemory.server.processes.launch import Launch, Started
 from nomemory.server.settings import Settings
 
-Loading = tuple[subprocess.Popen[bytes], socket.socket]
-"""A process, and the writer's end of its pipe. It waits for orders, and ends when the pipe is closed."""
+_MODULE = "nomemory.server.composition.reader"
 
 
-def start_reader(number: int) -> Loading:
-    """Start the reader of that number.
+def start_reader(number: int) -> Started:
+    """Start the reader of that number. It waits for its assignment, and ends when the pipe is closed.
 
     Raises:
         WorkerUnavailableError: the system refuses.
     """
-    return Launch("nomemory.server.processes.reader", (str(number),), logs=True).start()
+    return Launch(_MODULE, (str(number),), logs=True).start()
 
 
-def start_readers(settings: Settings) -> Mapping[int, Loading]:
-    """Start all the readers that the settings ask for; returns them by their numbers.
+def start_readers(settings: Settings) -> Mapping[int, Started]:
+    """Start all the readers that the settings ask for; return them by their numbers.
 
     Raises:
         WorkerUnavailableError: the system refuses.

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
 import structlog
 
-from nomemory.server.processes.reader_connection import ReaderDesk
-from nomemory.server.processes.reader_launch import Loading, reader_numbers, start_reader
-from nomemory.server.processes.startup_barrier import Rendezvous
+from nomemory.server.processes.child_process import wait_ended
+from nomemory.server.processes.connection import PipeClosedError, PipeConnection
+from nomemory.server.processes.launch import Started
 from nomemory.server.processes.supervisor import Supervisor
-from nomemory.server.processes.worker_process import ended
-from nomemory.server.processes.writer_calls import Orders
-from nomemory.server.processes.writer_services import WriterSide
+from nomemory.server.readers.answering import ReaderCalls
+from nomemory.server.readers.calls import Assignment
+from nomemory.server.readers.launch import reader_numbers, start_reader
+from nomemory.server.readers.startup_barrier import StartupBarrier
+from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.settings import Settings
 
 _log = structlog.get_logger("workers")
@@ -33,33 +36,34 @@ class Readers:
 
     Args:
         settings: how many, and how long they may take to start and to drain.
-        loading: those that have been started already, by their numbers.
+        started: those that have been started already, by their numbers.
     """
 
-    def __init__(self, settings: Settings, loading: Mapping[int, Loading]) -> None:
+    def __init__(self, settings: Settings, started: Mapping[int, Started]) -> None:
         self._numbers = reader_numbers(settings)
-        self._loading = dict(loading)
+        self._started = dict(started)
         self._start_s = settings.workers_start_s
         self._grace_s = settings.drain_s + _ENDING_S
-        self._rendezvous = Rendezvous(len(self._numbers))
+        self._barrier = StartupBarrier(len(self._numbers))
+        self._calls = ReaderCalls(self._barrier)
         self._supervisor = Supervisor()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._jobs: list[asyncio.Task[None]] = []
         self._is_draining = False
 
     async def start(self) -> None:
-        """Start the processes. They load while this one goes on, and wait for `give`."""
+        """Start the processes. They load while this one goes on, and wait for `assign`."""
         for number in self._numbers:
             self._jobs.append(self._supervisor.start_task(f"worker-{number}", partial(self._run, number)))
         await asyncio.sleep(0)  # lets each job get as far as having a process
 
-    def give(self, orders: Orders, side: WriterSide) -> None:
-        """Tell the readers what to do, and who answers them."""
-        self._rendezvous.give(orders, side)
+    def assign(self, assignment: Assignment, services: WriterServices) -> None:
+        """Have the readers serve, and these services answer them."""
+        self._barrier.open(assignment, services)
 
     async def all_serve(self) -> None:
         """Wait until all readers serve, but not for ever: those that are late join when they can."""
-        if not await self._rendezvous.all_serve(self._start_s):
+        if not await self._barrier.all_serve(self._start_s):
             _log.warning("not all workers serve yet")
 
     def drain(self) -> None:
@@ -82,12 +86,18 @@ class Readers:
 
     async def _run(self, number: int) -> None:
         """Have a reader and answer it, until it is gone."""
-        process, ours = self._loading.pop(number) if number in self._loading else start_reader(number)
+        process, ours = self._started.pop(number) if number in self._started else start_reader(number)
         self._processes[number] = process
-        desk = ReaderDesk(number, await asyncio.open_unix_connection(sock=ours), self._rendezvous)
-        await desk.serve()
-        exit_code = await ended(process, self._grace_s)
+        await self._answer(number, await PipeConnection.open(ours, self._calls.answer, self._calls.describe_error))
+        exit_code = await wait_ended(process, self._grace_s)
         del self._processes[number]
         if not self._is_draining:
             _log.error("a worker has died and is started again", died=number, exit_code=exit_code)
             raise ReaderLostError
+
+    async def _answer(self, number: int, pipe: PipeConnection) -> None:
+        """Answer a reader until it is gone. What it was still waiting for is dropped, as if a caller had hung up."""
+        with suppress(PipeClosedError):
+            await pipe.wait_ready()
+            self._barrier.note_serving(number)
+            await pipe.wait_closed()

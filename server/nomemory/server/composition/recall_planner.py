@@ -58,7 +58,7 @@ def _model(settings: Settings, stack: AsyncExitStack) -> PlannedBy:
         raise RecallSettingsError(
             "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
         )
-    from nomemory.server.recall_model import recall_model  # noqa: PLC0415 - it takes half a second
+    from nomemory.server.composition.recall_model import recall_model  # noqa: PLC0415 - it takes half a second
 
     model = recall_model(settings, stack)
     return PlannedBy(model.planner, model.synthesiser)

@@ -6,23 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import Filter, Message
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
-from nomemory.server.vector.protocol import Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
-    """Say what to do. Answer: Orders, once the writer has everything that a reader opens."""
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """Calls are answered from now on. No answer."""
+class GetAssignment:
+    """Ask what to serve, and where. Answer: Assignment, once the writer has everything that a reader opens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +68,18 @@ class NoteQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    """Say how far the log and each index are, for one user or for all. Answer: bytes of a GetIndexStatusResponse."""
+class GetStatus:
+    """Report how far the log and each index are, for one user or for all. Answer: bytes of a GetIndexStatusResponse."""
 
     user_id: str | None
 
 
-Call = Write | Delete | SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery | Status
-Request = Join | Serving | Call
+WriterCall = Write | Delete | SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus
 
 
 @dataclass(frozen=True, slots=True)
-class EmbedderFacts:
-    """What there is to know of the embedder without asking it to embed."""
+class EmbedderDescription:
+    """What a reader knows of the embedder without calling it."""
 
     kind: str
     model: str
@@ -93,8 +87,8 @@ class EmbedderFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
-    """What a reader has to serve, and where. It learns the settings from the pipe: they may hold secrets.
+class Assignment:
+    """What a reader serves, and where. The settings cross the pipe, not a command line: they may hold secrets.
 
     Attributes:
         interceptors: makes the host's own. It travels by its name, so the reader imports the module that it is in.
@@ -102,13 +96,13 @@ class Orders:
 
     settings: Settings
     address: ListenAddress
-    embedder: EmbedderFacts
+    embedder: EmbedderDescription
     interceptors: MakeInterceptors = no_interceptors
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A fault on its way through the pipe."""
+class FaultRecord:
+    """A `Fault` as it crosses the pipe: exceptions with several arguments do not survive pickling."""
 
     reason: Reason.ValueType
     message: str
@@ -118,11 +112,11 @@ class Refusal:
 
     @classmethod
     def of(cls, fault: Fault) -> Self:
-        """Take a fault apart."""
+        """Return the record of a fault."""
         return cls(fault.reason, fault.message, fault.violations, dict(fault.metadata), fault.retry_after_s)
 
     def fault(self) -> Fault:
-        """Put it together again."""
+        """Return the fault again."""
         return Fault(
             self.reason,
             self.message,

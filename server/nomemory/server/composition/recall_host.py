@@ -17,8 +17,8 @@ from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.tools.bound_tools import QueryStub
+from nomemory.server.composition.recall_planner import PlannedBy, RecallSettingsError, choose_planner
 from nomemory.server.listen_address import parse_listen_address
-from nomemory.server.recall_planner import PlannedBy, RecallSettingsError, choose_planner
 from nomemory.server.rpc.decode_recall import RecallQuery
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings

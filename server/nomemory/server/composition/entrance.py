@@ -1,0 +1,30 @@
+"""Where a server listens, and whom it lets in."""
+
+from __future__ import annotations
+
+from nomemory.server.identity.access import Access
+from nomemory.server.identity.factory import checks_credentials, choose_authenticator
+from nomemory.server.identity.tls import tls_files
+from nomemory.server.listen_address import ListenAddress, Protection, parse_listen_address, refuse_exposure
+from nomemory.server.settings import Settings
+
+
+def make_access(settings: Settings) -> Access:
+    """Make what decides whether a call may go on.
+
+    Raises:
+        IdentitySettingsError: the settings contradict each other, or name files that cannot be used.
+    """
+    return Access(choose_authenticator(settings), settings.id_max_chars)
+
+
+def listen_address(settings: Settings) -> ListenAddress:
+    """Return the address to serve on.
+
+    Raises:
+        ListenAddressError: it is not of the form HOST:PORT, or would open an unprotected server to other machines.
+    """
+    address = parse_listen_address(settings.listen)
+    credentials, tls = checks_credentials(settings), tls_files(settings) is not None
+    refuse_exposure(address, Protection(credentials, tls, settings.insecure_plaintext))
+    return address

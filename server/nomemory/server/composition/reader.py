@@ -1,0 +1,125 @@
+"""A process that serves beside the writer's: `python -m … DESCRIPTOR NUMBER`.
+
+It opens the log and the lexical index for reading, and calls the writer's process for what only that has. Callers are
+identified here, and every request is checked here: what reaches the writer is what the parts of a server say to each
+other in one process, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from contextlib import AsyncExitStack
+
+import structlog
+import uvloop
+
+from nomemory.server.composition.entrance import make_access
+from nomemory.server.composition.heap import freeze_heap
+from nomemory.server.composition.services import make_services
+from nomemory.server.composition.startup_errors import CANNOT_START
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.embedding.query_cache import CachedEmbedder
+from nomemory.server.faults import Fault
+from nomemory.server.lexical.factory import open_lexical_index
+from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.logs import configure_logs
+from nomemory.server.processes.connection import PipeConnection
+from nomemory.server.readers.calls import Assignment, GetAssignment
+from nomemory.server.readers.remote import (
+    RemoteEmbedder,
+    RemoteLog,
+    RemoteProgress,
+    RemoteReport,
+    RemoteVectors,
+    WriterClient,
+)
+from nomemory.server.readers.writer_services import WriterServices
+from nomemory.server.rpc.call import Service
+from nomemory.server.rpc.grpc_server import serving
+from nomemory.server.vector.backlog_reader import BacklogReader
+from nomemory.server.vector.collection import collection_of
+
+_log = structlog.get_logger("workers")
+
+
+async def serve(pipe: socket.socket, number: int) -> int:
+    """Serve until SIGTERM, then drain; return the exit code. A writer that went away meanwhile has said why itself."""
+    writer = WriterClient(await PipeConnection.open(pipe))
+    try:
+        return await _serve_for(writer, number)
+    except Fault:
+        return 1
+
+
+async def _serve_for(writer: WriterClient, number: int) -> int:
+    assignment: Assignment = await writer.call(GetAssignment())
+    configure_logs(assignment.settings.log_level, number)
+    try:
+        await _serve_assigned(assignment, writer)
+    except (*CANNOT_START, IndexUnusableError) as error:
+        _log.error("a worker cannot start", cause=str(error))
+        return 1
+    return 0
+
+
+async def _serve_assigned(assignment: Assignment, writer: WriterClient) -> None:
+    settings = assignment.settings
+    access = make_access(settings)
+    async with AsyncExitStack() as stack:
+        services = await _make_services(assignment, writer, stack)
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        host = assignment.interceptors()
+        own = serving(services, assignment.address, settings, access, is_shared=True, host=host)
+        await stack.enter_async_context(own)
+        freeze_heap()
+        writer.ready()
+        _log.info("serving", address=str(assignment.address))
+        await stop.wait()
+        _log.info("draining")
+
+
+async def _make_services(assignment: Assignment, writer: WriterClient, stack: AsyncExitStack) -> list[Service]:
+    """Build what a reader serves: everything, with remote parts where only the writer's process has them."""
+    settings, directory = assignment.settings, DataDirectory(assignment.settings.data)
+    embedder = CachedEmbedder(RemoteEmbedder(writer, assignment.embedder), settings.embedding_cache_max)
+    stack.push_async_callback(embedder.close)
+    backlog = BacklogReader(collection_of(settings, directory.vectors, embedder).backlog)
+    stack.callback(backlog.close)
+    remote = WriterServices(
+        RemoteLog(writer), RemoteVectors(writer), embedder, RemoteProgress(writer, backlog), RemoteReport(writer)
+    )
+    words = open_lexical_index(directory.lexical)
+    stack.push_async_callback(words.close)
+    return await make_services(settings, directory, remote, words, stack)
+
+
+def _end_with_the_writer(pipe: socket.socket) -> None:
+    """End this process at once when the writer's is gone, whatever the event loop is doing."""
+    watched = os.dup(pipe.fileno())
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(watched, 0)  # whatever is asked for, POLLHUP is told
+        poll.poll()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="writer-watch", daemon=True).start()
+
+
+def main(descriptor: int, number: int) -> int:
+    """Serve as long as there is a writer and no SIGTERM. SIGINT is for the writer, who tells the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe = socket.socket(fileno=descriptor)
+    _end_with_the_writer(pipe)
+    return uvloop.run(serve(pipe, number))
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

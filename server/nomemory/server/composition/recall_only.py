@@ -1,0 +1,28 @@
+"""A server that keeps nothing: it recalls over a QueryService elsewhere."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from nomemory.server.composition.recall_host import recall_service, remote_query
+from nomemory.server.composition.recall_planner import RecallSettingsError
+from nomemory.server.identity.factory import checks_credentials
+from nomemory.server.rpc.call import Service
+from nomemory.server.settings import Settings
+
+
+def recall_only_services(settings: Settings, stack: AsyncExitStack) -> list[Service]:
+    """Build its one service; the stack takes it down.
+
+    Raises:
+        RecallSettingsError: the settings ask for what such a server cannot be, or would open a guarded log.
+    """
+    if settings.workers > 1:
+        raise RecallSettingsError("a server that only recalls is one process: start several, each at its own address")
+    if settings.recall_query_key is not None and not checks_credentials(settings):
+        raise RecallSettingsError(
+            "refusing to open a guarded QueryService to anybody on this machine: a recall service that reads with a "
+            "key needs credentials of its own callers; docs/authentication.md tells how to give it some"
+        )
+    stub, metadata = remote_query(settings, stack)
+    return [recall_service(settings, stub, metadata, stack)]

@@ -1,0 +1,76 @@
+"""The services of one process, over its data directory."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from nomemory.server.composition.recall_host import recall_service
+from nomemory.server.cursor import Cursors
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.hybrid.search import HybridMessages
+from nomemory.server.hybrid.weights import weights_without
+from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.log.protocol import LogReader
+from nomemory.server.log.sqlite_reader import SqliteLogReader
+from nomemory.server.readers.writer_services import WriterServices
+from nomemory.server.reads.lexical_listing import LexicalListing
+from nomemory.server.reads.nearest_messages import NearestMessages
+from nomemory.server.reads.time_listing import TimeListing
+from nomemory.server.rpc.call import Service
+from nomemory.server.rpc.in_process import InProcessQuery
+from nomemory.server.rpc.ingest_service import IngestService
+from nomemory.server.rpc.query_service import QueryService
+from nomemory.server.settings import Settings
+from nomemory.server.token_cipher import TokenCipher, load_key
+from nomemory.server.write_token import WriteTokens
+
+
+async def make_services(
+    settings: Settings, directory: DataDirectory, writer: WriterServices, words: LexicalIndex, stack: AsyncExitStack
+) -> list[Service]:
+    """Build what is served in one process; its recall reads without a socket.
+
+    Args:
+        settings: the configuration.
+        directory: whose log is read.
+        writer: the parts that a server has once, here or in another process.
+        words: the lexical index for reading.
+        stack: takes down what is opened here.
+    """
+    log = open_log(directory, stack)
+    cipher = TokenCipher(load_key(directory.key), await log.log_id())
+    tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.cursor_lifetime_s)
+    dimension, reply_max = writer.embedder.dimension, settings.reply_max_bytes
+    query = QueryService(
+        log,
+        TimeListing(log, cursors, reply_max),
+        LexicalListing(words, log, cursors, reply_max),
+        NearestMessages(writer.vectors, writer.embedder, writer.progress, log, reply_max),
+        _hybrid(settings, writer, words, log),
+        tokens,
+        dimension,
+        settings,
+    )
+    ingest = IngestService(writer.log, writer.report, tokens, dimension, settings)
+    return [query, ingest, recall_service(settings, InProcessQuery(query), (), stack, dimension)]
+
+
+def open_log(directory: DataDirectory, stack: AsyncExitStack) -> LogReader:
+    """Open the message log for reading; the stack closes it."""
+    log = SqliteLogReader(directory.log)
+    stack.push_async_callback(log.close)
+    return log
+
+
+def _hybrid(settings: Settings, writer: WriterServices, words: LexicalIndex, log: LogReader) -> HybridMessages:
+    return HybridMessages(
+        words,
+        writer.vectors,
+        writer.embedder,
+        writer.progress,
+        log,
+        weights=weights_without(settings.hybrid_without),
+        candidates_max=settings.hybrid_candidates_max,
+        timeline_max=settings.hybrid_timeline_max,
+        reply_max_bytes=settings.reply_max_bytes,
+    )

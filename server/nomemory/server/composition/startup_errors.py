@@ -1,0 +1,27 @@
+"""Why a server cannot start."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nomemory.server.composition.recall_planner import RecallSettingsError
+from nomemory.server.data_directory import DataDirectoryBusyError
+from nomemory.server.embedding.factory import EmbedderSettingsError
+from nomemory.server.hybrid.weights import UnknownStepError
+from nomemory.server.identity.settings_error import IdentitySettingsError
+from nomemory.server.listen_address import ListenAddressError
+from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.token_cipher import KeyFileError
+
+CANNOT_START: Final = (
+    DataDirectoryBusyError,
+    EmbedderSettingsError,
+    IdentitySettingsError,
+    KeyFileError,
+    ListenAddressError,
+    LogUnusableError,
+    LogVersionError,
+    RecallSettingsError,
+    UnknownStepError,
+)
+"""What `serve` raises if the server cannot start; their words are meant for the operator."""

@@ -1,0 +1,108 @@
+"""The parts that a server has once, from the log up: they live in the writer's process."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, closing
+
+from nomemory.server.composition.services import open_log
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.embedding.factory import choose_embedder
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.lexical.factory import open_or_discard_lexical_index
+from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
+from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress
+from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.log.sqlite_feed import SqliteChangeFeed
+from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.processes.supervisor import Supervisor
+from nomemory.server.readers.writer_services import WriterServices
+from nomemory.server.rpc.index_status import LEXICAL_JOB, VECTOR_JOB, StatusReport
+from nomemory.server.settings import Settings
+from nomemory.server.vector.factory import choose_vector_index
+from nomemory.server.vector.indexer import VectorIndexer
+from nomemory.server.vector.protocol import VectorIndex
+
+
+class WriterAssembly:
+    """Builds the parts and starts their background work. The stack takes them down in the opposite order."""
+
+    def __init__(self, settings: Settings, directory: DataDirectory, stack: AsyncExitStack) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._stack = stack
+        self._supervisor = Supervisor()
+        self._committed = CommitSignal()
+
+    def build(self) -> tuple[WriterServices, LexicalIndex]:
+        """Build everything; return the lexical index for reading, too."""
+        embedder = choose_embedder(self._settings)
+        self._stack.push_async_callback(embedder.close)
+        writer = self._log_writer()
+        log = open_log(self._directory, self._stack)
+        lexical, words = self._lexical()
+        vectors, vector_indexer = self._vector(embedder)
+        report = StatusReport(log, lexical, vector_indexer, embedder, self._supervisor.fault)
+        return WriterServices(writer, vectors, embedder, vector_indexer, report), words
+
+    def _log_writer(self) -> SqliteLogWriter:
+        writer = SqliteLogWriter(
+            self._directory.log,
+            queue_max=self._settings.write_queue_max,
+            queue_max_bytes=self._settings.write_queue_max_bytes,
+            announce=self._committed.announce,
+        )
+        return self._stack.enter_context(closing(writer))
+
+    def _open_feed(self) -> ChangeFeed:
+        return SqliteChangeFeed(self._directory.log)
+
+    def _lexical(self) -> tuple[LexicalProgress, LexicalIndex]:
+        words = open_or_discard_lexical_index(self._directory.lexical)
+        self._stack.push_async_callback(words.close)
+        indexer = LexicalIndexerProcess(
+            self._directory.log,
+            self._directory.lexical,
+            heap_bytes=self._settings.lexical_heap_bytes,
+            batch_max=self._settings.lexical_batch_max,
+            batch_bytes=self._settings.lexical_batch_bytes,
+            wake=self._committed.lexical,
+        )
+        task = self._supervisor.start_task(LEXICAL_JOB, indexer.run)
+        self._stack.push_async_callback(asyncio.wait, [task])
+        self._stack.callback(indexer.stop)
+        return indexer, words
+
+    def _vector(self, embedder: Embedder) -> tuple[VectorIndex, VectorIndexer]:
+        directory = self._directory.vectors
+        index = choose_vector_index(self._settings, directory, embedder)
+        self._stack.push_async_callback(index.close)
+        indexer = VectorIndexer(self._open_feed, index, embedder, directory, self._settings, self._committed.vector)
+        self._stack.callback(indexer.close)
+        task = self._supervisor.start_task(VECTOR_JOB, indexer.run)
+        self._stack.push_async_callback(asyncio.wait, [task])
+        self._stack.callback(indexer.stop)
+        self._stack.callback(self._supervisor.stop)
+        return index, indexer
+
+
+class CommitSignal:
+    """Tells the indexers, from the log writer's thread, that there is something new.
+
+    Attributes:
+        lexical: set after each commit, for the lexical indexer to clear.
+        vector: the same for the vector indexer.
+    """
+
+    def __init__(self) -> None:
+        self.lexical = asyncio.Event()
+        self.vector = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def announce(self) -> None:
+        """Report a commit. Safe to call from any thread."""
+        self._loop.call_soon_threadsafe(self._set)
+
+    def _set(self) -> None:
+        self.lexical.set()
+        self.vector.set()

@@ -1,0 +1,44 @@
+"""What the lexical indexer's process can be asked, and how it can fail."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from nomemory.server.lexical.panics import EnginePanicError
+from nomemory.server.lexical.protocol import IndexUnusableError
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLog:
+    """Look for changes in the log at once. No answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCommit:
+    """Wait until the index has come further. Answer: the sequence up to which everything is committed.
+
+    Attributes:
+        known: the latest answer; None if there is none from this process.
+    """
+
+    known: int | None
+
+
+IndexerCall = ReadLog | AwaitCommit
+
+EXPECTED_FAILURES: Final = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)
+"""What the log or the engine raises. Any other error ends the process."""
+
+FAILURES_BY_NAME: Final[Mapping[str, type[Exception]]] = MappingProxyType(
+    {kind.__name__: kind for kind in EXPECTED_FAILURES}
+)
+"""An error crosses the pipe as the name of its kind: its own words may quote a message."""
+
+
+def failure_name(error: BaseException) -> str:
+    """Return the name under which one of the expected failures crosses the pipe."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind in EXPECTED_FAILURES)

@@ -1,0 +1,75 @@
+"""One further process of a server, and the pipe to it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from typing import Self
+
+from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
+from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.worker_errors import WorkerUnavailableError
+
+_START_MAX_S = 120.0
+_EXIT_MAX_S = 20.0
+
+
+class ChildProcess:
+    """A process that ends when its pipe does. `start` makes one.
+
+    Attributes:
+        pipe: this end of the pipe.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], pipe: PipeConnection) -> None:
+        self._process = process
+        self.pipe = pipe
+
+    @property
+    def process_id(self) -> int:
+        """The id that the system knows it by."""
+        return self._process.pid
+
+    @classmethod
+    async def start(cls, launch: Launch) -> Self:
+        """Start a process and wait until it is ready.
+
+        Raises:
+            WorkerUnavailableError: it cannot be started; the text is its own where it said why.
+        """
+        process, ours = launch.start()
+        child = cls(process, await PipeConnection.open(ours))
+        try:
+            await child._wait_ready()
+        except BaseException:
+            await child.close(grace_s=0)
+            raise
+        return child
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+
+    async def close(self, grace_s: float = _EXIT_MAX_S) -> None:
+        """Close the pipe, which ends the process; kill it if it does not end. Returns when it is gone."""
+        self.pipe.close()
+        await wait_ended(self._process, grace_s)
+        await self.pipe.wait_closed()
+
+    async def _wait_ready(self) -> None:
+        try:
+            async with asyncio.timeout(_START_MAX_S):
+                await self.pipe.wait_ready()
+        except (TimeoutError, PipeClosedError) as error:
+            raise WorkerUnavailableError("did not start") from error
+        except CallFailedError as error:
+            raise WorkerUnavailableError(str(error)) from error
+
+
+async def wait_ended(process: subprocess.Popen[bytes], grace_s: float) -> int:
+    """Wait until a process has ended, kill it after a while; return its exit code."""
+    try:
+        return await asyncio.to_thread(process.wait, grace_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return await asyncio.to_thread(process.wait)

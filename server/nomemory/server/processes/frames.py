@@ -1,0 +1,78 @@
+"""The one dialect of the pipes between a server's processes.
+
+A frame is a header (length, id of the call) and a pickled body. The body is a request, the `Reply` to a request, or the
+`Withdrawal` of one. Each end counts its own calls from 1. Both ends are this program, over a socket pair that nobody
+else can open.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+HEADER = Struct("<IQ")
+
+READY = 0
+"""The id under which a started process replies once, unasked: it is ready, or why it cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a call: a value, or the error that it ended with."""
+
+    value: Any = None
+    error: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """The caller of the earlier request with the same id gave up. Nobody waits for its reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedCall:
+    """A request as it reaches a worker, with the id to reply under."""
+
+    call_id: int
+    request: Any
+
+
+def pack(call_id: int, body: object) -> bytes:
+    """Make a frame."""
+    pickled = pickle.dumps(body, protocol=pickle.HIGHEST_PROTOCOL)
+    return HEADER.pack(len(pickled), call_id) + pickled
+
+
+def unpack(body: bytes) -> Any:  # noqa: ANN401 - each caller knows its own types
+    """Read the body of a frame."""
+    return pickle.loads(body)  # noqa: S301 - written by our own process, see above
+
+
+class FrameBuffer:
+    """Puts frames together from the pieces in which they arrive."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def __len__(self) -> int:
+        """Return how many bytes are buffered."""
+        return len(self._buffer)
+
+    def feed(self, piece: bytes) -> None:
+        """Add what has arrived."""
+        self._buffer += piece
+
+    def take(self) -> list[tuple[int, Any]]:
+        """Remove the complete frames; return the id of the call and the body of each."""
+        taken, at = [], 0
+        while len(self._buffer) - at >= HEADER.size:
+            length, call_id = HEADER.unpack_from(self._buffer, at)
+            start, end = at + HEADER.size, at + HEADER.size + length
+            if end > len(self._buffer):
+                break
+            taken.append((call_id, unpack(bytes(self._buffer[start:end]))))
+            at = end
+        del self._buffer[:at]
+        return taken

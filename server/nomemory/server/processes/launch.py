@@ -1,0 +1,58 @@
+"""Starts the further processes of a server.
+
+Each is started with `python -m MODULE DESCRIPTOR ARGUMENTS…`, not with `multiprocessing`, which would import the
+caller's main module (and gRPC with it) into every process, and could not give it an environment of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nomemory.server.processes.worker_errors import WorkerUnavailableError
+
+Started = tuple[subprocess.Popen[bytes], socket.socket]
+"""A process, and this end of the pipe to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start a process: a module that is run with the pipe's descriptor and then these arguments.
+
+    Attributes:
+        environment: added to this process's own.
+        logs: whether it writes to this process's standard error.
+    """
+
+    module: str
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    logs: bool = False
+
+    def start(self) -> Started:
+        """Start a process. `-P` keeps the current directory from shadowing modules.
+
+        Raises:
+            WorkerUnavailableError: the system refuses.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            descriptor = theirs.fileno()
+            command = [sys.executable, "-P", "-m", self.module, str(descriptor), *self.arguments]
+            try:
+                process = subprocess.Popen(  # noqa: S603 - a command of our own
+                    command,
+                    pass_fds=[descriptor],
+                    env={**os.environ, **self.environment},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=None if self.logs else subprocess.DEVNULL,
+                )
+            except OSError as error:
+                ours.close()
+                raise WorkerUnavailableError("cannot be started") from error
+        return process, ours

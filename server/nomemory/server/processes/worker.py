@@ -1,0 +1,114 @@
+"""A worker process that is started on demand, for what would hold this process's interpreter lock."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from nomemory.server.backoff import Backoff
+from nomemory.server.processes.child_process import ChildProcess
+from nomemory.server.processes.connection import CallFailedError, PipeClosedError
+from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.worker_errors import (
+    WorkerError,
+    WorkerFailedError,
+    WorkerLostError,
+    WorkerSlowError,
+    WorkerUnavailableError,
+)
+
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
+
+
+class Worker:
+    """A worker that is started by the first call and again by the first one after its death.
+
+    Args:
+        launch: how to start it.
+        timeout_s: how long it may say nothing while calls wait; then it is killed. The same for a single call, but
+            that alone costs only the call.
+    """
+
+    def __init__(self, launch: Launch, timeout_s: float) -> None:
+        self._launch = launch
+        self._timeout_s = timeout_s
+        self._child: ChildProcess | None = None
+        self._starting: asyncio.Task[ChildProcess] | None = None
+        self._backoff = Backoff(_FIRST_DELAY_S, _LONGEST_DELAY_S, at_once=True)
+        self._closed = False
+
+    @property
+    def process_id(self) -> int | None:
+        """The process that is running now."""
+        return self._child.process_id if self._child and self._child.pipe.is_open else None
+
+    async def start(self) -> None:
+        """Have a process ready.
+
+        Raises:
+            WorkerUnavailableError: it cannot be started.
+        """
+        await self._started()
+
+    async def call(self, request: object) -> Any:  # noqa: ANN401 - as the worker answers
+        """Have a request answered.
+
+        Raises:
+            WorkerError: it was not; one of its kinds.
+        """
+        child = await self._started()
+        try:
+            answer = await self._answer(child, request)
+        except CallFailedError as error:
+            self._backoff.reset()
+            raise WorkerFailedError(str(error)) from None
+        self._backoff.reset()
+        return answer
+
+    async def close(self) -> None:
+        """Let the process finish what it has, and end it."""
+        self._closed = True
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+        if self._child is not None:
+            await self._child.close()
+
+    async def _answer(self, child: ChildProcess, request: object) -> Any:  # noqa: ANN401 - as the worker answers
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await child.pipe.call(request)
+        except PipeClosedError as error:
+            raise WorkerLostError from error
+        except TimeoutError:
+            raise self._timed_out(child) from None
+
+    def _timed_out(self, child: ChildProcess) -> WorkerError:
+        """Kill a process that has said nothing at all; return the error of the call."""
+        if asyncio.get_running_loop().time() - child.pipe.heard_at < self._timeout_s:
+            return WorkerSlowError()
+        child.pipe.refuse_calls()
+        child.kill()
+        return WorkerLostError()
+
+    async def _started(self) -> ChildProcess:
+        if self._closed:
+            raise WorkerUnavailableError("closed")
+        if self._child is not None and self._child.pipe.is_open:
+            return self._child
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(self._note_started)
+        return await asyncio.shield(self._starting)
+
+    async def _start(self) -> ChildProcess:
+        delay_s = self._backoff.next_s()
+        if self._child is not None:
+            await self._child.close()
+        await asyncio.sleep(delay_s)
+        self._child = await ChildProcess.start(self._launch)
+        return self._child
+
+    def _note_started(self, starting: asyncio.Task[ChildProcess]) -> None:
+        self._starting = None
+        if not starting.cancelled():
+            starting.exception()  # whoever waits for the task gets it; nobody may

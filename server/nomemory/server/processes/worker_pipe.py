@@ -1,0 +1,78 @@
+"""The worker's end of a pipe: blocking, for a process whose calls hold the interpreter's lock anyway."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from typing import Any
+
+from nomemory.server.processes.frames import READY, FrameBuffer, ReceivedCall, Reply, Withdrawal, pack
+
+_CHUNK = 1 << 16
+_DRAIN_MAX = 8 << 20
+
+
+class WorkerPipe:
+    """Receives calls and replies to them. A worker lives as long as its pipe, whatever signals its process group gets.
+
+    Args:
+        descriptor: the socket that the process was started with.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self._socket = socket.socket(fileno=descriptor)
+        self._arrived = FrameBuffer()
+
+    def ready(self) -> None:
+        """Report that calls can be answered from now on."""
+        self.reply(READY, None)
+
+    def not_ready(self, error: str) -> None:
+        """Report why calls can never be answered. The text reaches the operator."""
+        self.fail(READY, error)
+
+    def receive(self, *, wait: bool) -> list[ReceivedCall]:
+        """Return the calls that have arrived, without those that are withdrawn already; with `wait`, at least one.
+
+        Raises:
+            EOFError: the other end is gone.
+        """
+        self._drain()
+        calls = _calls(self._arrived.take())
+        while wait and not calls:
+            self._feed(self._socket.recv(_CHUNK))
+            self._drain()
+            calls = _calls(self._arrived.take())
+        return calls
+
+    def reply(self, call_id: int, value: object) -> None:
+        """Answer a call."""
+        self._socket.sendall(pack(call_id, Reply(value)))
+
+    def fail(self, call_id: int, error: str) -> None:
+        """Answer that a call failed; `error` names the kind and holds no content of messages."""
+        self._socket.sendall(pack(call_id, Reply(error=error)))
+
+    def close(self) -> None:
+        """Hang up: both ends see the end of the pipe."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _drain(self) -> None:
+        while len(self._arrived) < _DRAIN_MAX:
+            try:
+                self._feed(self._socket.recv(_CHUNK, socket.MSG_DONTWAIT))
+            except BlockingIOError:
+                return
+
+    def _feed(self, piece: bytes) -> None:
+        if not piece:
+            raise EOFError
+        self._arrived.feed(piece)
+
+
+def _calls(frames: list[tuple[int, Any]]) -> list[ReceivedCall]:
+    """Leave out what was withdrawn before it was begun. What has been begun is finished."""
+    withdrawn = {call_id for call_id, body in frames if isinstance(body, Withdrawal)}
+    return [ReceivedCall(call_id, body) for call_id, body in frames if call_id not in withdrawn]

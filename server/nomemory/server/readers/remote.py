@@ -1,0 +1,140 @@
+"""What only the writer's process has, as a reader reaches it: over the pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nomemory.server.embedding.vector import Vector
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.protocol import Deleted, OnConflict, Written
+from nomemory.server.message import Filter, Message
+from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
+from nomemory.server.readers.calls import (
+    Delete,
+    EmbedderDescription,
+    EmbedDocuments,
+    EmbedQuery,
+    FaultRecord,
+    GetAssignment,
+    GetStatus,
+    NoteQuery,
+    SearchVectors,
+    Write,
+    WriterCall,
+)
+from nomemory.server.vector.backlog_reader import BacklogReader
+from nomemory.server.vector.protocol import VectorHit
+from nomemory.v1 import ingest_service_pb2 as pb
+
+_RETRY_AFTER_S = 1.0
+
+
+class WriterClient:
+    """Calls the writer's process."""
+
+    def __init__(self, pipe: PipeConnection) -> None:
+        self._pipe = pipe
+
+    async def call(self, request: WriterCall | GetAssignment) -> Any:  # noqa: ANN401 - each request says its answer
+        """Have a request answered.
+
+        Raises:
+            Fault: the writer's; STORAGE_UNAVAILABLE if its process is gone.
+        """
+        try:
+            return await self._pipe.call(request)
+        except PipeClosedError as error:
+            reason, message = Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the server's writer is gone"
+            raise Fault(reason, message, retry_after_s=_RETRY_AFTER_S) from error
+        except CallFailedError as error:
+            record: FaultRecord = error.error
+            raise record.fault() from None
+
+    def notify(self, request: NoteQuery) -> None:
+        """Send what needs no answer."""
+        self._pipe.notify(request)
+
+    def ready(self) -> None:
+        """Report that this reader serves."""
+        self._pipe.ready()
+
+
+class RemoteLog:
+    """Implements `LogWriter`."""
+
+    def __init__(self, writer: WriterClient) -> None:
+        self._writer = writer
+
+    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict) -> Written:
+        """Store a batch, all or nothing; returns when it is durable."""
+        written: Written = await self._writer.call(Write(tuple(messages), on_conflict))
+        return written
+
+    async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
+        """Delete messages of one user; returns when it is durable."""
+        deleted: Deleted = await self._writer.call(Delete(user_id, tuple(message_ids)))
+        return deleted
+
+
+class RemoteVectors:
+    """Implements `VectorSearch`."""
+
+    def __init__(self, writer: WriterClient) -> None:
+        self._writer = writer
+
+    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
+        """Return the nearest messages."""
+        hits: list[VectorHit] = await self._writer.call(SearchVectors(user_id, vector, narrowed, limit))
+        return hits
+
+
+class RemoteEmbedder:
+    """Implements `Embedder`."""
+
+    def __init__(self, writer: WriterClient, description: EmbedderDescription) -> None:
+        self._writer = writer
+        self.kind = description.kind
+        self.model = description.model
+        self.dimension = description.dimension
+
+    async def embed_query(self, text: str) -> Vector:
+        """Embed what is searched for."""
+        vector: Vector = await self._writer.call(EmbedQuery(text))
+        return vector
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """Embed what is stored."""
+        vectors: list[Vector] = await self._writer.call(EmbedDocuments(tuple(texts)))
+        return vectors
+
+    async def close(self) -> None:
+        """Do nothing: the model is the writer's."""
+
+
+class RemoteProgress:
+    """Implements `VectorProgress`: reads how far the index is from its backlog; reports who is being queried."""
+
+    def __init__(self, writer: WriterClient, backlog: BacklogReader) -> None:
+        self._writer = writer
+        self._backlog = backlog
+
+    def behind(self, user_id: str, sequence: int) -> bool:
+        """Return whether a change of this user up to a sequence may not be in the index yet."""
+        return self._backlog.is_behind(user_id, sequence)
+
+    def note_query(self, user_id: str) -> None:
+        """Have the user's backlog go first. Where there is none, the search itself reports it."""
+        if self._backlog.is_pending(user_id):
+            self._writer.notify(NoteQuery(user_id))
+
+
+class RemoteReport:
+    """Implements `Report`."""
+
+    def __init__(self, writer: WriterClient) -> None:
+        self._writer = writer
+
+    async def status(self, user_id: str | None) -> pb.GetIndexStatusResponse:
+        """Report how far the log and each index are."""
+        return pb.GetIndexStatusResponse.FromString(await self._writer.call(GetStatus(user_id)))
