@@ -8,7 +8,7 @@ from typing import NoReturn
 import grpc
 import pytest
 import tantivy
-from server.test_edge import Misbehaving
+from server.test_interceptor import Misbehaving
 
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.local import LocalAuthenticator

@@ -1,4 +1,4 @@
-"""The edge: deadlines, faults, request ids, health, reflection, and what is never shown."""
+"""Every call: deadlines, faults, request ids, health, reflection, and what is never shown."""
 
 from __future__ import annotations
 
