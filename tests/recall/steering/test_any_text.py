@@ -57,7 +57,7 @@ def test_nothing_makes_it_raise(skill: str, lexicon: str, question: str) -> None
     ],
 )
 def test_a_hostile_body_costs_little(body: str) -> None:
-    """Most of them take a tenth of a second, sixteen thousand items two; reading that is not linear would take minutes."""
+    """Most take a tenth of a second, sixteen thousand items two. Reading that is not linear would take minutes."""
     began = time.process_time()
     steering = read_steering({"SKILL.md": body, "references/lexicon.md": body})
     steering.expansions("a1 客户的 x5 " * 400)

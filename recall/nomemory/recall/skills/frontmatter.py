@@ -21,6 +21,8 @@ except ImportError:  # PyYAML that was built without libyaml
     from yaml import SafeLoader as Loader  # type: ignore[assignment]  # the same, slower
 
 _FENCE: Final = "---"
+_DEPTH_MAX: Final = 16
+"""Levels that are looked through. The parser's time grows with their square."""
 _KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _ENTRY: Final = re.compile(r"^([A-Za-z][A-Za-z0-9_-]*[ \t]*:)(?=[ \t\n])(.*(?:\n(?:[ \t]+.*)?)*)$", re.MULTILINE)
 _COMMENT: Final = re.compile(r"(?:\A|[ \t]+)#.*\Z")
@@ -59,7 +61,8 @@ def read_frontmatter(text: str) -> Frontmatter:
     """Read the head of a text.
 
     Raises:
-        FrontmatterError: it does not begin with `---`, is not closed, is not YAML of `key: value`, or has a key twice.
+        FrontmatterError: it does not begin with `---`, is not closed, is not YAML of `key: value`,
+            has a key twice, or is nested too deep.
     """
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
@@ -114,6 +117,8 @@ def _top_level(events: Iterable[yaml.Event]) -> Iterator[yaml.NodeEvent]:
             if depth == 1:
                 yield event
             depth += isinstance(event, yaml.CollectionStartEvent)
+            if depth > _DEPTH_MAX:
+                raise FrontmatterError("its frontmatter is nested too deep")
 
 
 def _string(node: yaml.NodeEvent) -> str | None:
