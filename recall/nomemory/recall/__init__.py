@@ -1,8 +1,79 @@
-"""The recall agent: it answers a question about one user with statements that quote what was said."""
+"""Answers questions about one user from what was said, with quotes that prove it.
+
+A host calls `recall` with a stub of QueryService. What is exported here is public; everything else may move.
+"""
+
+from __future__ import annotations
 
 from importlib.metadata import version
 from typing import Final
 
-__all__ = ["__version__"]
+from nomemory.recall.api import OnStep, recall
+from nomemory.recall.errors import RecallError
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Evidence, Retrieved
+from nomemory.recall.model.limits import Limits, StopReason
+from nomemory.recall.model.memory_view import (
+    Citation,
+    Conflict,
+    DraftCitation,
+    DraftStatement,
+    MemoryView,
+    Section,
+    Statement,
+    Verdict,
+)
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.model.trace import Step
+from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, Situation, ToolCall
+from nomemory.recall.skills.errors import SkillFault, SkillInvalidError, SkillNotFoundError
+from nomemory.recall.skills.loader import SkillLibrary
+from nomemory.recall.skills.skill import Skill
+from nomemory.recall.synthesis.base import Synthesiser, SynthesiserFailedError
+from nomemory.recall.tools.query_stub import EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
+from nomemory.text.time_range import TimeRange
+
+__all__ = [
+    "Budget",
+    "Citation",
+    "Conflict",
+    "DraftCitation",
+    "DraftStatement",
+    "EmbeddingRefusedError",
+    "EnoughRule",
+    "Evidence",
+    "Limits",
+    "MemoryView",
+    "OnStep",
+    "Plan",
+    "Planner",
+    "PlannerFailedError",
+    "QueryServiceUnavailableError",
+    "QueryStub",
+    "Question",
+    "RecallError",
+    "RecallResult",
+    "Retrieved",
+    "Role",
+    "Section",
+    "Situation",
+    "Skill",
+    "SkillFault",
+    "SkillInvalidError",
+    "SkillLibrary",
+    "SkillNotFoundError",
+    "Statement",
+    "Step",
+    "StopReason",
+    "Synthesiser",
+    "SynthesiserFailedError",
+    "TimeRange",
+    "ToolCall",
+    "Verdict",
+    "__version__",
+    "recall",
+]
 
 __version__: Final = version("nomemory")

@@ -19,8 +19,8 @@ from nomemory.recall.authoring.scaffold.interview import QUESTIONS, Answers, Emp
 from nomemory.recall.authoring.scaffold.naming import NAME, name_for
 from nomemory.recall.authoring.scaffold.render import TEMPLATE_FILES, TemplateError, rendered
 from nomemory.recall.authoring.scaffold.scenario import EmptyScenarioError, Language, read_scenario
+from nomemory.recall.llm.prompt import DEFAULT_BOUNDS
 from nomemory.recall.model.question import Role
-from nomemory.recall.planning.prompt import DEFAULT_BOUNDS
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 import openai
 from openai import AsyncOpenAI, omit
 
 from nomemory.recall.llm.capabilities import Dialect
 from nomemory.recall.llm.errors import ChatFailedError, MisunderstoodError, PassingError, failure_of, malformed
+from nomemory.recall.llm.prompt import Prompt
 
 _NO_KEY = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What a model is asked, and the JSON Schema of the object that it is to answer with."""
-
-    system: str
-    user: str
-    answer_name: str
-    answer_schema: Mapping[str, object]
 
 
 def connect(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:

@@ -9,12 +9,14 @@ from email.utils import parsedate_to_datetime
 
 import openai
 
+from nomemory.recall.errors import RecallError
+
 _MISUNDERSTOOD = frozenset({400, 404, 415, 422, 501})
 _PASSING = frozenset({408, 409, 425, 429})
 _SERVER_ERROR = 500
 
 
-class ChatFailedError(Exception):
+class ChatFailedError(RecallError):
     """The endpoint gives no answer. The text holds no content."""
 
 
@@ -35,7 +37,7 @@ class MisunderstoodError(ChatFailedError):
 
 
 def failure_of(error: openai.OpenAIError) -> ChatFailedError:
-    """Say what an error of the package means."""
+    """Return our failure for an error of the package."""
     if isinstance(error, openai.APITimeoutError):
         return PassingError("the chat endpoint does not answer in time")
     if isinstance(error, openai.APIConnectionError):
@@ -46,7 +48,7 @@ def failure_of(error: openai.OpenAIError) -> ChatFailedError:
 
 
 def malformed() -> ChatFailedError:
-    """Say that a reply is none."""
+    """Return the error for a malformed reply."""
     return ChatFailedError("the chat endpoint gives no usable reply")
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
+from nomemory.recall.errors import RecallError
 from nomemory.recall.model.trace import JsonValue
 
 JsonObject = dict[str, JsonValue]
@@ -17,7 +18,7 @@ _STARTS_MAX = 64
 _THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
-class BadAnswerError(Exception):
+class BadAnswerError(RecallError):
     """A model's answer cannot be used. The text tells the model why; it quotes neither the answer nor a message."""
 
 

@@ -12,7 +12,8 @@ JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "Jso
 class Step:
     """One call of a tool, or, with an empty `tool`, a decision without one. `arguments` never hold a user id.
 
-    `word_hits` is how many of the hits hold words of the query; None where a call does not say.
+    `word_hits` is how many of the hits hold words of the query; None where a call does not say. `meaning_off`: the call
+    showed, or met, that meaning cannot be searched.
     """
 
     iteration: int
@@ -24,3 +25,4 @@ class Step:
     message_ids: tuple[str, ...] = ()
     observation: str = ""
     elapsed_s: float = 0.0
+    meaning_off: bool = False

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nomemory.recall.errors import RecallError
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.question import Question
@@ -52,7 +53,7 @@ class Situation:
     ranked: tuple[Evidence, ...] = field(default=())
 
 
-class PlannerFailedError(Exception):
+class PlannerFailedError(RecallError):
     """The planner cannot go on (its model does not answer): the host goes on with another. Holds no content."""
 
 

@@ -10,10 +10,11 @@ from typing import ClassVar
 from nomemory.recall.llm.client import ChatEndpoint
 from nomemory.recall.llm.errors import ChatFailedError
 from nomemory.recall.llm.json_answer import BadAnswerError
+from nomemory.recall.llm.prompt import DEFAULT_BOUNDS, PromptBounds
 from nomemory.recall.model.trace import JsonValue
 from nomemory.recall.planning.base import Plan, PlannerFailedError, Situation
 from nomemory.recall.planning.llm_answer import plan_in
-from nomemory.recall.planning.prompt import DEFAULT_BOUNDS, PromptBounds, planner_prompt
+from nomemory.recall.planning.prompt import planner_prompt
 from nomemory.recall.tools.identity_guard import without_identity
 
 

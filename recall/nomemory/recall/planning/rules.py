@@ -17,7 +17,6 @@ from nomemory.recall.planning.base import Plan, Situation, ToolCall
 from nomemory.recall.skills.steering.search_text import search_text
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.skills.steering.template import Template
-from nomemory.recall.tools.bound_tools import MEANING_IS_OFF
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.text.asking import without_names, words_query
 from nomemory.text.time_expressions import last_days
@@ -72,7 +71,7 @@ class RulesPlanner:
             return Plan(tuple(self._first(question, self._intent)), thought=_hypotheses(self._intent))
         calls = [*self._around(situation), *self._follow_up(situation, self._intent)]
         calls += self._rescoped(situation, self._intent)
-        if any(MEANING_IS_OFF in step.observation for step in situation.steps):
+        if any(step.meaning_off for step in situation.steps):
             calls = list(self._without_meaning(calls, question, self._intent))
         if not calls:
             return Plan(stop=True, thought=f"{len(situation.ranked)} candidates: more searching would bring noise")

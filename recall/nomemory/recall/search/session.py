@@ -174,7 +174,8 @@ class SearchSession:
             return
         self._made.add(key)
         if call.tool == SEMANTIC_SEARCH and not self._tools.has_meaning:
-            await self._tell(Step(iteration, call.thought, call.tool, observation=f"not called: {MEANING_IS_OFF}"))
+            not_called = f"not called: {MEANING_IS_OFF}"
+            await self._tell(Step(iteration, call.thought, call.tool, observation=not_called, meaning_off=True))
             return
         began = time.monotonic()
         result = await self._tools.call(call.tool, call.arguments, self._patience_s(call.tool))
@@ -221,4 +222,5 @@ def _step(call: ToolCall, result: ToolResult, iteration: int, elapsed_s: float) 
         message_ids=tuple(hit.message.message_id for hit in result.items[:_SHOWN_IDS]),
         observation=result.observation,
         elapsed_s=elapsed_s,
+        meaning_off=result.meaning_off,
     )

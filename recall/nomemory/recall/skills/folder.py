@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-SKILL_FILE = "SKILL.md"
+from nomemory.recall.skills.errors import SKILL_FILE, SkillFault, SkillInvalidError
+
+__all__ = ["SKILL_FILE", "Fingerprint", "SkillFolder"]
 
 _FILE_BYTES_MAX = 64 * 1024
 _REFERENCES_MAX = 16
@@ -14,23 +16,22 @@ _TEXTS = {"references": frozenset({".md", ".txt", ".json", ".yaml", ".yml"}), "s
 Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
-class SkillInvalidError(Exception):
-    """A skill that does not load. The text says why, for callers."""
-
-
 class SkillFolder:
     """The files of one skill.
 
     Args:
         path: the folder.
         library: the folder that it has to lie in, symbolic links followed.
+
+    Raises:
+        SkillInvalidError: by every method: a file is not there, is no text, is too large, or leads out of the folder.
     """
 
     def __init__(self, path: Path, library: Path) -> None:
         self._path = path
         self._root = _resolved(path)
         if not self._root.is_relative_to(_resolved(library)):
-            raise SkillInvalidError("its folder is a link that leads out of the skills folder")
+            raise SkillInvalidError("its folder is a link that leads out of the skills folder", SkillFault.FOLDER)
 
     def fingerprint(self) -> Fingerprint:
         """Tell one state of the files from another, without reading them."""
@@ -51,7 +52,7 @@ class SkillFolder:
     def _names(self) -> list[str]:
         names = sorted(self._listed())
         if len(names) > _REFERENCES_MAX:
-            raise SkillInvalidError(f"it has more than {_REFERENCES_MAX} reference files")
+            raise SkillInvalidError(f"it has more than {_REFERENCES_MAX} reference files", SkillFault.FOLDER)
         return names
 
     def _listed(self) -> Iterator[str]:
@@ -65,22 +66,23 @@ class SkillFolder:
         with self._file(name).open("rb") as file:
             content = file.read(_FILE_BYTES_MAX + 1)
         if len(content) > _FILE_BYTES_MAX:
-            raise SkillInvalidError(f"`{name}` is larger than {_FILE_BYTES_MAX // 1024} KB")
+            raise SkillInvalidError(f"`{name}` is larger than {_FILE_BYTES_MAX // 1024} KB", SkillFault.TEXT, name)
         try:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise SkillInvalidError(f"`{name}` is not UTF-8 text") from None
+            raise SkillInvalidError(f"`{name}` is not UTF-8 text", SkillFault.TEXT, name) from None
 
     def _file(self, name: str) -> Path:
         file = self._inside(name)
         if not file.is_file():
-            raise SkillInvalidError(f"`{name}` is not a file")
+            fault = SkillFault.FOLDER if name == SKILL_FILE else SkillFault.TEXT
+            raise SkillInvalidError(f"`{name}` is not a file", fault, name)
         return file
 
     def _inside(self, name: str) -> Path:
         path = _resolved(self._path / name)
         if not path.is_relative_to(self._root):
-            raise SkillInvalidError(f"`{name}` is a link that leads out of its folder")
+            raise SkillInvalidError(f"`{name}` is a link that leads out of its folder", SkillFault.FOLDER, name)
         return path
 
 
@@ -88,4 +90,4 @@ def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except RuntimeError:  # what Python up to 3.12 says of a link that leads to itself
-        raise SkillInvalidError("it has a link that leads to itself") from None
+        raise SkillInvalidError("it has a link that leads to itself", SkillFault.FOLDER) from None

@@ -1,94 +1,131 @@
-"""The head of a SKILL.md: as much YAML as a name and a description need, and no more.
+"""The head of a SKILL.md: YAML of which only top-level keys and plain strings are used.
 
-A full YAML reader brings aliases, tags and types, none of which a skill needs and some of which are attacks. This one
-knows top-level keys and their strings: plain, quoted, folded over indented lines, or as a block after `>` or `|`.
+It is read as a stream of events and nothing is built from it: an alias is never unfolded, a tag never makes an object.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
 
-_FENCE = "---"
-_KEY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?\s*\Z")
-_BLOCK = re.compile(r"([>|])[+-]?\Z")
-_NOT_A_STRING = tuple("&*!{[%@`")
-_COMMENT = re.compile(r"(?:\A|[ \t]+)#.*\Z")
+import yaml
+
+from nomemory.recall.errors import RecallError
+
+try:
+    from yaml import CSafeLoader as Loader
+except ImportError:  # PyYAML that was built without libyaml
+    from yaml import SafeLoader as Loader  # type: ignore[assignment]  # the same, slower
+
+_FENCE: Final = "---"
+_DEPTH_MAX: Final = 16
+"""Levels that are looked through. The parser's time grows with their square."""
+_KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_ENTRY: Final = re.compile(r"^([A-Za-z][A-Za-z0-9_-]*[ \t]*:)(?=[ \t\n])(.*(?:\n(?:[ \t]+.*)?)*)$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"(?:\A|[ \t]+)#.*\Z")
+_COLON: Final = re.compile(r":(?:\s|\Z)")
+_NOT_PLAIN: Final = tuple("&*!{[%@`>|\"'")
 
 
-class FrontmatterError(Exception):
+class FrontmatterError(RecallError):
     """It is not frontmatter; the text says why."""
 
 
-def split(text: str) -> tuple[dict[str, list[str]], str]:
-    """Return the raw lines of each top-level key, the key's own first, and the text after the frontmatter.
+@dataclass(frozen=True, slots=True)
+class Frontmatter:
+    """What the head of a text says, and what stands after it.
+
+    `values` are the strings of the top-level keys. None is in place of a list, a mapping, an alias, and a string with
+    an anchor or a tag.
+    """
+
+    values: Mapping[str, str | None]
+    body: str
+
+    def string(self, key: str) -> str:
+        """Return the string of a key; empty where there is no such key.
+
+        Raises:
+            FrontmatterError: it is no string.
+        """
+        value = self.values.get(key, "")
+        if value is None:
+            raise FrontmatterError(f"its `{key}` is not a string")
+        return value
+
+
+def read_frontmatter(text: str) -> Frontmatter:
+    """Read the head of a text.
 
     Raises:
-        FrontmatterError: it does not begin with `---`, does not end with it, or has a line that is no key.
+        FrontmatterError: it does not begin with `---`, is not closed, is not YAML of `key: value`,
+            has a key twice, or is nested too deep.
     """
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
         raise FrontmatterError("it does not begin with a line `---`")
-    end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
-    if end is None:
+    end = frontmatter_lines(text)
+    if not end:
         raise FrontmatterError("its frontmatter is not closed by a line `---`")
-    return _keys(lines[1:end]), "\n".join(lines[end + 1 :]).strip()
+    return Frontmatter(_values("\n".join(lines[1 : end - 1])), "\n".join(lines[end:]).strip())
 
 
-def string(lines: Sequence[str]) -> str:
-    """Read the value of a key as a string.
-
-    Raises:
-        FrontmatterError: it is something else: a list, a mapping, an alias, an open quote.
-    """
-    first, rest = lines[0], [line.strip() for line in lines[1:]]
-    block = _BLOCK.match(first)
-    if block:
-        return ("\n" if block[1] == "|" else " ").join(rest).strip()
-    whole = " ".join([first, *rest]).strip()
-    if whole.startswith(_NOT_A_STRING) or whole.startswith("- "):
-        raise FrontmatterError("it is not a string")
-    if whole.startswith(('"', "'")):
-        return _quoted(whole)
-    return _COMMENT.sub("", whole)
+def frontmatter_lines(text: str) -> int:
+    """Count the lines of a text's frontmatter, both of its `---` included; 0: it has none."""
+    lines = text.split("\n")
+    if lines[0].rstrip() != _FENCE:
+        return 0
+    return next((number for number, line in enumerate(lines[1:], 2) if line.rstrip() == _FENCE), 0)
 
 
-def _keys(lines: Sequence[str]) -> dict[str, list[str]]:
-    keys: dict[str, list[str]] = {}
-    for key, value in _entries(lines):
-        if key in keys:
-            raise FrontmatterError(f"its frontmatter has `{key}` twice")
-        keys[key] = value
-    return keys
-
-
-def _entries(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    key, value = "", list[str]()
-    for line in lines:
-        if key and (not line.strip() or line[0] in " \t-"):
-            value.append(line)
-            continue
-        if not line.strip() or line.startswith("#"):
-            continue
-        found = _KEY.match(line)
-        if not found:
-            raise FrontmatterError("its frontmatter has a line that is no `key: value`")
-        if key:
-            yield key, value
-        key, value = found[1], [(found[2] or "").strip()]
-    if key:
-        yield key, value
-
-
-def _quoted(text: str) -> str:
-    if text.startswith("'"):
-        inner = text[1:-1]
-        if len(text) < len("''") or not text.endswith("'") or "'" in inner.replace("''", ""):
-            raise FrontmatterError("it has a quote that is not closed")
-        return inner.replace("''", "'")
+def _values(head: str) -> dict[str, str | None]:
+    values: dict[str, str | None] = {}
     try:
-        value = json.loads(text)
-    except ValueError:
-        raise FrontmatterError("it has a quote that is not closed or an escape that is not known") from None
-    return str(value)
+        nodes = iter(list(_top_level(yaml.parse(_ENTRY.sub(_quoted, head), Loader=Loader))))
+    except yaml.YAMLError:
+        raise _no_key() from None
+    for key, value in zip(nodes, nodes, strict=False):
+        name = _string(key)
+        if name is None or not _KEY.fullmatch(name):
+            raise _no_key()
+        if name in values:
+            raise FrontmatterError(f"its frontmatter has `{name}` twice")
+        values[name] = _string(value)
+    return values
+
+
+def _quoted(entry: re.Match[str]) -> str:
+    """Quote a plain value that has a colon: YAML refuses it, and people write descriptions like that."""
+    value = " ".join(filter(None, (_COMMENT.sub("", line).strip() for line in entry[2].split("\n"))))
+    if not _COLON.search(value) or value.startswith((*_NOT_PLAIN, "- ")):
+        return entry[0]
+    return f"{entry[1]} {json.dumps(value, ensure_ascii=False)}"
+
+
+def _top_level(events: Iterable[yaml.Event]) -> Iterator[yaml.NodeEvent]:
+    """Return the nodes that stand directly in the outermost mapping: its keys and values in turn."""
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.NodeEvent):
+            if depth == 0 and not isinstance(event, yaml.MappingStartEvent):
+                raise _no_key()
+            if depth == 1:
+                yield event
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            if depth > _DEPTH_MAX:
+                raise FrontmatterError("its frontmatter is nested too deep")
+
+
+def _string(node: yaml.NodeEvent) -> str | None:
+    if isinstance(node, yaml.ScalarEvent) and node.anchor is None and node.tag is None:
+        return node.value.strip()
+    return None
+
+
+def _no_key() -> FrontmatterError:
+    return FrontmatterError("its frontmatter has a line that is no `key: value`, or a quote that is not closed")

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from nomemory.recall.skills.folder import SKILL_FILE, Fingerprint, SkillFolder, SkillInvalidError
-from nomemory.recall.skills.frontmatter import FrontmatterError, split, string
+from nomemory.recall.skills.errors import SKILL_FILE, SkillFault, SkillInvalidError, SkillNotFoundError
+from nomemory.recall.skills.folder import Fingerprint, SkillFolder
+from nomemory.recall.skills.frontmatter import FrontmatterError, read_frontmatter
 from nomemory.recall.skills.host_settings import host_settings
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.skills.steering.steering_reader import read_steering
@@ -17,10 +18,6 @@ __all__ = ["SkillInvalidError", "SkillLibrary", "SkillNotFoundError"]
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 _DESCRIPTION_CHARS = 1_024
 _KEYS = ("name", "description")
-
-
-class SkillNotFoundError(Exception):
-    """There is no skill of that name. The text is for callers."""
 
 
 class SkillLibrary:
@@ -47,9 +44,9 @@ class SkillLibrary:
         try:
             return self._current(name)
         except SkillInvalidError as error:
-            raise SkillInvalidError(f"the skill `{name}` does not load: {error}") from None
+            raise error.of(name) from None
         except OSError:
-            raise SkillInvalidError(f"the skill `{name}` does not load: a file cannot be read") from None
+            raise SkillInvalidError("a file cannot be read", SkillFault.TEXT, skill=name) from None
 
     def _current(self, name: str) -> Skill:
         folder = self._find(name)
@@ -71,24 +68,27 @@ class SkillLibrary:
 
 
 def _read(name: str, folder: SkillFolder) -> Skill:
+    text = folder.body()
     try:
-        text = folder.body()
-        head, body = split(text)
-        named, description = (string(head[key]) if key in head else "" for key in _KEYS)
+        head = read_frontmatter(text)
+        named, description = (head.string(key) for key in _KEYS)
     except FrontmatterError as error:
-        raise SkillInvalidError(f"`{SKILL_FILE}`: {error}") from None
+        raise SkillInvalidError(f"`{SKILL_FILE}`: {error}", SkillFault.FRONTMATTER) from None
     if named != name:
-        raise SkillInvalidError("its `name` is not the name of its folder")
+        raise SkillInvalidError("its `name` is not the name of its folder", SkillFault.NAME)
     if not 0 < len(description) <= _DESCRIPTION_CHARS:
-        raise SkillInvalidError(f"its `description` has to have 1 to {_DESCRIPTION_CHARS} characters")
-    if not body:
-        raise SkillInvalidError("it says nothing after its frontmatter")
+        raise SkillInvalidError(
+            f"its `description` has to have 1 to {_DESCRIPTION_CHARS} characters", SkillFault.DESCRIPTION
+        )
+    if not head.body:
+        raise SkillInvalidError("it says nothing after its frontmatter", SkillFault.FRONTMATTER)
     references = folder.references()
     steering = read_steering({**references, SKILL_FILE: text})
-    return Skill(name, description, body, references, (*_ignored(head, body), *steering.notes), steering)
+    notes = (*_ignored(head.values, head.body), *steering.notes)
+    return Skill(name, description, head.body, references, notes, steering)
 
 
 def _ignored(head: Mapping[str, object], body: str) -> Iterator[str]:
-    """Say what a skill tries to set: it may advise, but limits and permissions are the host's."""
+    """Name what a skill tries to set: it may advise, but limits and permissions are the host's."""
     for key in (*(key for key in head if key not in _KEYS), *host_settings(body)):
         yield f"the skill's `{key}` is ignored: limits and tools are the server's"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from nomemory.recall.errors import RecallError
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import DraftStatement
 from nomemory.recall.model.question import Question
 from nomemory.recall.skills.skill import Skill
 
 
-class SynthesiserFailedError(Exception):
+class SynthesiserFailedError(RecallError):
     """The synthesiser cannot go on (its model does not answer): the host takes another. Holds no content."""
 
 

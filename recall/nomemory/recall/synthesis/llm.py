@@ -6,16 +6,17 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar
 
-from nomemory.recall.llm.client import ChatEndpoint, Prompt
+from nomemory.recall.llm.client import ChatEndpoint
 from nomemory.recall.llm.errors import ChatFailedError
 from nomemory.recall.llm.json_answer import BadAnswerError
+from nomemory.recall.llm.prompt import DEFAULT_BOUNDS, Prompt, PromptBounds
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import DraftStatement
 from nomemory.recall.model.question import Question
-from nomemory.recall.planning.prompt import DEFAULT_BOUNDS, PromptBounds, synthesis_prompt
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.synthesis.base import SynthesiserFailedError
 from nomemory.recall.synthesis.llm_answer import drafts_in
+from nomemory.recall.synthesis.prompt import synthesis_prompt
 
 
 class LlmSynthesiser:

@@ -1,91 +1,143 @@
-"""The tools' arguments. They are read and described (`tool_schema`) from these definitions; none names a user."""
+"""The tools' arguments. They are read and described to models from these definitions; none names a user."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 
 from nomemory.recall.model.question import Role
-from nomemory.recall.tools.argument_kinds import Moment, Nested, OneRole, Real, Text, Vector, Whole, argument
 
-_PAGE = Whole(1, 500)
-_QUERY = Text(2_000)
-_CURSOR = Text(8_000)
-_SINCE = argument(Moment(), "start, included")
-_UNTIL = argument(Moment(), "end, excluded")
-_ROLE = argument(OneRole(), "whose messages; any: anybody's")
+ZONE: Final = "zone"
+"""The key of the validation context under which the asker's time zone stands."""
+
+_MAX_SINGLE: Final = 3.4028234663852886e38
+"""The greatest number of single precision: what a vector is sent in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+def _instant(value: object, info: ValidationInfo) -> datetime:
+    """Read a time in ISO 8601, a date alone as its midnight; without an offset it is in the asker's zone."""
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(value if isinstance(value, str) else "")
+    zone = (info.context or {}).get(ZONE)
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+    except OverflowError:
+        raise ValueError("outside the years 1 to 9999") from None
+
+
+def _number(value: object) -> object:
+    """Refuse what pydantic would turn into a number; 5.0 is a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("not a number")  # noqa: TRY004 - pydantic collects ValueErrors only
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+Instant = Annotated[datetime, BeforeValidator(_instant)]
+OneRole = Annotated[
+    Role, BeforeValidator(_lower), WithJsonSchema({"type": "string", "enum": [role.value for role in Role]})
+]
+QueryText = Annotated[str, Field(max_length=2_000)]
+Cursor = Annotated[str, Field(max_length=8_000)]
+Identifier = Annotated[str, Field(max_length=128)]
+PageSize = Annotated[int, Field(ge=1, le=500), BeforeValidator(_number)]
+TopK = Annotated[int, Field(ge=1, le=200), BeforeValidator(_number)]
+Reach = Annotated[int, Field(ge=0, le=200), BeforeValidator(_number)]
+Cosine = Annotated[float, Field(strict=True, ge=-1, le=1)]
+Component = Annotated[float, Field(strict=True, ge=-_MAX_SINGLE, le=_MAX_SINGLE), WithJsonSchema({"type": "number"})]
+Vector = Annotated[tuple[Component, ...], Field(min_length=1, max_length=8_192)]
+
+
+class ArgumentObject(BaseModel):
+    """An object of arguments. Null is as good as absent; a string that holds an object as JSON is read, too."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_object(cls, given: object) -> object:
+        if isinstance(given, str):
+            try:
+                given = json.loads(given)
+            except RecursionError:
+                raise ValueError("nested too deep") from None
+        if isinstance(given, Mapping):
+            return {name: value for name, value in given.items() if value is not None}
+        return given
+
+
+class Window(ArgumentObject):
     """A half-open range of times."""
 
-    since: datetime | None = field(default=None, metadata=_SINCE)
-    until: datetime | None = field(default=None, metadata=_UNTIL)
+    since: Instant | None = Field(default=None, description="start, included")
+    until: Instant | None = Field(default=None, description="end, excluded")
 
 
-@dataclass(frozen=True, slots=True)
-class SearchFilter:
+class SearchFilter(ArgumentObject):
     """What a search is narrowed to."""
 
-    role: Role | None = field(default=None, metadata=_ROLE)
-    time_range: Window = field(default=Window(), metadata=argument(Nested(Window), "when it was said"))
-    conversation_id: str = field(default="", metadata=argument(Text(128), "one conversation only"))
+    role: OneRole | None = Field(default=None, description="whose messages; any: anybody's")
+    time_range: Window = Field(default=Window(), description="when it was said")
+    conversation_id: Identifier = Field(default="", description="one conversation only")
 
 
-_FILTER = argument(Nested(SearchFilter), "what to narrow the search to")
-
-
-@dataclass(frozen=True, slots=True)
-class ListArguments:
+class ListArguments(ArgumentObject):
     """Arguments of `messages_list`."""
 
-    since: datetime | None = field(default=None, metadata=_SINCE)
-    until: datetime | None = field(default=None, metadata=_UNTIL)
-    role: Role | None = field(default=None, metadata=_ROLE)
-    page_size: int = field(default=50, metadata=argument(_PAGE, "how many messages at most"))
-    cursor: str = field(default="", metadata=argument(_CURSOR, "the next_cursor of the page before, unchanged"))
+    since: Instant | None = Field(default=None, description="start, included")
+    until: Instant | None = Field(default=None, description="end, excluded")
+    role: OneRole | None = Field(default=None, description="whose messages; any: anybody's")
+    page_size: PageSize = Field(default=50, description="how many messages at most")
+    cursor: Cursor = Field(default="", description="the next_cursor of the page before, unchanged")
 
 
-@dataclass(frozen=True, slots=True)
-class LexicalArguments:
+class LexicalArguments(ArgumentObject):
     """Arguments of `lexical_search`."""
 
-    query_text: str = field(metadata=argument(_QUERY, 'words, "phrases", AND, OR, NOT, ( )', required=True))
-    filter: SearchFilter = field(default=SearchFilter(), metadata=_FILTER)
-    page_size: int = field(default=50, metadata=argument(_PAGE, "how many messages at most"))
-    cursor: str = field(default="", metadata=argument(_CURSOR, "the next_cursor of the page before, unchanged"))
+    query_text: QueryText = Field(description='words, "phrases", AND, OR, NOT, ( )')
+    filter: SearchFilter = Field(default=SearchFilter(), description="what to narrow the search to")
+    page_size: PageSize = Field(default=50, description="how many messages at most")
+    cursor: Cursor = Field(default="", description="the next_cursor of the page before, unchanged")
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticArguments:
+class SemanticArguments(ArgumentObject):
     """Arguments of `semantic_search`: exactly one of `query_text` and `query_embedding`."""
 
-    query_text: str = field(default="", metadata=argument(_QUERY, "what to look for, in plain words"))
-    query_embedding: tuple[float, ...] = field(
-        default=(), metadata=argument(Vector(8_192), "a vector of the server's dimension, instead of query_text")
-    )
-    filter: SearchFilter = field(default=SearchFilter(), metadata=_FILTER)
-    top_k: int = field(default=20, metadata=argument(Whole(1, 200), "how many messages at most"))
-    min_score: float | None = field(default=None, metadata=argument(Real(-1, 1), "least cosine"))
+    query_text: QueryText = Field(default="", description="what to look for, in plain words")
+    query_embedding: Vector = Field(default=(), description="a vector of the server's dimension, instead of query_text")
+    filter: SearchFilter = Field(default=SearchFilter(), description="what to narrow the search to")
+    top_k: TopK = Field(default=20, description="how many messages at most")
+    min_score: Cosine | None = Field(default=None, description="least cosine")
 
 
-@dataclass(frozen=True, slots=True)
-class HybridArguments:
+class HybridArguments(ArgumentObject):
     """Arguments of `hybrid_search`."""
 
-    query_text: str = field(metadata=argument(_QUERY, "a question, or words", required=True))
-    filter: SearchFilter = field(default=SearchFilter(), metadata=_FILTER)
-    top_k: int = field(default=20, metadata=argument(Whole(1, 200), "how many messages at most"))
+    query_text: QueryText = Field(description="a question, or words")
+    filter: SearchFilter = Field(default=SearchFilter(), description="what to narrow the search to")
+    top_k: TopK = Field(default=20, description="how many messages at most")
 
 
-@dataclass(frozen=True, slots=True)
-class NeighborArguments:
+class NeighborArguments(ArgumentObject):
     """Arguments of `neighbors`. None: as the host's budget says."""
 
-    message_id: str = field(metadata=argument(Text(128), "the message around which to look", required=True))
-    before: int | None = field(default=None, metadata=argument(Whole(0, 200), "how many messages before it"))
-    after: int | None = field(default=None, metadata=argument(Whole(0, 200), "how many messages after it"))
+    message_id: Identifier = Field(description="the message around which to look")
+    before: Reach | None = Field(default=None, description="how many messages before it")
+    after: Reach | None = Field(default=None, description="how many messages after it")
 
 
 Arguments = ListArguments | LexicalArguments | SemanticArguments | HybridArguments | NeighborArguments

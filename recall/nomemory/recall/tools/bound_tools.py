@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import grpc
 import structlog
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.model.trace import JsonValue
-from nomemory.recall.tools.argument_kinds import ToolRefusedError, known_arguments, read_object
+from nomemory.recall.tools.argument_reader import ToolRefusedError, known_arguments, read_arguments
 from nomemory.recall.tools.arguments import (
     Arguments,
     HybridArguments,
@@ -25,36 +24,30 @@ from nomemory.recall.tools.arguments import (
     NeighborArguments,
     SearchFilter,
     SemanticArguments,
-    Window,
 )
 from nomemory.recall.tools.definitions import CALLABLE, TOOLS
 from nomemory.recall.tools.identity_guard import without_identity
 from nomemory.recall.tools.query_stub import Binding, EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
+from nomemory.recall.tools.requests import RequestBuilder, listed_filter
 from nomemory.recall.tools.result import Hit, ToolResult, fitting, hits
+from nomemory.recall.tools.service_error import ServiceError, service_error
 from nomemory.text.time_range import TimeRange
-from nomemory.v1 import message_pb2
-from nomemory.v1 import query_service_pb2 as pb
 
 __all__ = ["MEANING_IS_OFF", "Binding", "BoundTools", "QueryServiceUnavailableError", "QueryStub"]
 
 _log = structlog.get_logger()
 
-_ROLES: Final = {
-    Role.USER: message_pb2.ROLE_USER,
-    Role.ASSISTANT: message_pb2.ROLE_ASSISTANT,
-    Role.SYSTEM: message_pb2.ROLE_SYSTEM,
-    Role.ANY: message_pb2.ROLE_UNSPECIFIED,
-}
 _NOT_NOW: Final = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 )
 _NOT_NOW_FOR_MEANING: Final = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
 """An embedder that breaks is no reason not to search for words."""
 _REFUSED: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND})
-_VECTOR: Final = "query_embedding.values: "
-"""How the contract begins what it says against a vector."""
+_VECTOR: Final = "query_embedding.values"
+"""The contract's field for the caller's own vector."""
 _FIRST: Final = 3
 MEANING_IS_OFF: Final = "meaning cannot be searched"
+"""What observations say where `meaning_off` is set."""
 
 
 class BoundTools:
@@ -78,8 +71,7 @@ class BoundTools:
         metadata: Sequence[tuple[str, str]] = (),
         embedded: tuple[str, Sequence[float]] = ("", ()),
     ) -> None:
-        self._embedded = embedded
-        self._user_id = binding.user_id
+        self._requests = RequestBuilder(binding, budget, before, embedded)
         self._stub = stub
         self._budget = budget
         self._before = before
@@ -112,7 +104,7 @@ class BoundTools:
 
         Raises:
             QueryServiceUnavailableError: the service refuses to be read from, whatever the arguments.
-        EmbeddingRefusedError: it does not take the caller's own vector.
+            EmbeddingRefusedError: it does not take the caller's own vector.
         """
         cleaned, dropped = without_identity(arguments)
         definition = CALLABLE.get(tool)
@@ -140,7 +132,8 @@ class BoundTools:
         cursor: str = "",
     ) -> ToolResult:
         """Read messages by time, newest first."""
-        return await self._call(ListArguments(since, until, role, page_size, cursor), self._budget.deadline_s)
+        given = {"since": since, "until": until, "role": role, "page_size": page_size, "cursor": cursor}
+        return await self._read_and_call(ListArguments, given, self._budget.deadline_s)
 
     async def lexical_search(
         self,
@@ -150,8 +143,8 @@ class BoundTools:
         cursor: str = "",
     ) -> ToolResult:
         """Find words and exact phrases, best first."""
-        arguments = LexicalArguments(query_text, filter or SearchFilter(), page_size, cursor)
-        return await self._call(arguments, self._budget.deadline_s)
+        given = {"query_text": query_text, "filter": filter, "page_size": page_size, "cursor": cursor}
+        return await self._read_and_call(LexicalArguments, given, self._budget.deadline_s)
 
     async def semantic_search(
         self,
@@ -162,8 +155,14 @@ class BoundTools:
         min_score: float | None = None,
     ) -> ToolResult:
         """Find what means the same, nearest first."""
-        arguments = SemanticArguments(query_text, tuple(query_embedding), filter or SearchFilter(), top_k, min_score)
-        return await self._call(arguments, self._budget.deadline_s)
+        given = {
+            "query_text": query_text,
+            "query_embedding": tuple(query_embedding) or None,
+            "filter": filter,
+            "top_k": top_k,
+            "min_score": min_score,
+        }
+        return await self._read_and_call(SemanticArguments, given, self._budget.deadline_s)
 
     async def hybrid_search(
         self,
@@ -172,24 +171,26 @@ class BoundTools:
         top_k: int = 20,
     ) -> ToolResult:
         """Find what answers a question, best first. Not among the tools of models."""
-        arguments = HybridArguments(query_text, filter or SearchFilter(), top_k)
-        return await self._call(arguments, self._budget.deadline_s)
+        given = {"query_text": query_text, "filter": filter, "top_k": top_k}
+        return await self._read_and_call(HybridArguments, given, self._budget.deadline_s)
 
     async def neighbors(self, message_id: str, before: int | None = None, after: int | None = None) -> ToolResult:
         """Read the messages around one of them, oldest first."""
-        return await self._call(NeighborArguments(message_id, before, after), self._budget.deadline_s)
+        given = {"message_id": message_id, "before": before, "after": after}
+        return await self._read_and_call(NeighborArguments, given, self._budget.deadline_s)
 
-    async def _read_and_call(self, type_: type[Arguments], given: dict[str, JsonValue], timeout_s: float) -> ToolResult:
+    async def _read_and_call(self, type_: type[Arguments], given: Mapping[str, object], timeout_s: float) -> ToolResult:
+        """Make a call; what is wrong with its arguments is an observation."""
         try:
-            return await self._call(read_object(type_, given, self._before.tzinfo), timeout_s)
+            return await self._call(read_arguments(type_, given, self._before.tzinfo), timeout_s)
         except ToolRefusedError as refused:
-            return ToolResult(observation=f"not called: {refused}", answered=False)
+            return ToolResult(
+                observation=f"not called: {refused}", answered=False, meaning_off=isinstance(refused, _MeaningOffError)
+            )
 
     async def _call(self, arguments: Arguments, timeout_s: float) -> ToolResult:
         try:
             result = await self._dispatch(arguments, timeout_s)
-        except ToolRefusedError as refused:
-            return ToolResult(observation=f"not called: {refused}", answered=False)
         except grpc.RpcError as error:
             return self._observed(error, arguments)
         self._answers += 1
@@ -207,24 +208,13 @@ class BoundTools:
         return await self._around(arguments, timeout_s)
 
     async def _list(self, asked: ListArguments, timeout_s: float) -> ToolResult:
-        wanted = SearchFilter(asked.role, Window(asked.since, asked.until))
-        request = pb.ListMessagesRequest(
-            user_id=self._user_id,
-            filter=self._filter(wanted),
-            page_size=min(asked.page_size, self._budget.result_items),
-            cursor=asked.cursor,
-        )
+        request = self._requests.listing(asked)
         reply = await self._stub.ListMessages(request, timeout=timeout_s, metadata=self._metadata)
-        return self._result(hits(reply.items, (), self._before), wanted, next_cursor=reply.next_cursor)
+        found = hits(reply.items, (), self._before)
+        return self._result(found, listed_filter(asked), next_cursor=reply.next_cursor)
 
     async def _lexical(self, asked: LexicalArguments, timeout_s: float) -> ToolResult:
-        request = pb.LexicalSearchRequest(
-            user_id=self._user_id,
-            query_text=asked.query_text,
-            filter=self._filter(asked.filter),
-            page_size=min(asked.page_size, self._budget.result_items),
-            cursor=asked.cursor,
-        )
+        request = self._requests.lexical(asked)
         reply = await self._stub.LexicalSearch(request, timeout=timeout_s, metadata=self._metadata)
         found = hits(reply.items, reply.scores, self._before)
         return self._result(found, asked.filter, next_cursor=reply.next_cursor, index_behind=reply.index_behind)
@@ -233,33 +223,15 @@ class BoundTools:
         if bool(asked.query_text.strip()) == bool(asked.query_embedding):
             raise ToolRefusedError("give exactly one of query_text and query_embedding")
         if asked.query_text and not self._has_meaning:
-            raise ToolRefusedError(MEANING_IS_OFF)
-        request = pb.SemanticSearchRequest(
-            user_id=self._user_id,
-            filter=self._filter(asked.filter),
-            top_k=min(asked.top_k, self._budget.result_items),
-            min_score=asked.min_score,
-        )
-        if asked.query_text:
-            request.query_text = asked.query_text
-        else:
-            request.query_embedding.values.extend(asked.query_embedding)
+            raise _MeaningOffError(MEANING_IS_OFF)
+        request = self._requests.semantic(asked)
         reply = await self._stub.SemanticSearch(request, timeout=timeout_s, metadata=self._metadata)
         scores = [item.semantic_score for item in reply.items]
         found = hits((item.message for item in reply.items), scores, self._before)
         return self._result(found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated)
 
     async def _hybrid(self, asked: HybridArguments, timeout_s: float) -> ToolResult:
-        request = pb.HybridSearchRequest(
-            user_id=self._user_id,
-            query_text=asked.query_text,
-            filter=self._filter(asked.filter),
-            top_k=min(asked.top_k, self._budget.result_items),
-            explain=True,
-        )
-        text, vector = self._embedded
-        if vector and text == asked.query_text:
-            request.query_embedding.values.extend(vector)
+        request = self._requests.hybrid(asked)
         reply = await self._stub.HybridSearch(request, timeout=timeout_s, metadata=self._metadata)
         scores = [item.score for item in reply.items]
         found = hits((item.message for item in reply.items), scores, self._before)
@@ -273,16 +245,12 @@ class BoundTools:
             word_hits=sum(1 for share in covered if share > 0),
             coverage=max(covered[:_FIRST], default=0.0),
             words_only=reply.words_only,
+            meaning_off=reply.words_only,
             sufficiency=Sufficiency(reply.sufficiency, reply.told_apart) if found else None,
         )
 
     async def _around(self, asked: NeighborArguments, timeout_s: float) -> ToolResult:
-        request = pb.GetNeighborsRequest(
-            user_id=self._user_id,
-            message_id=asked.message_id,
-            before=self._budget.neighbors_before if asked.before is None else asked.before,
-            after=self._budget.neighbors_after if asked.after is None else asked.after,
-        )
+        request = self._requests.around(asked)
         reply = await self._stub.GetNeighbors(request, timeout=timeout_s, metadata=self._metadata)
         found = hits(reply.items, (), self._before)
         # What stands nearest to the anchor stays when there is too much.
@@ -290,18 +258,6 @@ class BoundTools:
         result = self._result(nearest, None, cut=reply.truncated_before or reply.truncated_after)
         kept = sorted(result.items, key=lambda hit: (hit.message.ts, hit.message.message_id.encode()))
         return replace(result, items=tuple(kept))
-
-    def _filter(self, wanted: SearchFilter) -> message_pb2.Filter:
-        since, until = wanted.time_range.since, wanted.time_range.until
-        until = self._before if until is None else min(until, self._before)
-        if since is not None and since >= until:
-            raise ToolRefusedError("the time range is empty: nothing is looked at from the time of the question on")
-        role = _ROLES[wanted.role or Role.ANY]
-        encoded = message_pb2.Filter(role=role, conversation_id=wanted.conversation_id)
-        encoded.time_range.until.CopyFrom(_timestamp(until))
-        if since is not None:
-            encoded.time_range.since.CopyFrom(_timestamp(since))
-        return encoded
 
     def _result(
         self,
@@ -329,29 +285,35 @@ class BoundTools:
             scope=_scope(wanted).until(self._before) if wanted else None,
         )
 
-    def _observed(self, error: grpc.RpcError, arguments: Arguments) -> ToolResult:
+    def _observed(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
         """Make an observation of an error that another call may not meet."""
-        code, details = _code(error), _details(error)
-        if code is grpc.StatusCode.INVALID_ARGUMENT and isinstance(arguments, HybridArguments) and _VECTOR in details:
-            raise EmbeddingRefusedError(details.partition(_VECTOR)[2].partition(";")[0]) from error
-        if code in _REFUSED:
+        error, for_meaning = service_error(raised), isinstance(arguments, SemanticArguments)
+        if isinstance(arguments, HybridArguments) and _VECTOR in error.violations:
+            raise EmbeddingRefusedError(error.violations[_VECTOR]) from raised
+        if error.code in _REFUSED:
             self._answers += 1
-            return ToolResult(observation=f"refused: {details}", answered=False)
-        if code is grpc.StatusCode.FAILED_PRECONDITION and isinstance(arguments, SemanticArguments):
+            return ToolResult(observation=f"refused: {error.details}", answered=False)
+        if error.code is grpc.StatusCode.FAILED_PRECONDITION and for_meaning:
             self._answers += 1
             self._has_meaning = False
-            return ToolResult(observation=f"{MEANING_IS_OFF}: the server has no embedder", answered=False)
-        if code in _NOT_NOW or (code in _NOT_NOW_FOR_MEANING and isinstance(arguments, SemanticArguments)):
-            return self._unanswered(code, arguments)
-        raise QueryServiceUnavailableError(f"the query service answered {code.name}") from error
+            observation = f"{MEANING_IS_OFF}: the server has no embedder"
+            return ToolResult(observation=observation, answered=False, meaning_off=True)
+        if error.code in _NOT_NOW or (error.code in _NOT_NOW_FOR_MEANING and for_meaning):
+            return self._unanswered(error, arguments)
+        raise QueryServiceUnavailableError(f"the query service answered {error.code.name}") from raised
 
-    def _unanswered(self, code: grpc.StatusCode, arguments: Arguments) -> ToolResult:
+    def _unanswered(self, error: ServiceError, arguments: Arguments) -> ToolResult:
         self._failed.add(type(arguments))
-        observation = f"did not answer ({code.name.lower()})"
-        if code is grpc.StatusCode.DEADLINE_EXCEEDED and isinstance(arguments, SemanticArguments):
+        observation = f"did not answer ({error.code.name.lower()})"
+        late = error.code is grpc.StatusCode.DEADLINE_EXCEEDED and isinstance(arguments, SemanticArguments)
+        if late:
             self._has_meaning = False
             observation = f"{observation}: {MEANING_IS_OFF}"
-        return ToolResult(observation=observation, answered=False)
+        return ToolResult(observation=observation, answered=False, meaning_off=late)
+
+
+class _MeaningOffError(ToolRefusedError):
+    """A search by meaning, where the server has said that it does without."""
 
 
 def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:
@@ -361,18 +323,3 @@ def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:
 
 def _scope(wanted: SearchFilter) -> SearchScope:
     return SearchScope(TimeRange(wanted.time_range.since, wanted.time_range.until), wanted.role or Role.ANY)
-
-
-def _code(error: grpc.RpcError) -> grpc.StatusCode:
-    code = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
-    return code or grpc.StatusCode.UNKNOWN
-
-
-def _details(error: grpc.RpcError) -> str:
-    return (error.details() or "") if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else ""
-
-
-def _timestamp(moment: datetime) -> Timestamp:
-    encoded = Timestamp()
-    encoded.FromDatetime(moment.astimezone(UTC))
-    return encoded

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from nomemory.recall.tools.argument_kinds import Schema, object_schema
 from nomemory.recall.tools.arguments import (
     Arguments,
     HybridArguments,
@@ -16,6 +15,7 @@ from nomemory.recall.tools.arguments import (
     NeighborArguments,
     SemanticArguments,
 )
+from nomemory.recall.tools.schema import Schema, object_schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,18 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from nomemory.recall.errors import RecallError
 from nomemory.v1 import query_service_pb2 as pb
 
 _Request_contra = TypeVar("_Request_contra", contravariant=True)
 _Reply_co = TypeVar("_Reply_co", covariant=True)
 
 
-class QueryServiceUnavailableError(Exception):
+class QueryServiceUnavailableError(RecallError):
     """The QueryService cannot be read from at all. Holds no content."""
 
 
-class EmbeddingRefusedError(Exception):
+class EmbeddingRefusedError(RecallError):
     """The QueryService does not take the caller's own vector of the question. The text says why, without the vector."""
 
 

@@ -8,17 +8,11 @@ from datetime import UTC, datetime
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Retrieved
-from nomemory.recall.model.question import Role
+from nomemory.recall.model.roles import role_of
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.model.trace import JsonValue
 from nomemory.v1 import message_pb2
-
-_ROLES = {
-    message_pb2.ROLE_USER: Role.USER,
-    message_pb2.ROLE_ASSISTANT: Role.ASSISTANT,
-    message_pb2.ROLE_SYSTEM: Role.SYSTEM,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +40,7 @@ class ToolResult:
         word_hits: how many of the items hold words of the query; None where a call does not say.
         coverage: how much of the query's words the best of the first items holds, 0 to 1.
         words_only: a search that should have looked for meaning, too, did not.
+        meaning_off: the call showed, or met, that meaning cannot be searched.
         sufficiency: how likely it is that the log answers; None where a call does not say.
     """
 
@@ -61,6 +56,7 @@ class ToolResult:
     word_hits: int | None = None
     coverage: float = 0.0
     words_only: bool = False
+    meaning_off: bool = False
     sufficiency: Sufficiency | None = None
 
 
@@ -76,7 +72,7 @@ def retrieved(message: message_pb2.ChatMessage) -> Retrieved:
     return Retrieved(
         message_id=message.message_id,
         ts=message.ts.ToDatetime(tzinfo=UTC),
-        role=_ROLES.get(message.role, Role.ANY),
+        role=role_of(message.role),
         content=message.content,
         name=message.name,
         conversation_id=message.conversation_id,

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.question import Question
+from nomemory.recall.model.roles import role_of
 from nomemory.server.rpc.checker import Checker
 from nomemory.server.settings import Settings
 from nomemory.server.wire import MICROS
@@ -16,11 +17,6 @@ from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 
 _NANOS = 1_000_000_000
-_ROLES = {
-    message_pb2.ROLE_USER: Role.USER,
-    message_pb2.ROLE_ASSISTANT: Role.ASSISTANT,
-    message_pb2.ROLE_SYSTEM: Role.SYSTEM,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +73,7 @@ def _question(check: Checker, text: str, context: pb.RecallContext, now: datetim
         text,
         now.astimezone(zone) if asked_at is None else _asked_at(check, asked_at, zone, now),
         TimeRange(_bound(narrowed.since_us), _bound(narrowed.until_us)) if context.HasField("time_range") else None,
-        None if role is None else _ROLES[message_pb2.Role.ValueType(role)],
+        None if role is None else role_of(message_pb2.Role.ValueType(role)),
     )
 
 

@@ -10,18 +10,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.limits import Limits, StopReason
 from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement, Verdict
-from nomemory.recall.model.question import Role
 from nomemory.recall.model.result import RecallResult
+from nomemory.recall.model.roles import ROLE_IN_CONTRACT
 from nomemory.recall.model.trace import Step
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 
-_ROLES = {
-    Role.USER: message_pb2.ROLE_USER,
-    Role.ASSISTANT: message_pb2.ROLE_ASSISTANT,
-    Role.SYSTEM: message_pb2.ROLE_SYSTEM,
-    Role.ANY: message_pb2.ROLE_UNSPECIFIED,
-}
 _VERDICTS = {
     Verdict.SUPPORTED: pb.VERDICT_SUPPORTED,
     Verdict.CONFLICTING: pb.VERDICT_CONFLICTING,
@@ -95,7 +89,7 @@ def _evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
         message=message_pb2.ChatMessage(
             message_id=message.message_id,
             ts=_timestamp(message.ts),
-            role=_ROLES[message.role],
+            role=ROLE_IN_CONTRACT[message.role],
             content=message.content[:evidence_chars],
             name=message.name,
             conversation_id=message.conversation_id,
@@ -107,7 +101,7 @@ def _evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
 
 def _limits(limits: Limits) -> pb.RecallLimits:
     encoded = pb.RecallLimits(
-        role=_ROLES[limits.role],
+        role=ROLE_IN_CONTRACT[limits.role],
         messages_considered=limits.messages_considered,
         tool_calls=limits.tool_calls,
         iterations=limits.iterations,

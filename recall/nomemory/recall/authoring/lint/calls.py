@@ -17,10 +17,11 @@ from nomemory.recall.authoring.lint.user_ids import is_user_id
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.model.trace import JsonValue
 from nomemory.recall.planning.llm_answer import plan_in
-from nomemory.recall.tools.argument_kinds import Schema, ToolRefusedError, read_object
+from nomemory.recall.tools.argument_reader import ToolRefusedError, read_arguments
 from nomemory.recall.tools.arguments import SemanticArguments
 from nomemory.recall.tools.definitions import TOOLS
 from nomemory.recall.tools.identity_guard import without_identity
+from nomemory.recall.tools.schema import Schema
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _CALL: Final = re.compile(r"([A-Za-z_][\w.]*)[ \t]?\(.*\)")
@@ -133,7 +134,7 @@ def _arguments(tool: str, given: dict[str, JsonValue]) -> Iterator[tuple[Rule, s
     for name in _unknown(TOOLS[tool].schema(), given):
         yield ARGUMENTS, f"`{tool}` has no argument `{name}`"
     try:
-        read = read_object(TOOLS[tool].arguments, given, UTC)
+        read = read_arguments(TOOLS[tool].arguments, given, UTC)
     except ToolRefusedError as refused:
         yield ARGUMENTS, str(refused)
         return

@@ -15,7 +15,7 @@ from nomemory.recall.authoring.lint.finding import Finding
 from nomemory.recall.authoring.lint.rules import LENGTH, RULES
 from nomemory.recall.authoring.lint.structure import Loaded, ignored, load
 from nomemory.recall.authoring.lint.user_ids import user_ids
-from nomemory.recall.planning.prompt import DEFAULT_BOUNDS
+from nomemory.recall.llm.prompt import DEFAULT_BOUNDS
 from nomemory.recall.skills.folder import SKILL_FILE
 
 _PLACES: Final = {rule: place for place, rule in enumerate(RULES)}

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-_FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*([\w+-]*)")
+from markdown_it.token import Token
+
+from nomemory.recall.skills.markdown import block_tokens
+
+_LANGUAGE: Final = re.compile(r"[\w+-]*")
 _JSON: Final = frozenset({"json", "jsonc", "json5", "jsonl", "ndjson"})
 
 
@@ -45,31 +49,27 @@ class Document:
 
 def read_document(file: str, text: str) -> Document:
     """Part a text into lines and blocks. A block that is not closed goes on to the end."""
-    lines, blocks = list[Line](), list[Block]()
-    fence, language, inside = "", "", list[Line]()
-    for number, one in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
-        mark = _FENCE.match(one)
-        line = Line(number, one, in_fence=bool(fence or mark))
-        lines.append(line)
-        if fence and mark and _closes(mark, fence):
-            blocks.append(_block(inside, language, number))
-            fence = ""
-        elif fence:
-            inside.append(line)
-        elif mark:
-            fence, language, inside = mark[1], mark[2].lower(), []
-    if fence:
-        blocks.append(_block(inside, language, len(lines)))
-    return Document(file, tuple(lines), tuple(blocks))
+    fences = [
+        (range(*token.map), token)
+        for token in block_tokens(text, in_comments=True)
+        if token.type == "fence" and token.map is not None
+    ]
+    fenced = {number for place, _ in fences for number in place}
+    lines = enumerate(text.replace("\r\n", "\n").split("\n"))
+    return Document(
+        file,
+        tuple(Line(number + 1, line, in_fence=number in fenced) for number, line in lines),
+        tuple(_block(place, fence) for place, fence in fences),
+    )
 
 
-def _closes(mark: re.Match[str], fence: str) -> bool:
-    return mark[1].startswith(fence) and not mark[2]
+def _block(place: range, fence: Token) -> Block:
+    return Block(place.start + 2, _language(fence.info), fence.content.removesuffix("\n"))
 
 
-def _block(inside: list[Line], language: str, end: int) -> Block:
-    first = inside[0].number if inside else end
-    return Block(first, language, "\n".join(line.text for line in inside))
+def _language(info: str) -> str:
+    named = _LANGUAGE.match(info.strip())
+    return named[0].lower() if named else ""
 
 
 def code_spans(text: str) -> Iterator[re.Match[str]]:

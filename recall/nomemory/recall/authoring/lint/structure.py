@@ -18,24 +18,22 @@ from nomemory.recall.authoring.lint.rules import (
     NAME,
     TEXT,
 )
-from nomemory.recall.skills.folder import SKILL_FILE, SkillFolder
-from nomemory.recall.skills.frontmatter import FrontmatterError, split
+from nomemory.recall.skills.errors import SKILL_FILE, SkillFault, SkillInvalidError, SkillNotFoundError
+from nomemory.recall.skills.folder import SkillFolder
+from nomemory.recall.skills.frontmatter import FrontmatterError, frontmatter_lines, read_frontmatter
 from nomemory.recall.skills.host_settings import host_settings
-from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
+from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.skills.steering.outline import SectionKind, sections
 
-_RULES: Final = (
-    (re.compile(r"frontmatter"), FRONTMATTER),
-    (re.compile(r"larger than|is not UTF-8|cannot be read|is not a file"), TEXT),
-    (re.compile(r"`name`"), NAME),
-    (re.compile(r"`description`"), DESCRIPTION),
-    (re.compile(r"link|more than \d+ reference"), FOLDER),
-)
-"""By the loader's words; what is left is about the frontmatter."""
-_FILE: Final = re.compile(r"`((?:references|scripts)/[^`]+)`")
+_RULES: Final = {
+    SkillFault.FOLDER: FOLDER,
+    SkillFault.TEXT: TEXT,
+    SkillFault.FRONTMATTER: FRONTMATTER,
+    SkillFault.NAME: NAME,
+    SkillFault.DESCRIPTION: DESCRIPTION,
+}
 _KEYS: Final = {"name", "description"}
-_FRONTMATTER: Final = "---"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ def load(folder: Path) -> Loaded:
         rule = NAME if folder.is_dir() else FOLDER
         return Loaded(None, texts, (Finding(SKILL_FILE, 0, rule, str(refused)),))
     except SkillInvalidError as refused:
-        return Loaded(None, texts, (_refusal(str(refused).partition(": ")[2], texts.get(SKILL_FILE, "")),))
+        return Loaded(None, texts, (_refusal(refused, texts.get(SKILL_FILE, "")),))
     return Loaded(skill, texts, ())
 
 
@@ -75,13 +73,9 @@ def _texts(folder: Path) -> dict[str, str]:
     return texts
 
 
-def _refusal(why: str, text: str) -> Finding:
-    rule = next((rule for words, rule in _RULES if words.search(why)), FRONTMATTER)
-    if rule is TEXT and f"`{SKILL_FILE}` is not a file" in why:
-        rule = FOLDER
-    file = _FILE.search(why)
-    line = _line_of_rule(rule, text)
-    return Finding(file[1] if file else SKILL_FILE, line, rule, why)
+def _refusal(refused: SkillInvalidError, text: str) -> Finding:
+    rule = _RULES[refused.code]
+    return Finding(refused.file, _line_of_rule(rule, text), rule, refused.why)
 
 
 def _line_of_rule(rule: Rule, text: str) -> int:
@@ -93,14 +87,14 @@ def _line_of_rule(rule: Rule, text: str) -> int:
 def ignored(text: str) -> Iterator[Finding]:
     """Find what a SKILL.md tries to set and the loader ignores: keys of the frontmatter, limits of the host."""
     try:
-        keys, _ = split(text)
+        keys = set(read_frontmatter(text).values)
     except FrontmatterError:
-        keys = {}
-    for key in keys.keys() - _KEYS:
+        keys = set()
+    for key in keys - _KEYS:
         line = _line_of_key(key, text)
         yield Finding(SKILL_FILE, line, FRONTMATTER_KEY, f"`{key}` is ignored")
     lexicon = _lexicon_lines(text)
-    body = _end_of_frontmatter(text)
+    body = frontmatter_lines(text)
     for number, one in enumerate(text.split("\n")[body:], body + 1):
         for name in host_settings(one) if number not in lexicon else ():
             yield Finding(SKILL_FILE, number, HOST_LIMIT, f"`{name}` is ignored: it is the host's")
@@ -109,15 +103,10 @@ def ignored(text: str) -> Iterator[Finding]:
 def _lexicon_lines(text: str) -> frozenset[int]:
     """Return the lines of the lexicon: `- budget: cost` sets nothing there."""
     lexicons = (section for section in sections(text) if section.kind is SectionKind.LEXICON)
-    return frozenset(line.number for section in lexicons for part in section.parts for line in part.lines)
+    return frozenset(number for section in lexicons for number in section.lines)
 
 
 def _line_of_key(key: str, text: str) -> int:
     """Find the first line that sets a key; 0: there is none."""
     setting = re.compile(rf"[ \t]*(?:[-*+][ \t]+)?[*_`]*{re.escape(key)}[*_`]*[ \t]*[:=：]", re.IGNORECASE)
     return next((number for number, line in enumerate(text.split("\n"), 1) if setting.match(line)), 0)
-
-
-def _end_of_frontmatter(text: str) -> int:
-    ends = (number for number, line in enumerate(text.split("\n"), 1) if line.rstrip() == _FRONTMATTER and number > 1)
-    return next(ends, 0)

@@ -34,8 +34,8 @@ _CELL: Final = re.compile(rf"^\s*\|[\s`*\"']*(?P<id>{_ID}){_MARKS}\s*\|", re.IGN
 _ALSO_ENGLISH: Final = {"since", "until", "before", "after", "name", "filter"}
 _FIELDS: Final = sorted(
     {
-        *(one.name for tool in TOOLS.values() for one in fields(tool.arguments)),
-        *(one.name for one in fields(SearchFilter)),
+        *(name for tool in TOOLS.values() for name in tool.arguments.model_fields),
+        *SearchFilter.model_fields,
         *(one.name for one in fields(Retrieved)),
     }
     - _ALSO_ENGLISH

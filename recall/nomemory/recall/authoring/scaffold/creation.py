@@ -9,9 +9,10 @@ from pathlib import Path
 
 from nomemory.recall.authoring.lint.check import Report, check
 from nomemory.recall.authoring.scaffold.naming import NAME
+from nomemory.recall.errors import RecallError
 
 
-class NotCreatedError(Exception):
+class NotCreatedError(RecallError):
     """A skill cannot be put where it was wanted; the text says why."""
 
 

@@ -10,8 +10,9 @@ from typing import Final
 
 from nomemory.recall.authoring.scaffold.draft import Draft, Query, entries
 from nomemory.recall.authoring.scaffold.scenario import Language
-from nomemory.recall.llm.client import ChatEndpoint, Prompt
+from nomemory.recall.llm.client import ChatEndpoint
 from nomemory.recall.llm.json_answer import BadAnswerError, JsonObject, object_in
+from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.trace import JsonValue
 from nomemory.recall.skills.steering.template import TemplateIntent, unknown_placeholders
 from nomemory.recall.skills.steering.template_reader import REWRITE_CHARS_MAX

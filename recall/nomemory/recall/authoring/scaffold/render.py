@@ -9,6 +9,7 @@ from typing import Final
 
 from nomemory.recall.authoring.scaffold.draft import TOP_K, Draft, Entry
 from nomemory.recall.authoring.scaffold.scenario import Language
+from nomemory.recall.errors import RecallError
 from nomemory.recall.skills.folder import SKILL_FILE
 from nomemory.recall.skills.steering.steering_reader import LEXICON_FILE
 from nomemory.recall.skills.steering.template import TemplateIntent
@@ -43,7 +44,7 @@ _LEXICON: Final = {
 _NONE: Final = {Language.CHINESE: "（暂无）", Language.ENGLISH: "(none yet)"}
 
 
-class TemplateError(Exception):
+class TemplateError(RecallError):
     """A template has a place that nothing fills; the text names it."""
 
 

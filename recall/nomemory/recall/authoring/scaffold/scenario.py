@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from nomemory.recall.errors import RecallError
+
 SCENARIO_CHARS_MAX: Final = 600
 _CHINESE: Final = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 _SENTENCE_END: Final = re.compile(r"[。！？!?；;\n]|\.\s")
@@ -19,7 +21,7 @@ _SYNTAX: Final = str.maketrans('`_{}[]<>|#*=~\\"$^', "＇＿｛｝［］＜＞�
 """What Markdown, frontmatter or a call could be made of, and forms of it that only people read."""
 
 
-class EmptyScenarioError(ValueError):
+class EmptyScenarioError(RecallError, ValueError):
     """There is no sentence to make a skill from."""
 
 

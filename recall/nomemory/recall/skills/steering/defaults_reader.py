@@ -11,9 +11,9 @@ from nomemory.recall.model.question import Role
 from nomemory.recall.skills.host_settings import is_host_setting
 from nomemory.recall.skills.steering.defaults import AnyTime, Defaults
 from nomemory.recall.skills.steering.duration import duration
-from nomemory.recall.skills.steering.entry import Entry, entries, named, word
+from nomemory.recall.skills.steering.entry import Entry, named, word
 from nomemory.recall.skills.steering.outline import Section
-from nomemory.recall.skills.steering.unreadable import Unreadable
+from nomemory.recall.skills.steering.unreadable import Unreadable, UnreadableKind
 
 TOP_K_MAX: Final = 200
 """What the contract lets a search bring; the host's own limit may be lower."""
@@ -47,6 +47,18 @@ _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
+_ENTRY: Final = UnreadableKind.ENTRY
+_Wrong = tuple[str, UnreadableKind]
+
+WINDOW_WRONG: Final = f"`{WINDOW}` is an ISO 8601 duration such as `P30D`, or `all`"
+
+
+def window_in(value: str) -> timedelta | AnyTime | None:
+    """Read the value of a default range; None: it is no duration."""
+    named_so = word(value)
+    return AnyTime.ANY if named_so in _ANY else duration(named_so)
+
+
 class DefaultsReader:
     """Reads the sections of defaults. The first of two equal keys counts."""
 
@@ -56,7 +68,7 @@ class DefaultsReader:
         self._role: Role | None = None
         self._top_k: int | None = None
         self._lines: dict[str, int] = {}
-        self._readers: dict[str, Callable[[str], Iterator[str]]] = {
+        self._readers: dict[str, Callable[[str], Iterator[_Wrong]]] = {
             WINDOW: self._take_window,
             ROLE: self._take_role,
             TOP_K: self._take_top_k,
@@ -65,39 +77,38 @@ class DefaultsReader:
     def read(self, file: str, section: Section) -> None:
         """Take in the entries of a section."""
         for part in section.parts:
-            for entry in entries(part.lines):
-                for why in self._take(entry):
-                    self.unreadable.append(Unreadable(file, entry.line, why))
+            for entry in part.entries:
+                self.unreadable.extend(Unreadable(file, entry.line, why, kind) for why, kind in self._take(entry))
 
     def defaults(self) -> Defaults:
         """Return what was read so far."""
         return Defaults(self._window, self._role, self._top_k, dict(self._lines))
 
-    def _take(self, entry: Entry) -> Iterator[str]:
+    def _take(self, entry: Entry) -> Iterator[_Wrong]:
         key = _KEYS.get(named(entry.key))
         if key is None:
             if _NAME.fullmatch(entry.key) and entry.value and not is_host_setting(entry.key):
-                yield f"there are no defaults but `{WINDOW}`, `{ROLE}` and `{TOP_K}`"
+                yield f"there are no defaults but `{WINDOW}`, `{ROLE}` and `{TOP_K}`", _ENTRY
         elif key in self._lines:
-            yield f"`{key}` stands here again: the first counts"
+            yield f"`{key}` stands here again: the first counts", _ENTRY
         else:
             self._lines[key] = entry.line
             yield from self._readers[key](word(entry.value))
 
-    def _take_window(self, value: str) -> Iterator[str]:
-        self._window = AnyTime.ANY if value in _ANY else duration(value)
+    def _take_window(self, value: str) -> Iterator[_Wrong]:
+        self._window = window_in(value)
         if self._window is None:
-            yield f"`{WINDOW}` is an ISO 8601 duration such as `P30D`, or `all`"
+            yield WINDOW_WRONG, UnreadableKind.DURATION
 
-    def _take_role(self, value: str) -> Iterator[str]:
+    def _take_role(self, value: str) -> Iterator[_Wrong]:
         self._role = _ROLES.get(value)
         if self._role is None:
-            yield f"`{ROLE}` is one of `user`, `assistant`, `system` and `any`"
+            yield f"`{ROLE}` is one of `user`, `assistant`, `system` and `any`", _ENTRY
 
-    def _take_top_k(self, value: str) -> Iterator[str]:
+    def _take_top_k(self, value: str) -> Iterator[_Wrong]:
         given = int(value) if _WHOLE.fullmatch(value) else 0
         self._top_k = min(given, TOP_K_MAX) or None
         if not given:
-            yield f"`{TOP_K}` is a whole number from 1 to {TOP_K_MAX}"
+            yield f"`{TOP_K}` is a whole number from 1 to {TOP_K_MAX}", _ENTRY
         elif given > TOP_K_MAX:
-            yield f"`{TOP_K}` is at most {TOP_K_MAX}, which is used"
+            yield f"`{TOP_K}` is at most {TOP_K_MAX}, which is used", _ENTRY

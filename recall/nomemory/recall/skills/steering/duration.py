@@ -6,12 +6,13 @@ import re
 from datetime import timedelta
 from typing import Final
 
-_DURATION: Final = re.compile(
-    r"P(?:(?P<years>[0-9]{1,6})Y)?(?:(?P<months>[0-9]{1,6})M)?(?:(?P<weeks>[0-9]{1,6})W)?(?:(?P<days>[0-9]{1,6})D)?"
-    r"(?:T(?:(?P<hours>[0-9]{1,6})H)?(?:(?P<minutes>[0-9]{1,6})M)?(?:(?P<seconds>[0-9]{1,6})S)?)?",
-    re.IGNORECASE,
+from pydantic import TypeAdapter
+
+_FORM: Final = re.compile(
+    r"P(?=[0-9T])(?:[0-9]{1,6}Y)?(?:[0-9]{1,6}M)?(?:[0-9]{1,6}W)?(?:[0-9]{1,6}D)?"
+    r"(?:T(?=[0-9])(?:[0-9]{1,6}H)?(?:[0-9]{1,6}M)?(?:[0-9]{1,6}S)?)?"
 )
-_DAYS: Final = {"years": 365, "months": 30, "weeks": 7, "days": 1}
+_LENGTH: Final = TypeAdapter(timedelta)
 
 
 def duration(text: str) -> timedelta | None:
@@ -19,9 +20,5 @@ def duration(text: str) -> timedelta | None:
 
     A month is 30 days and a year 365, as nobody remembers to the day. Fractions are not read.
     """
-    match = _DURATION.fullmatch(text)
-    if match is None or text[-1] in "Tt":
-        return None
-    given = {unit: int(number) for unit, number in match.groupdict().items() if number}
-    days = sum(given.pop(unit, 0) * length for unit, length in _DAYS.items())
-    return (timedelta(days=days) + timedelta(**given)) or None
+    form = text.upper() if text.isascii() else ""
+    return (_LENGTH.validate_python(form) or None) if _FORM.fullmatch(form) else None

@@ -6,11 +6,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
-from nomemory.recall.skills.steering.outline import Line
+from markdown_it.token import Token
 
-_ITEM: Final = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,3}[.)])[ \t]+(\S.*)")
+from nomemory.recall.skills.markdown import first_line
+
+_PASSED_OVER: Final = {"blockquote_open": "blockquote_close", "thead_open": "thead_close"}
 _COLON: Final = re.compile(r"[:：]")
 _RULE: Final = re.compile(r"[\s|:-]+")
 _SEPARATORS: Final = re.compile(r"[,，、;；/|]")
@@ -39,23 +42,35 @@ class Entry:
         return self.cells[1] if len(self.cells) > 1 else ""
 
 
-def entries(lines: Iterable[Line]) -> Iterator[Entry]:
-    """Read the items and rows among lines. Everything else is prose."""
-    row: Entry | None = None
-    for line in lines:
-        if line.text.lstrip().startswith("|"):
-            if _RULE.fullmatch(line.text):
-                row = None  # what stands above a table's rule is its head
-                continue
-            before, row = row, Entry(line.number, _cells(line.text))
-        else:
-            before, row = row, None
-        if before:
-            yield before
-        if item := _ITEM.fullmatch(line.text):
-            yield Entry(line.number, tuple(bare(half) for half in _COLON.split(item[1], maxsplit=1)))
-    if row:
-        yield row
+def entries(tokens: Iterable[Token]) -> Iterator[Entry]:
+    """Read the items and rows among blocks of Markdown. Everything else, quotes and heads of tables too, is prose."""
+    left = iter(tokens)
+    before = ""
+    for token in left:
+        if token.type in _PASSED_OVER:
+            _take_up_to(left, _PASSED_OVER[token.type], token.level)
+        elif token.type == "tr_open":
+            cells = (one.content for one in _take_up_to(left, "tr_close", token.level) if one.type == "inline")
+            yield Entry(first_line(token), tuple(map(bare, cells)))
+        elif token.type == "inline":
+            yield from _in_paragraph(token, is_item=before == "list_item_open")
+        if token.type != "paragraph_open":
+            before = token.type
+
+
+def _take_up_to(tokens: Iterator[Token], end: str, level: int) -> list[Token]:
+    """Take the tokens of a block that has been opened."""
+    return list(takewhile(lambda token: token.type != end or token.level != level, tokens))
+
+
+def _in_paragraph(inline: Token, *, is_item: bool) -> Iterator[Entry]:
+    """Read the item that a paragraph begins with, if it is one, and rows of what would be a table if it had a head."""
+    for number, raw in enumerate(inline.content.split("\n"), first_line(inline)):
+        text = raw.strip()
+        if is_item and number == first_line(inline):
+            yield Entry(number, tuple(bare(half) for half in _COLON.split(text, maxsplit=1)))
+        elif text.startswith("|") and not _RULE.fullmatch(text):
+            yield Entry(number, tuple(map(bare, text.removeprefix("|").removesuffix("|").split("|"))))
 
 
 def listed(value: str) -> list[str]:
@@ -76,7 +91,3 @@ def word(value: str) -> str:
 def named(text: str) -> str:
     """Return a key as it is compared: `First tool` and `first_tool` are one."""
     return "_".join(unicodedata.normalize("NFKC", text).casefold().replace("-", " ").replace("_", " ").split())
-
-
-def _cells(row: str) -> tuple[str, ...]:
-    return tuple(bare(cell) for cell in row.strip().removeprefix("|").removesuffix("|").split("|"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from nomemory.recall.skills.steering.entry import Entry, entries, listed
+from nomemory.recall.skills.steering.entry import Entry, listed
 from nomemory.recall.skills.steering.lexicon import Lexicon, LexiconEntry
 from nomemory.recall.skills.steering.outline import Section
 from nomemory.recall.skills.steering.search_text import search_text
@@ -29,7 +29,7 @@ class LexiconReader:
     def read(self, file: str, section: Section) -> None:
         """Take in the entries of a section. One canonical term may stand in several; their aliases add up."""
         for part in section.parts:
-            for entry in entries(part.lines):
+            for entry in part.entries:
                 for why in self._take(file, entry):
                     self.unreadable.append(Unreadable(file, entry.line, why))
 

@@ -1,19 +1,21 @@
-"""A skill's text as sections: which of them steer, and the lines that stand in them."""
+"""A skill's text as sections: which of them steer, and the entries that stand in them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-_HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*)")
-_FENCE: Final = re.compile(r"\s*(```|~~~)")
+from markdown_it.token import Token
+
+from nomemory.recall.skills.markdown import block_tokens, first_line
+from nomemory.recall.skills.steering.entry import Entry, entries
+
 _BETWEEN_NAMES: Final = re.compile(r"[·・|/:：()（）—–]")
 _NUMBER: Final = re.compile(r"[0-9]{1,3}[.)、]?\s+")
 _SECTION_LEVEL: Final = 2
-_FRONTMATTER: Final = "---"
 
 
 class SectionKind(Enum):
@@ -42,46 +44,60 @@ _NAMES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a file; its number is counted from 1."""
-
-    number: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
-    """What stands under one heading. The first part of a section has the section's own heading."""
+    """What stands under one heading. The first part of a section has the section's own heading.
+
+    `prose` is the text of its paragraphs, items and cells.
+    """
 
     title: str
     line: int
-    lines: tuple[Line, ...]
+    entries: tuple[Entry, ...]
+    prose: str
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """A heading of the first or second level and all that stands under it; `kind` is None where the form has no name.
 
-    What stands before a file's first heading is a section without a title. Code blocks, HTML comments and the
-    frontmatter are left out.
+    What stands before a file's first heading is a section without a title. Code blocks, HTML and the frontmatter are
+    left out. `lines` are counted from 1.
     """
 
     kind: SectionKind | None
     title: str
-    line: int
+    lines: range
     parts: tuple[Part, ...]
+
+    @property
+    def line(self) -> int:
+        """Return the line at which it begins."""
+        return self.lines.start
+
+
+@dataclass(slots=True)
+class _Open:
+    """A heading, and what was found under it so far."""
+
+    level: int
+    title: str
+    line: int
+    tokens: list[Token] = field(default_factory=list)
+
+    def part(self) -> Part:
+        prose = "\n".join(token.content for token in self.tokens if token.type == "inline")
+        return Part(self.title, self.line, tuple(entries(self.tokens)), prose)
 
 
 def sections(text: str) -> tuple[Section, ...]:
-    """Part a text into its sections, in one pass. Any text has an outline."""
-    found: list[Section] = []
-    open_: list[Part] = []
-    for level, part in _parts(text):
-        if level <= _SECTION_LEVEL and open_:
-            found.append(_section(open_))
-            open_ = []
-        open_.append(part)
-    return (*found, _section(open_))
+    """Part a text into its sections. Any text has an outline."""
+    found: list[list[_Open]] = [[]]
+    for heading in _headings(text):
+        if heading.level <= _SECTION_LEVEL and found[-1]:
+            found.append([])
+        found[-1].append(heading)
+    ends = [*(headings[0].line for headings in found[1:]), text.count("\n") + 2]
+    return tuple(_section(headings, end) for headings, end in zip(found, ends, strict=True))
 
 
 def heading_names(title: str) -> tuple[str, ...]:
@@ -93,43 +109,21 @@ def _compared(name: str) -> str:
     return " ".join(_NUMBER.sub("", name.strip(" \t*`#_"), count=1).casefold().split())
 
 
-def _section(parts: list[Part]) -> Section:
-    first = parts[0]
+def _section(headings: list[_Open], end: int) -> Section:
+    first = headings[0]
     kinds = (_NAMES.get(name) for name in heading_names(first.title))
-    return Section(next(filter(None, kinds), None), first.title, first.line, tuple(parts))
+    lines = range(first.line, max(first.line + 1, end))
+    return Section(next(filter(None, kinds), None), first.title, lines, tuple(one.part() for one in headings))
 
 
-def _parts(text: str) -> Iterator[tuple[int, Part]]:
-    """Return each heading's level and what stands under it; level 0 is what stands before the first heading."""
-    level, title, line = 0, "", 1
-    lines: list[Line] = []
-    for read in _prose(text):
-        heading = _HEADING.fullmatch(read.text)
-        if heading is None:
-            lines.append(read)
-            continue
-        yield level, Part(title, line, tuple(lines))
-        level, title, line = len(heading[1]), heading[2].strip(), read.number
-        lines = []
-    yield level, Part(title, line, tuple(lines))
-
-
-def _prose(text: str) -> Iterator[Line]:
-    """Return the lines outside of frontmatter, code blocks and comments."""
-    hidden_until = ""
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = raw.rstrip()
-        if hidden_until:
-            hidden_until = "" if _ends(line, hidden_until) else hidden_until
-        elif number == 1 and line == _FRONTMATTER:
-            hidden_until = _FRONTMATTER
-        elif fence := _FENCE.match(line):
-            hidden_until = fence[1]
-        elif line.lstrip().startswith("<!--"):
-            hidden_until = "" if "-->" in line else "-->"
-        elif line.strip():
-            yield Line(number, line)
-
-
-def _ends(line: str, mark: str) -> bool:
-    return mark in line if mark == "-->" else line.strip().startswith(mark)
+def _headings(text: str) -> Iterator[_Open]:
+    """Return each heading with what stands under it; level 0 is what stands before the first heading."""
+    under = _Open(0, "", 1)
+    tokens = iter(block_tokens(text))
+    for token in tokens:
+        if token.type == "heading_open" and token.level == 0:
+            yield under
+            under = _Open(int(token.tag[1]), next(tokens).content, first_line(token))
+        else:
+            under.tokens.append(token)
+    yield under

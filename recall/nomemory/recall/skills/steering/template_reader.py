@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from nomemory.recall.skills.steering.entry import Entry, entries, named, word
+from nomemory.recall.skills.steering.entry import Entry, named, word
 from nomemory.recall.skills.steering.outline import Part, Section, heading_names
 from nomemory.recall.skills.steering.template import Rewrite, Template, TemplateIntent, unknown_placeholders
 from nomemory.recall.skills.steering.unreadable import Unreadable
@@ -70,7 +70,7 @@ class TemplateReader:
                 self._read_part(file, part, intent)
             elif is_first:
                 self._read_rows(file, part)
-            elif any(True for _ in entries(part.lines)):
+            elif part.entries:
                 self._report(file, part.line, f"a template is for one of {_all_intents()}")
 
     def templates(self) -> tuple[Template, ...]:
@@ -79,7 +79,7 @@ class TemplateReader:
 
     def _read_part(self, file: str, part: Part, intent: TemplateIntent) -> None:
         self._templates.setdefault(intent, Template(intent, file=file, line=part.line))
-        for entry in entries(part.lines):
+        for entry in part.entries:
             key = _KEYS.get(named(entry.key))
             if key:
                 self._take(intent, key, entry)
@@ -90,7 +90,7 @@ class TemplateReader:
 
     def _read_rows(self, file: str, part: Part) -> None:
         """Read what stands under the section's own heading: intent, first tool, rewrite, neighbours."""
-        for entry in entries(part.lines):
+        for entry in part.entries:
             intent = _intent(heading_names(entry.key))
             if intent:
                 self._templates.setdefault(intent, Template(intent, file=file, line=entry.line))

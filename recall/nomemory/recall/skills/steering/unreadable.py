@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
+
+
+class UnreadableKind(Enum):
+    """What an entry was to be."""
+
+    ENTRY = "entry"
+    DURATION = "duration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +24,7 @@ class Unreadable:
     file: str
     line: int
     why: str
+    kind: UnreadableKind = UnreadableKind.ENTRY
 
     def __str__(self) -> str:
         return f"`{self.file}` line {self.line}: {self.why}"

@@ -1,0 +1,127 @@
+"""Requests of the QueryService, built from the one binding: no argument can name another user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.question import Role
+from nomemory.recall.model.roles import ROLE_IN_CONTRACT
+from nomemory.recall.tools.argument_reader import ToolRefusedError
+from nomemory.recall.tools.arguments import (
+    HybridArguments,
+    LexicalArguments,
+    ListArguments,
+    NeighborArguments,
+    SearchFilter,
+    SemanticArguments,
+    Window,
+)
+from nomemory.recall.tools.query_stub import Binding
+from nomemory.v1 import message_pb2
+from nomemory.v1 import query_service_pb2 as pb
+
+
+class RequestBuilder:
+    """Makes requests for one user, within the host's budget, that end before a time.
+
+    Args:
+        binding: whose messages are asked for.
+        budget: bounds what a request may bring.
+        before: an aware time; nothing said at or after it is asked for.
+        embedded: a text that a planner may search for, and the caller's own vector of it.
+    """
+
+    def __init__(
+        self, binding: Binding, budget: Budget, before: datetime, embedded: tuple[str, Sequence[float]]
+    ) -> None:
+        self._user_id = binding.user_id
+        self._budget = budget
+        self._before = before
+        self._embedded = embedded
+
+    def listing(self, asked: ListArguments) -> pb.ListMessagesRequest:
+        """Ask for messages by time.
+
+        Raises:
+            ToolRefusedError: as for all searches: the time range is empty.
+        """
+        return pb.ListMessagesRequest(
+            user_id=self._user_id,
+            filter=self._filter(listed_filter(asked)),
+            page_size=min(asked.page_size, self._budget.result_items),
+            cursor=asked.cursor,
+        )
+
+    def lexical(self, asked: LexicalArguments) -> pb.LexicalSearchRequest:
+        """Ask for words."""
+        return pb.LexicalSearchRequest(
+            user_id=self._user_id,
+            query_text=asked.query_text,
+            filter=self._filter(asked.filter),
+            page_size=min(asked.page_size, self._budget.result_items),
+            cursor=asked.cursor,
+        )
+
+    def semantic(self, asked: SemanticArguments) -> pb.SemanticSearchRequest:
+        """Ask for what means the same as a text or lies near a vector."""
+        request = pb.SemanticSearchRequest(
+            user_id=self._user_id,
+            filter=self._filter(asked.filter),
+            top_k=min(asked.top_k, self._budget.result_items),
+            min_score=asked.min_score,
+        )
+        if asked.query_text:
+            request.query_text = asked.query_text
+        else:
+            request.query_embedding.values.extend(asked.query_embedding)
+        return request
+
+    def hybrid(self, asked: HybridArguments) -> pb.HybridSearchRequest:
+        """Ask for what answers a question; the caller's vector goes with the text that it is of."""
+        request = pb.HybridSearchRequest(
+            user_id=self._user_id,
+            query_text=asked.query_text,
+            filter=self._filter(asked.filter),
+            top_k=min(asked.top_k, self._budget.result_items),
+            explain=True,
+        )
+        text, vector = self._embedded
+        if vector and text == asked.query_text:
+            request.query_embedding.values.extend(vector)
+        return request
+
+    def around(self, asked: NeighborArguments) -> pb.GetNeighborsRequest:
+        """Ask for the messages around one."""
+        return pb.GetNeighborsRequest(
+            user_id=self._user_id,
+            message_id=asked.message_id,
+            before=self._budget.neighbors_before if asked.before is None else asked.before,
+            after=self._budget.neighbors_after if asked.after is None else asked.after,
+        )
+
+    def _filter(self, wanted: SearchFilter) -> message_pb2.Filter:
+        since, until = wanted.time_range.since, wanted.time_range.until
+        until = self._before if until is None else min(until, self._before)
+        if since is not None and since >= until:
+            raise ToolRefusedError("the time range is empty: nothing is looked at from the time of the question on")
+        role = ROLE_IN_CONTRACT[wanted.role or Role.ANY]
+        encoded = message_pb2.Filter(role=role, conversation_id=wanted.conversation_id)
+        encoded.time_range.until.CopyFrom(_timestamp(until))
+        if since is not None:
+            encoded.time_range.since.CopyFrom(_timestamp(since))
+        return encoded
+
+
+def listed_filter(asked: ListArguments) -> SearchFilter:
+    """Return the role and the times of a listing as a filter."""
+    return SearchFilter(role=asked.role, time_range=Window(since=asked.since, until=asked.until))
+
+
+def _timestamp(moment: datetime) -> Timestamp:
+    encoded = Timestamp()
+    encoded.FromDatetime(moment.astimezone(UTC))
+    return encoded

@@ -1,0 +1,60 @@
+"""What a host imports, and the program in the page that shows how."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from importlib import import_module
+from importlib.metadata import version
+from inspect import getmembers, isclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nomemory import recall
+from nomemory.client import Client
+from nomemory.recall import RecallError
+from nomemory.server.settings import Settings
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+PAGE = (Path(__file__).parents[2] / "docs" / "recall.md").read_text(encoding="utf-8")
+
+
+def test_the_pages_program_recalls_in_a_process_of_its_own(
+    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
+) -> None:
+    (program,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "asyncio.run" in block)
+    with start(own_settings) as server, Client(server.target) as client:
+        written = client.write([said("sam", "1", "I am allergic to peanuts.", 1_700_000_000)])
+        client.lexical_search("sam", "peanuts", at_least=written.write_token)
+        program = program.replace("127.0.0.1:7700", server.target)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert "I am allergic to peanuts" in done.stdout, done.stderr
+
+
+def test_all_that_is_exported_is_there() -> None:
+    assert all(hasattr(recall, name) for name in recall.__all__)
+    assert recall.__version__ == version("nomemory")
+
+
+def test_a_host_that_uses_no_model_does_not_load_the_models_client() -> None:
+    program = "import sys, nomemory.recall; sys.exit('openai' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_every_exception_of_the_package_is_a_recall_error() -> None:
+    folder = Path(recall.__path__[0])
+    names = [".".join(file.relative_to(folder).with_suffix("").parts) for file in folder.rglob("*.py")]
+    own = [
+        found
+        for name in names
+        for _, found in getmembers(import_module(f"{recall.__name__}.{name}"), isclass)
+        if issubclass(found, Exception) and found.__module__.startswith(recall.__name__)
+    ]
+    assert len(own) > 10
+    assert [one for one in own if not issubclass(one, RecallError)] == []
