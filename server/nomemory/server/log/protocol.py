@@ -116,7 +116,8 @@ class LogVersionError(Exception):
 class LogReader(Protocol):
     """Reads committed messages. Every read of messages is of one user. Belongs to one event loop.
 
-    A read sees every write that was acknowledged before it began. Each is one round trip at most.
+    A read sees every write that was acknowledged before it began. Each is one round trip where the engine is across a
+    network.
     """
 
     async def log_id(self) -> str:
