@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nomemory.server.hybrid.meaning import meaning_of
-from nomemory.server.hybrid.parsed_question import read
+from nomemory.server.hybrid.parsed_question import parsed
 from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, preferred
 from nomemory.server.hybrid.relevance_feedback import leaders, shared
 from nomemory.server.hybrid.sufficiency import Candidates, subject, sufficiency
@@ -23,6 +23,7 @@ from nomemory.server.hybrid.word_scores import Found, word_scores
 from nomemory.server.message import Filter, LoggedMessage, Message, Role
 from nomemory.server.vector.protocol import VectorHit
 from nomemory.server.wire import encode
+from nomemory.text.question_reading import QuestionReading
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE_US = 60_000_000
@@ -58,7 +59,8 @@ def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, Weights]:
     line, weighing = timeline(draw(messages)), draw(weights)
     meaning = arrays(draw, len(line)) if draw(st.booleans()) else None
     base = matched(Match(meaning, arrays(draw, len(line))), weighing)
-    asked = read(draw(st.sampled_from(["What did Ann do in 1970?", "Who did I meet?", "茶？"])), line.speakers, NOW)
+    question = draw(st.sampled_from(["What did Ann do in 1970?", "Who did I meet?", "茶？"]))
+    asked = parsed(QuestionReading(question, NOW), line.speakers)
     return line, in_talk(line, base.plus(**preferred(line, asked, weighing)), weighing), weighing
 
 
@@ -220,7 +222,7 @@ def test_equally_good_messages_lead_together_or_not_at_all() -> None:
     ],
 )
 def test_whom_a_question_names(text: str, persons: set[str]) -> None:
-    assert read(text, ["A", "Melanie", "小明", "(x+y)*", " "], NOW).persons == persons
+    assert parsed(QuestionReading(text, NOW), ["A", "Melanie", "小明", "(x+y)*", " "]).persons == persons
 
 
 @pytest.mark.parametrize(
@@ -238,13 +240,13 @@ def test_whom_a_question_names(text: str, persons: set[str]) -> None:
     ],
 )
 def test_who_is_asked_about_what_was_said(text: str, of_assistant: bool) -> None:  # noqa: FBT001 - what is expected
-    asked = read(text, [], NOW)
+    asked = parsed(QuestionReading(text, NOW), [])
     assert asked.of_assistant == of_assistant
     assert not (asked.of_assistant and asked.of_user)
 
 
 def test_a_long_text_asks_for_as_many_terms_as_a_query_may_have() -> None:
-    asked = read("".join(chr(0x4E00 + n) for n in range(1900)) + "？", [], NOW)
+    asked = parsed(QuestionReading("".join(chr(0x4E00 + n) for n in range(1900)) + "？", NOW), [])
     assert sum(len(sentence.terms) for sentence in asked.sentences) <= 4 * 128
 
 

@@ -7,7 +7,6 @@ neighbouring characters, and the stems of words that are not stop words.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from itertools import pairwise
@@ -15,10 +14,10 @@ from operator import add
 from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]  # it ships without types
-import Stemmer
 
 from nomemory.text.irregular_forms import BASES
 from nomemory.text.normalisation import COMBINING, INVISIBLE, normalise, visible
+from nomemory.text.stemming import stemmed
 from nomemory.text.stop_words import HALVES, STOP_WORDS
 
 WORD_MAX_CHARS = 64
@@ -78,16 +77,6 @@ class Streams(NamedTuple):
     terms: list[str]
 
 
-class _Stemmers(threading.local):
-    """A stemmer keeps state while it works, so each thread has its own."""
-
-    def __init__(self) -> None:
-        self.english = Stemmer.Stemmer("english")
-
-
-_stemmers = _Stemmers()
-
-
 def tokenise(text: str) -> list[Token]:
     """Split a text of any length into tokens. Whitespace and what shows nothing is in none of them. O(n)."""
     normal = normalise(text)
@@ -106,8 +95,8 @@ def terms(tokens: Sequence[Token]) -> Iterator[Term]:
     if not HALVES.isdisjoint(word.text for word in words):
         halves = set(_halves(tokens))
         words = [word for word in words if word not in halves]
-    for word, stemmed in zip(words, stems([word.text for word in words]), strict=True):
-        yield Term(stemmed, word.start, word.end)
+    for word, text in zip(words, stems([word.text for word in words]), strict=True):
+        yield Term(text, word.start, word.end)
 
 
 def streams(text: str) -> Streams:
@@ -141,8 +130,7 @@ def _plain(normal: str) -> Streams | None:
 
 def stems(words: Sequence[str]) -> list[str]:
     """Reduce normalised words to the stems of their bases. Words of other languages mostly stay as they are."""
-    stemmed: list[str] = _stemmers.english.stemWords([BASES.get(word, word) for word in words])
-    return stemmed
+    return stemmed([BASES.get(word, word) for word in words])
 
 
 def _halves(tokens: Sequence[Token]) -> Iterator[Token]:

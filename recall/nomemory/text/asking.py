@@ -1,4 +1,4 @@
-"""Questions as queries: the sentences that ask, their words for a search by words, their text for one by meaning."""
+"""The sentences of a text that ask, their words and phrases, and the query that these make."""
 
 from __future__ import annotations
 
@@ -6,33 +6,35 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from nomemory.text.question_words import ASKING_CHINESE, ASKS, REDIRECTS, STOP_ENGLISH
+from nomemory.text.language import CHINESE, Language, language_of
+from nomemory.text.question_words import ASKING_CHINESE, ASKS, REDIRECTS
+from nomemory.text.stop_words import QUESTION_STOP_WORDS
 
 _MAX_SENTENCES: Final = 4
 _MAX_REDIRECTS: Final = 8
-"""Of the redirects of a part, the last are looked at: what follows each is read to its end."""
+"""How many redirects of a part are looked at, from the last: what follows each is read to its end."""
 _MAX_TERMS: Final = 100
-"""Below what the server takes in a query; a run of Chinese is about as many terms as characters."""
-_CHINESE: Final = re.compile(r"[\u3400-\u9fff]")
+"""Fewer than a query may have; a run of Chinese is about as many terms as characters."""
 _BESIDES: Final = re.compile(r"另外[，,]|还有[，,]|\b(?:also|by the way),", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"[“「『\"]([^”」』\"]{1,60})[”」』\"]|《([^》]{1,60})》")
 _SENTENCE: Final = re.compile(
     r"(?:[“「『《][^”」』》]{0,100}[”」』》]|\"[^\"]{0,100}\"|[。！；]的|[^。！？!?；;\n])+[。！？!?；;]*"
 )
 _OPENERS: Final = re.compile(r"((?:我|其实|真正|实际|那个){6})(?:我|其实|真正|实际|那个)+")
-"""More words that open a redirect than anybody needs; a search for redirects tries each of a run with every other."""
-_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9'’.+#@-]*[A-Za-z0-9+#]|[A-Za-z0-9]|[\u3400-\u9fff]+")
+"""A long run of words that open a redirect; it is cut, because a search tries each of a run with every other."""
+_WORD: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9'’.+#@-]*[A-Za-z0-9+#]|[A-Za-z0-9]|[{CHINESE}]+")
 _SAID: Final = re.compile(
     r"(?:我是不是|我有没有|我)(?:曾经|以前|之前)?(?:说|提|讲|聊)(?:过|到过)(?:我)?(.{2,20}?)(?:吗|吧|么|来着)?[?？。,，]"
 )
 _SAID_ENGLISH: Final = re.compile(
     r"\bdid I (?:ever )?(?:say|tell you|mention)(?: that)? (?:I (?:was|am|'m|’m) )?(.{3,60}?)[?.,]", re.IGNORECASE
 )
-_SUBJECT: Final = re.compile(
-    r"\b(?:did|does|do|is|are|was|were|has|have|had|would|will|can|could|should|and|might)\s+([A-Z][a-z]+)\b"
-    r"|\b([A-Z][a-z]+)['’]s\b"
-)
-_NOT_NAMES: Final = frozenset(_WORD.findall("I The My Our Your We You Mr Mrs Ms Dr"))
+_ENDS_ASKING: Final = re.compile(r"[?？][\s\"”'）)]*$|[吗呢][\s。]*$")
+
+
+def ends_asking(text: str) -> bool:
+    """Return whether a text ends with a question."""
+    return bool(_ENDS_ASKING.search(text))
 
 
 def asking_sentences(text: str) -> list[str]:
@@ -69,16 +71,15 @@ def unquoted(text: str) -> str:
     return _QUOTED.sub(" ", text)
 
 
-def people(text: str) -> list[str]:
-    """Return the names that stand where an English question names a person: “did Ann …”, “Ann’s …”."""
-    names = [first or second for first, second in _SUBJECT.findall(text)]
-    return _once(name for name in names if name not in _NOT_NAMES)
+def without_asking_words(text: str) -> str:
+    """Leave out the Chinese words that only ask."""
+    return ASKING_CHINESE.sub(" ", text)
 
 
 def content_words(text: str) -> list[str]:
     """Return the words of a question that can stand in an answer: Chinese runs, English words without stop words."""
-    bare = ASKING_CHINESE.sub(" ", text)
-    return _once(word[:_MAX_TERMS] for word in _WORD.findall(bare) if word.lower() not in STOP_ENGLISH)
+    words = _WORD.findall(without_asking_words(text))
+    return _once(word[:_MAX_TERMS] for word in words if word.lower() not in QUESTION_STOP_WORDS)
 
 
 def words_query(words: Iterable[str], phrases: Iterable[str] = ()) -> str:
@@ -91,18 +92,11 @@ def words_query(words: Iterable[str], phrases: Iterable[str] = ()) -> str:
 def _fitting(words: Iterable[str]) -> Iterator[str]:
     room = _MAX_TERMS
     for word in words:
-        terms = len(word) if _CHINESE.search(word) else 1
+        terms = len(word) if language_of(word) is Language.CHINESE else 1
         if terms > room:
             return
         yield word
         room -= terms
-
-
-def without_names(text: str, names: Iterable[str]) -> str:
-    """Strip the names of speakers: what they say holds their names rarely, greetings do."""
-    for name in names:
-        text = re.sub(rf"\b{re.escape(name)}\b(?:['’]s)?", " ", text, flags=re.IGNORECASE)
-    return " ".join(text.split())
 
 
 def _once(items: Iterable[str]) -> list[str]:

@@ -8,22 +8,19 @@ from datetime import datetime
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
-_MONTH = "|".join(f"{month}|{month[:3]}" for month in _MONTHS)
+from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTH, MONTHS, WEEKDAY, month_number
+
 _CHINESE_DAY = regex.compile(r"(?:(\d{1,2})\s*月\s*)?(\d{1,2})\s*[号日](?!线)")
 _ISO_DAY = regex.compile(r"\b\d{4}-(\d{2})-(\d{2})\b")
-_DAY_MONTH = regex.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\b")
-_MONTH_DAY = regex.compile(rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)")
+_DAY_MONTH = regex.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({MONTH})\b")
+_MONTH_DAY = regex.compile(rf"\b({MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)")
 _ORDINAL_DAY = regex.compile(r"\bthe (\d{1,2})(?:st|nd|rd|th)\b")
 _DIGIT = regex.compile(r"\d")
 _VAGUE = regex.compile(
-    r"(?:周|星期|礼拜)[一二三四五六日天末]|[下上]个?(?:周|月|星期)|明天|后天|今晚|明年|年底|月底"
+    rf"{CHINESE_WEEK}[{CHINESE_WEEKDAYS}末]|[下上]个?(?:周|月|星期)|明天|后天|今晚|明年|年底|月底"
     r"|\d{1,2}[:：]\d{2}|[\d一二三四五六七八九十两]+点[半钟]?|\d{1,2}\s*月"
-    r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\btomorrow\b|\btonight\b|\bnext (?:week|month|year)\b"
-    rf"|\b\d{{1,2}} ?[ap]m\b|\b(?:{'|'.join(month for month in _MONTHS if month not in ('may', 'march'))})\b"
+    rf"|\b(?:{WEEKDAY})s?\b|\btomorrow\b|\btonight\b|\bnext (?:week|month|year)\b"
+    rf"|\b\d{{1,2}} ?[ap]m\b|\b(?:{'|'.join(month for month in MONTHS if month not in ('may', 'march'))})\b"
     r"|\b(?:in|by|until|since|from) (?:may|march)\b|\b(?:19|20)\d{2}\b"
 )
 
@@ -61,16 +58,12 @@ def _found(plain: str) -> Iterator[tuple[int, Day]]:
     for match in _ISO_DAY.finditer(plain):
         yield match.start(), Day(int(match[1]), int(match[2]))
     for match in _DAY_MONTH.finditer(plain):
-        yield match.start(), Day(_month(match[2]), int(match[1]))
+        yield match.start(), Day(month_number(match[2]), int(match[1]))
     for match in _MONTH_DAY.finditer(plain):
-        yield match.start(), Day(_month(match[1]), int(match[2]))
+        yield match.start(), Day(month_number(match[1]), int(match[2]))
     for match in _ORDINAL_DAY.finditer(plain):
         yield match.start(), Day(0, int(match[1]))
 
 
 def _next_month(ts: datetime, day: int) -> int:
     return ts.month if day >= ts.day else ts.month % 12 + 1
-
-
-def _month(name: str) -> int:
-    return next(number for number, month in enumerate(_MONTHS, 1) if month.startswith(name[:3]))

@@ -33,3 +33,11 @@ _WORDS = [entry.split() for entry in _FORMS.strip().replace("\n", "|").split("|"
 
 BASES = {form: base for base, *forms in _WORDS for form in forms}
 """The base of each form."""
+
+_EVERYDAY_VERBS = """
+begin break build buy catch choose draw drink drive eat fall feel find fly forget give grow hide leave lose meet pay
+ride run see sell sing sleep speak spend swim take teach wear win write
+"""
+
+EVERYDAY_BASES = {form: base for form, base in BASES.items() if base in _EVERYDAY_VERBS.split()}
+"""The base of each form of some everyday verbs: what texts are compared by, where the index knows more."""

@@ -1,29 +1,61 @@
-"""Who speaks, as far as words tell: the terms of a speaker's name, and those of a query that may be one."""
+"""Names of people: what they can be called by, and where a text names them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
 from nomemory.text.analysis import Kind, Token, tokenise
 from nomemory.text.stop_words import STOP_WORDS
 
-_FIRST_LETTERS: Final = 3
+FIRST_LETTERS: Final = 3
 """How much of a name is enough: people shorten names at their ends."""
 
 _BEGINNING: Final = "…"
 """Marks a term that is the beginning of a name; no word has it."""
 
+_PATTERNS_KEPT: Final = 256
+_SUBJECT: Final = re.compile(
+    r"\b(?:did|does|do|is|are|was|were|has|have|had|would|will|can|could|should|and|might)\s+([A-Z][a-z]+)\b"
+    r"|\b([A-Z][a-z]+)['’]s\b"
+)
+_NOT_NAMES: Final = frozenset(["I", "The", "My", "Our", "Your", "We", "You", "Mr", "Mrs", "Ms", "Dr"])
+
 _MOST: Final = 256
 """Terms of a query that are looked at."""
+
+
+def beginning(name: str) -> str:
+    """Return the first letters of a name, in lower case."""
+    return name[:FIRST_LETTERS].lower()
+
+
+def people(text: str) -> list[str]:
+    """Return the names that stand where an English question names a person: “did Ann …”, “Ann’s …”."""
+    names = [first or second for first, second in _SUBJECT.findall(text)]
+    return _once([name for name in names if name not in _NOT_NAMES])
+
+
+def without_names(text: str, names: Iterable[str]) -> str:
+    """Strip the names of speakers: what they say holds their names rarely, greetings do."""
+    for name in names:
+        text = _standing(name).sub(" ", text)
+    return " ".join(text.split())
+
+
+@lru_cache(_PATTERNS_KEPT)
+def _standing(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{re.escape(name)}\b(?:['’]s)?", re.IGNORECASE)
 
 
 def name_terms(name: str) -> list[str]:
     """Return what a speaker can be named by: words of the name, their first three letters, pairs of its characters."""
     tokens = tokenise(name)
     words = [token.text for token in tokens if token.kind is Kind.WORD]
-    return _once([*words, *map(_beginning, filter(_is_long, words)), *_pairs(tokens)])
+    return _once([*words, *map(_marked_beginning, filter(_is_long, words)), *_pairs(tokens)])
 
 
 def naming_terms(text: str) -> list[str]:
@@ -31,7 +63,7 @@ def naming_terms(text: str) -> list[str]:
     tokens = tokenise(text)
     words = [token for token in tokens if token.kind is Kind.WORD and token.text not in STOP_WORDS]
     capitalised = [word.text for word in words if text[word.start].isupper() and _is_long(word.text)]
-    return _once([*(word.text for word in words), *map(_beginning, capitalised), *_pairs(tokens)])[:_MOST]
+    return _once([*(word.text for word in words), *map(_marked_beginning, capitalised), *_pairs(tokens)])[:_MOST]
 
 
 def _pairs(tokens: Sequence[Token]) -> Iterator[str]:
@@ -41,11 +73,11 @@ def _pairs(tokens: Sequence[Token]) -> Iterator[str]:
 
 
 def _is_long(word: str) -> bool:
-    return len(word) >= _FIRST_LETTERS
+    return len(word) >= FIRST_LETTERS
 
 
-def _beginning(word: str) -> str:
-    return word[:_FIRST_LETTERS] + _BEGINNING
+def _marked_beginning(word: str) -> str:
+    return word[:FIRST_LETTERS] + _BEGINNING
 
 
 def _once(terms: Sequence[str]) -> list[str]:

@@ -1,10 +1,12 @@
-"""Characters that should find each other are made the same, one for one, so that offsets survive.
+"""Makes the same what people write in several ways: full-width forms, case, traditional Chinese, curly quotes.
 
-Full-width and compatibility forms, case, Latin accents, traditional and simplified Chinese, curly quotes.
+`normalise` is for the index and its highlights: it maps character by character, Latin accents too, so offsets survive.
+`plain` is for comparing whole texts: it simplifies Chinese word by word, and keeps accents and most quotation marks.
 """
 
 from __future__ import annotations
 
+import threading
 import unicodedata
 
 import opencc
@@ -20,14 +22,29 @@ _LAST_FOLDED = 0x2FA1F
 """The last code point that has a compatibility form or a case; an assigned Han character may lie beyond."""
 
 _LAST_HAN = 0x3FFFD
-_QUOTES = {"’": "'", "‘": "'", "ʼ": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"'}
+_SIMPLIFICATION = "t2s"
+"""OpenCC's name for traditional to simplified."""
+
+_APOSTROPHES = {"’": "'", "‘": "'"}
+_QUOTES = _APOSTROPHES | {"ʼ": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"'}
 _SEPARATORS = dict.fromkeys("\x1c\x1d\x1e\x1f", " ")
 _UNDECOMPOSED = {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i"}
 _EXTRA = _QUOTES | _UNDECOMPOSED | _SEPARATORS
+_PLAIN_QUOTES = str.maketrans(_APOSTROPHES)
 _LATIN_LETTER = regex.compile(r"\p{Latin}")
 _HAN = regex.compile(r"\p{Han}")
 _ACCENTS = regex.compile(rf"[{COMBINING}]*")
 _UNSEEN = regex.compile(rf"[{COMBINING}{INVISIBLE}]+")
+
+
+class _Converters(threading.local):
+    """A converter keeps state while it works, so each thread has its own."""
+
+    def __init__(self) -> None:
+        self.simplified = opencc.OpenCC(_SIMPLIFICATION)
+
+
+_converters = _Converters()
 
 
 def normalise(text: str) -> str:
@@ -37,6 +54,17 @@ def normalise(text: str) -> str:
     engine takes, become U+FFFD.
     """
     return text.translate(_TABLE)
+
+
+def plain(text: str) -> str:
+    """Return the text as it is compared with another: compatible forms, lower case, simplified. Its length may change.
+
+    Lone surrogates, which no converter takes, become question marks.
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN_QUOTES)
+    if folded.isascii():
+        return folded
+    return str(_converters.simplified.convert(folded.encode("utf-8", "replace").decode("utf-8")))
 
 
 def visible(text: str) -> str:
@@ -71,12 +99,12 @@ def _folded(character: str) -> str:
 def _simplified() -> dict[str, str]:
     """Map each traditional character to its simplified form, in one call: the converter's cost is per call."""
     characters = _HAN.findall("".join(map(chr, range(0x2E80, _LAST_HAN + 1))))
-    converted = opencc.OpenCC("t2s").convert("\n".join(characters)).split("\n")
+    converted = opencc.OpenCC(_SIMPLIFICATION).convert("\n".join(characters)).split("\n")
     return {old: new for old, new in zip(characters, converted, strict=True) if old != new and len(new) == 1}
 
 
 def _changes(character: str) -> bool:
-    """Say whether a character has another form at all: most have none, and need no closer look."""
+    """Return whether a character has another form at all: most have none, and need no closer look."""
     return bool(unicodedata.decomposition(character)) or character.casefold() != character
 
 

@@ -17,18 +17,6 @@ _ASKING_CHINESE: Final = """
 ASKING_CHINESE: Final = re.compile("|".join(_ASKING_CHINESE.split()))
 """Chinese words of asking; a longer one stands before what it begins with."""
 
-_STOP_ENGLISH: Final = """
-a an the this that these those i me my mine we us our you your yours he him his she her hers it its they them their
-am is are was were be been being have has had having do does did doing will would shall should can could may might must
-of at by for with about against between into through during before after to from up down in out on off over under again
-then once here there when where why how what which who whom whose all any both each and or but if as until while so than
-too very just only not no nor ever still yet also remember recall tell know say said says mention mentioned talk talked
-last time please much many kind type s t d m re ve ll don didn doesn isn aren wasn weren won couldn wouldn get got like
-"""
-
-STOP_ENGLISH: Final = frozenset(_STOP_ENGLISH.split())
-"""English words that say how something is asked, and words that stand in everything."""
-
 _MEANT: Final = "想问|想说|想知道|想搞清楚|想弄清楚|想了解|想要了解"
 
 REDIRECTS: Final = re.compile(

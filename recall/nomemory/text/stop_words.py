@@ -1,4 +1,4 @@
-"""English words that carry no content of their own: they do not rank, unless a query has nothing else."""
+"""English words that carry no content of their own: the index's list, and how two others differ from it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,41 @@ all any both each few more most other another some such no not own same also eve
 _NEGATED = "ain aren couldn didn doesn hadn hasn haven isn mightn mustn needn shan shouldn wasn weren wouldn"
 
 STOP_WORDS = frozenset(_FUNCTION_WORDS.split()) | frozenset(_NEGATED.split()) | CLITICS
-"""Normalised. The halves are not among them."""
+"""What does not rank in the index, unless a query has nothing else. Normalised; the halves are not among them."""
 
 HALVES = frozenset(["don", "won"])
 """What is the half of a contraction before 't, and a word of its own elsewhere."""
 
 CONTRACTED = STOP_WORDS | HALVES
 """What makes a word without content when a clitic follows it: don't, what's, I'll."""
+
+_OF_TALKING = """
+get got know like many much please remember said say says still talk talked tell yet
+"""
+
+_COMPARED = """
+actually already anything came can't come don't even go goes going known let lets likes lot made make now one prefer
+really something tells thing things think thought told user want wants way went
+"""
+
+_NOT_COMPARED = """
+ain hadn hasn haven herself himself itself mightn mustn needn ourselves shan theirs themselves yourselves
+"""
+
+COMPARISON_STOP_WORDS = (STOP_WORDS - frozenset(_NOT_COMPARED.split())).union(
+    HALVES, _OF_TALKING.split(), _COMPARED.split()
+)
+"""What says nothing of what a text is about when two texts are compared. What somebody likes is what follows `like`."""
+
+_ASKED_WITH = "kind last mention mentioned recall time type"
+
+_NOT_ASKED_WITH = """
+above ain although another because below done else few further hadn hasn haven herself himself itself mightn more
+most mustn myself needn other ought ours ourselves own same shan shouldn some such theirs themselves though yourself
+yourselves
+"""
+
+QUESTION_STOP_WORDS = (STOP_WORDS - frozenset(_NOT_ASKED_WITH.split())).union(
+    HALVES, _OF_TALKING.split(), _ASKED_WITH.split()
+)
+"""What says how a question is asked rather than what about."""

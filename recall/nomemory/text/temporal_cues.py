@@ -1,11 +1,13 @@
-"""When something happened, as people say it: who asks "when" looks for a message that says "yesterday"."""
+"""When something happened, as people say it: a question with "when" looks for a message that says "yesterday"."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-_DAY: Final = r"(?:mon|tues?|wednes|thurs?|fri|satur|sun)(?:day)?"
+from nomemory.text.calendar_names import CHINESE_WEEKDAYS, WEEKDAYS
+
+_DAY: Final = rf"(?:{'|'.join(day.removesuffix('day') for day in WEEKDAYS)}|tue|thur)(?:day)?"
 _SPAN: Final = rf"(?:night|day|week|weekend|month|year|morning|few|time|{_DAY})s?"
 _SAYS_WHEN_ENGLISH: Final = re.compile(
     r"\b(?=[ytarljsfnpo])(?:"  # the letters that all of these begin with: most words are told by one look
@@ -14,15 +16,10 @@ _SAYS_WHEN_ENGLISH: Final = re.compile(
     re.IGNORECASE,
 )
 _SAYS_WHEN_CHINESE: Final = re.compile(
-    "昨天|前天|今天|明天|后天|上周|上个|下周|下个|刚刚|刚才|最近|去年|前年|今年|周[一二三四五六日天末]"
+    f"昨天|前天|今天|明天|后天|上周|上个|下周|下个|刚刚|刚才|最近|去年|前年|今年|周[{CHINESE_WEEKDAYS}末]"
 )
 _OF_SELF: Final = re.compile(r"\b(?=[Imwo])(?:I|my|we|our)\b")
 _OF_SELF_CHINESE: Final = "我"
-_ASKS_WHEN: Final = re.compile(
-    r"\bwhen\b|\b(?:what|which) (?:date|day|month|year|time|week)\b|\bhow long\b"
-    r"|什么时候|何时|哪[天年月]|几[号月点]|多久",
-    re.IGNORECASE,
-)
 _TELLS_OF_SELF: Final = 1 / 3
 """Against saying when: what happened on an occasion, people tell of themselves."""
 
@@ -32,8 +29,3 @@ def tells_when(text: str) -> float:
     says_when = _SAYS_WHEN_CHINESE.search(text) or _SAYS_WHEN_ENGLISH.search(text)
     of_self = _OF_SELF_CHINESE in text or _OF_SELF.search(text)
     return bool(says_when) + _TELLS_OF_SELF * bool(of_self)
-
-
-def asks_when(question: str) -> bool:
-    """Return whether a question asks when something was, or how long."""
-    return bool(_ASKS_WHEN.search(question))

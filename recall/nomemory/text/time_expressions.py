@@ -9,6 +9,7 @@ from datetime import MAXYEAR, date, datetime, time, timedelta, tzinfo
 from enum import Enum
 from typing import Final
 
+from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTH, WEEKDAY, WEEKDAYS, month_number
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
 
@@ -34,11 +35,8 @@ class TimeSignal:
 
 _Reader = Callable[[re.Match[str], datetime], TimeRange | None]
 
-_MONTHS: Final = "january february march april may june july august september october november december".split()  # noqa: SIM905 - reads better
-_WEEKDAYS: Final = "monday tuesday wednesday thursday friday saturday sunday".split()  # noqa: SIM905 - as above
 _DIGITS: Final = {char: number for number, char in enumerate("零一二三四五六七八九十")} | {"两": 2, "几": 3, "半": 1}
 _SEASONS: Final = {"春": 3, "夏": 6, "秋": 9, "冬": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-_CHINESE_WEEKDAYS: Final = "一二三四五六日天"
 _DECEMBER: Final = 12
 _EARLIEST: Final = datetime(1, 1, 3)  # noqa: DTZ001 - it gets the asker's zone; in any it can be converted to UTC
 _DAYS_OF: Final = {"天": 1, "日": 1, "周": 7, "星期": 7, "礼拜": 7, "月": 30, "年": 365} | {
@@ -171,7 +169,7 @@ def _iso_date(match: re.Match[str], now: datetime) -> TimeRange | None:
 
 def _english_date(match: re.Match[str], now: datetime) -> TimeRange | None:
     fields = match.groupdict()
-    month = next(number for number, name in enumerate(_MONTHS, 1) if name.startswith(fields["m"][:3].lower()))
+    month = month_number(fields["m"])
     day, year = fields.get("d"), fields.get("y")
     if day:
         return _day(int(year), month, int(day), now) if year else _latest_day(month, int(day), now)
@@ -196,7 +194,7 @@ def _english_period(match: re.Match[str], now: datetime) -> TimeRange | None:
 
 
 def _english_weekday(match: re.Match[str], now: datetime) -> TimeRange | None:
-    weekday = _WEEKDAYS.index(match["d"].lower())
+    weekday = WEEKDAYS.index(match["d"].lower())
     return _days_ago((now.weekday() - weekday - 1) % 7 + 1, now)
 
 
@@ -222,10 +220,7 @@ def _any_time(_match: re.Match[str], _now: datetime) -> TimeRange:
 
 
 _NUMBER: Final = r"(?P<n>\d{1,2}|[一二两三四五六七八九十几半]{1,3})"
-_MONTH: Final = (
-    r"(?P<m>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
-    r"|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
-)
+_MONTH: Final = rf"(?P<m>{MONTH}|sept)"
 _DAY: Final = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR: Final = r"(?P<y>(?:19|20)\d\d)"
 _NAMED_YEAR: Final = r"(?P<y>(?:19|20)\d\d|[今去前])年"
@@ -250,13 +245,13 @@ _EXACT: Final[tuple[tuple[str, _Reader], ...]] = (
     (r"昨天|昨晚|昨日|昨夜|\byesterday\b|\blast night\b", lambda _match, now: _days_ago(1, now)),
     (r"今天|今早|今晚|今日|\btoday\b|\bthis (?:morning|afternoon|evening)\b", lambda _match, now: _days_ago(0, now)),
     (
-        r"(?P<w>上上|上|这|本)个?(?:周|星期|礼拜)(?P<d>[一二三四五六日天])",
+        rf"(?P<w>上上|上|这|本)个?{CHINESE_WEEK}(?P<d>[{CHINESE_WEEKDAYS}])",
         lambda match, now: _weekday_of_week(
-            min(_CHINESE_WEEKDAYS.index(match["d"]), 6), {"上上": 2, "上": 1}.get(match["w"], 0), now
+            min(CHINESE_WEEKDAYS.index(match["d"]), 6), {"上上": 2, "上": 1}.get(match["w"], 0), now
         ),
     ),
-    (r"上上个?(?:周|星期|礼拜)", lambda _match, now: _weeks_ago(2, now)),
-    (r"上个?(?:周|星期|礼拜)", lambda _match, now: _weeks_ago(1, now)),
+    (rf"上上个?{CHINESE_WEEK}", lambda _match, now: _weeks_ago(2, now)),
+    (rf"上个?{CHINESE_WEEK}", lambda _match, now: _weeks_ago(1, now)),
     (r"上上个?月", lambda _match, now: _months_ago(2, now)),
     (r"上个?月", lambda _match, now: _months_ago(1, now)),
     (r"这个?月|本月|当月", lambda _match, now: _months_ago(0, now)),
@@ -265,7 +260,7 @@ _EXACT: Final[tuple[tuple[str, _Reader], ...]] = (
     (r"前年", lambda _match, now: _year(now.year - 2, now)),
     (r"(?P<y>(?:19|20)\d\d)年", lambda match, now: _year(int(match["y"]), now)),
     (r"\b(?P<w>last|this)\s+(?P<u>week|month|year)\b", _english_period),
-    (r"\blast\s+(?P<d>monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b", _english_weekday),
+    (rf"\blast\s+(?P<d>{WEEKDAY})\b", _english_weekday),
     (rf"\b(?:in|during)\s+{_YEAR}\b", lambda match, now: _year(int(match["y"]), now)),
     (rf"(?:过去|最近|近)(?:的|这)?{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)", _within),
     (r"\b(?:past|last)\s+(?P<n>\d{1,2})\s+(?P<u>day|week|month|year)s?\b", _within),

@@ -10,6 +10,7 @@ from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.search.fusion import Fusion
 from nomemory.recall.tools.result import Hit, ToolResult
+from nomemory.text.question_reading import QuestionReading
 from nomemory.text.time_range import TimeRange
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
@@ -17,7 +18,7 @@ NOW = datetime(2026, 3, 14, tzinfo=UTC)
 
 def fusion(text: str = "tell me about pottery", **fields: object) -> Fusion:
     question = Question(text, NOW, **fields)  # type: ignore[arg-type]  # the fields of the test's choice
-    return Fusion(question, read_intent(text, NOW))
+    return Fusion(question, read_intent(QuestionReading(text, NOW)))
 
 
 def message(message_id: str, content: str = "a few plain words", days: int = 10, **fields: object) -> Retrieved:

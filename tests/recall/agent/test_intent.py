@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from nomemory.recall.intent.intent import read_intent
 from nomemory.recall.intent.topics import Hypothesis
 from nomemory.recall.model.question import Role
-from nomemory.text.asking import asking_sentences, content_words, exact_phrases, without_names, words_query
+from nomemory.text.asking import asking_sentences, content_words, exact_phrases, words_query
+from nomemory.text.names import without_names
+from nomemory.text.question_reading import QuestionReading
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 BRIEF_S = 0.1
@@ -32,14 +34,14 @@ BRIEF_S = 0.1
     ],
 )
 def test_the_playbooks_questions_are_told_apart(text: str, hypothesis: Hypothesis, first_tool: str) -> None:
-    intent = read_intent(text, NOW)
+    intent = read_intent(QuestionReading(text, NOW))
     assert intent.hypotheses[0] is hypothesis
     assert intent.first_tool == first_tool
 
 
 def test_the_user_decides_on_preferences_and_anybody_on_promises() -> None:
-    assert read_intent("我喜欢吃什么？", NOW).role is Role.USER
-    assert read_intent("你答应过我什么？", NOW).role is Role.ANY
+    assert read_intent(QuestionReading("我喜欢吃什么？", NOW)).role is Role.USER
+    assert read_intent(QuestionReading("你答应过我什么？", NOW)).role is Role.ANY
 
 
 def test_words_of_asking_are_left_out() -> None:
@@ -61,14 +63,14 @@ def test_chatter_is_left_out_and_every_asking_sentence_kept() -> None:
 
 
 def test_a_time_in_chatter_is_not_the_questions() -> None:
-    assert read_intent("昨天真累。我真正想问的是，我对什么过敏？", NOW).signal is None
+    assert QuestionReading("昨天真累。我真正想问的是，我对什么过敏？", NOW).time_signal is None
 
 
 def test_names_of_speakers_are_stripped() -> None:
-    intent = read_intent("What did Caroline say about Melanie's pottery?", NOW)
-    assert intent.names == ("Caroline", "Melanie")
+    reading = QuestionReading("What did Caroline say about Melanie's pottery?", NOW)
+    assert reading.names == ("Caroline", "Melanie")
     assert (
-        without_names("What did Caroline say about Melanie's pottery?", intent.names) == "What did say about pottery?"
+        without_names("What did Caroline say about Melanie's pottery?", reading.names) == "What did say about pottery?"
     )
 
 
@@ -78,10 +80,10 @@ def test_a_query_has_no_operators_of_the_askers() -> None:
 
 @given(st.text(max_size=2_000))
 def test_any_text_can_be_read_and_its_query_fits(text: str) -> None:
-    intent = read_intent(text, NOW)
-    query = words_query(intent.words, intent.phrases)
+    reading = QuestionReading(text, NOW)
+    query = words_query(reading.words, reading.phrases)
     assert len(query) <= 2_000
-    assert 1 <= len(intent.sentences) <= 4
+    assert 1 <= len(reading.sentences) <= 4
 
 
 @pytest.mark.parametrize(

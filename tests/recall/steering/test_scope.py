@@ -11,6 +11,7 @@ from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.skills.steering.defaults import AnyTime, Defaults
 from nomemory.recall.skills.steering.steering import Steering
+from nomemory.text.question_reading import QuestionReading
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
@@ -19,7 +20,7 @@ MONTH = Steering(Defaults(timedelta(days=30), Role.ASSISTANT, 20))
 
 def scope(steering: Steering, text: str = "客户怎么说？", **fields: object) -> SearchScope:
     question = Question(text, NOW, **fields)  # type: ignore[arg-type]  # the fields of the test's choice
-    return steering.first_scope(question, read_intent(text, NOW))
+    return steering.first_scope(question, read_intent(QuestionReading(text, NOW)))
 
 
 def test_the_defaults_are_where_nobody_says_otherwise() -> None:
@@ -40,7 +41,7 @@ def test_a_promise_of_the_assistants_is_not_looked_for_in_one_role_only() -> Non
     users = Steering(Defaults(role=Role.USER))
     text = "你答应了我什么？"
     assert scope(users, text).role is Role.ANY
-    assert users.preferred_role(Question(text, NOW), read_intent(text, NOW)) is Role.ANY
+    assert users.preferred_role(Question(text, NOW), read_intent(QuestionReading(text, NOW))) is Role.ANY
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_a_promise_of_the_assistants_is_not_looked_for_in_one_role_only() -> Non
 )
 def test_whose_words_rank_higher(steering: Steering, asked: Role | None, preferred: Role) -> None:
     question = Question("我喜欢什么？", NOW, role=asked)
-    assert steering.preferred_role(question, read_intent(question.text, NOW)) is preferred
+    assert steering.preferred_role(question, read_intent(question.reading)) is preferred
 
 
 @pytest.mark.parametrize("now", [datetime(1, 1, 1, tzinfo=UTC), datetime(1, 1, 5, tzinfo=UTC), NOW])

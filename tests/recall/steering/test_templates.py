@@ -10,6 +10,7 @@ from nomemory.recall.intent.intent import read_intent
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.skills.steering.steering_reader import read_steering
 from nomemory.recall.skills.steering.template import Rewrite, Template, TemplateIntent
+from nomemory.text.question_reading import QuestionReading
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 
@@ -117,12 +118,12 @@ def test_a_rewrite_is_filled_in_once() -> None:
 )
 def test_a_question_gets_the_template_of_what_it_is_after(question: str, intent: TemplateIntent | None) -> None:
     steering = read(*(f"### {intent.value}" for intent in TemplateIntent))
-    found = steering.template(read_intent(question, NOW))
+    found = steering.template(read_intent(QuestionReading(question, NOW)))
     assert (found.intent if found else None) is intent
 
 
 def test_the_strongest_hypothesis_that_has_a_template_counts() -> None:
-    intent = read_intent("我有什么饮食忌口？", NOW)
+    intent = read_intent(QuestionReading("我有什么饮食忌口？", NOW))
     assert read("### preferences", "### profile").template(intent) == Template(
         TemplateIntent.PREFERENCES, file="SKILL.md", line=2
     )

@@ -89,7 +89,7 @@ def said_before(one: Labelled) -> list[Retrieved]:
 
 def nearest(one: Labelled) -> list[str]:
     """Return the ids of the messages whose words come nearest to a question, whether or not they answer it."""
-    wanted = asked(one.question.text)
+    wanted = asked(one.question.reading)
     scored = [(coverage(wanted, [(content(m.content), 1.0)]), m.message_id) for m in said_before(one)]
     return [message_id for _, message_id in sorted(scored, reverse=True)[:MOST_EVIDENCE]]
 

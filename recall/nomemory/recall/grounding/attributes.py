@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.grounding.quoted import Said
-from nomemory.text.terms import plain
+from nomemory.text.normalisation import plain
 
 _PAST = regex.compile(r"以前|曾经|原来|从前|当年|\bused to\b|\bformer(?:ly)?\b|\bback then\b|\bas a child\b")
 

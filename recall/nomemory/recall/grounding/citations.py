@@ -10,8 +10,9 @@ import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.model.evidence import Retrieval, Retrieved
 from nomemory.recall.model.memory_view import Citation, DraftCitation, DraftStatement, MemoryView, Section, Statement
+from nomemory.text.normalisation import plain
 from nomemory.text.sentences import Clause, sentences
-from nomemory.text.terms import numbers, plain, terms
+from nomemory.text.terms import numbers, terms
 
 MAX_STATEMENTS = 50
 """Drafts that are looked at; a synthesiser gives the best first."""

@@ -10,8 +10,8 @@ from nomemory.recall.model.memory_view import Statement
 from nomemory.recall.passages.modality import UNNAMED
 from nomemory.recall.passages.passage import Passage
 from nomemory.recall.passages.reader import PassageReader
+from nomemory.text.normalisation import plain
 from nomemory.text.sentences import masked
-from nomemory.text.terms import plain
 
 READ_BEFORE_CHARS = 200
 """Code points before a passage that are read with it, for what its pronouns stand for."""

@@ -88,7 +88,7 @@ def decide(
         return Ruling(Verdict.INSUFFICIENT, "nothing was found")
     if not view.statements():
         return Ruling(Verdict.INSUFFICIENT, "no statement about this is proven by what was found")
-    wanted = asked(question.text)
+    wanted = asked(question.reading)
     covered = _covered(wanted, view, reading)
     why = grounds.why(covered)
     if not grounds.suffice(covered):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from nomemory.text.question_cues import ASKS_FOR_PROMISE
+
 
 class Hypothesis(Enum):
     """What evidence could decide: that the user stated such a thing."""
@@ -44,13 +46,11 @@ def _topic(hypothesis: Hypothesis, asked: str, said: str = "", *told: str) -> To
 
 
 TOPICS: Final = (
-    _topic(
+    Topic(
         Hypothesis.PROMISE,
-        r"""你(?:答应|承诺|保证|说过?要|建议|推荐)
-        |\bdid you (?:promise|say|suggest|recommend|offer|advise)|\byou promised""",
-        "我会|提醒|I'll|remind|promise",
-        "好的，我会每周提醒你。",
-        "I'll remind you every week.",
+        ASKS_FOR_PROMISE,
+        ("我会", "提醒", "I'll", "remind", "promise"),
+        ("好的，我会每周提醒你。", "I'll remind you every week."),
     ),
     _topic(
         Hypothesis.FORMAT,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from functools import cached_property
 
+from nomemory.text.question_reading import QuestionReading
 from nomemory.text.time_range import TimeRange
 
 
@@ -18,7 +20,7 @@ class Role(Enum):
     ANY = "any"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question:
     """A question about the bound user.
 
@@ -32,3 +34,8 @@ class Question:
     time_range: TimeRange | None = None
     role: Role | None = None
     embedding: tuple[float, ...] = ()
+
+    @cached_property
+    def reading(self) -> QuestionReading:
+        """What the text says, read once for all steps of the recall."""
+        return QuestionReading(self.text, self.now)

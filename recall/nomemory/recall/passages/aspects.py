@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.passages.thesaurus import LONGEST, NO_SENSE, Sense, joined, sense, senses_in_han, senses_in_stems
-from nomemory.text.asking import asking_sentences
 from nomemory.text.dates import names_moment
-from nomemory.text.terms import STOP_WORDS, pairs, plain, stem, word_set
+from nomemory.text.normalisation import plain
+from nomemory.text.question_reading import QuestionReading
+from nomemory.text.stop_words import COMPARISON_STOP_WORDS
+from nomemory.text.terms import pairs, stem, word_set
 
 BY_INSTANCE = 0.8
 """How much of a concept that is asked for (food) a text covers that has an instance of it (fish)."""
@@ -58,14 +60,12 @@ _WEAK_WORDS = frozenset(
         ),
     )
 ) | {"项目", "总结"}
-_IDLE_WORDS = STOP_WORDS | {"last", "time", "times", "above"}
+_IDLE_WORDS = COMPARISON_STOP_WORDS | {"last", "time", "times", "above"}
 _SCHEDULED = Sense(within=frozenset(["schedule", "period"]))
 _PROMISED = Sense(within=frozenset(["promise"]))
 _COMMITMENT = regex.compile(r"\bi(?:'ll| will| promise)\b|我(?:会|来|一定|保证|答应)")
 _DIGIT = regex.compile(r"\d")
 _HOW_IT_GOES = regex.compile(r"怎么?样了|如何了|\bhow(?:'s| is| are| did)\b.*\b(?:going|go|come along|coming along)\b")
-_WHEN = regex.compile(r"什么时候|几点|哪天|哪一天|哪年|几号|几月|日期|\bwhen\b|\bwhat (?:time|day|date)\b")
-_HOW_MANY = regex.compile(r"多少|多大|几岁|几个|几次|多久|\bhow (?:many|much|old|long|often)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,10 @@ class Content:
     has_number: bool
 
 
-def asked(question: str) -> Asked:
+def asked(reading: QuestionReading) -> Asked:
     """Take a question apart."""
-    text = plain(" ".join(asking_sentences(question)) or question)
-    return Asked(text, tuple(_distinct(_aspects(text))), bool(_WHEN.search(text)), bool(_HOW_MANY.search(text)))
+    aspects = tuple(_distinct(_aspects(reading.plain)))
+    return Asked(reading.plain, aspects, moment=reading.asks_for_date, number=reading.asks_for_number)
 
 
 def content(text: str) -> Content:

@@ -12,7 +12,7 @@ from nomemory.recall.model.question import Role
 from nomemory.recall.passages.aspects import Asked
 from nomemory.recall.passages.modality import SELF, UNNAMED
 from nomemory.recall.passages.passage import Passage
-from nomemory.text.terms import plain
+from nomemory.text.normalisation import plain
 
 RELATIONS = (
     *("mother", "father", "brother", "sister", "daughter", "son", "partner", "marriage"),

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
+from nomemory.text.normalisation import plain
 from nomemory.text.sentences import Sentence
-from nomemory.text.terms import plain, word_set
+from nomemory.text.terms import word_set
 
 SELF = ""
 """The subject of a clause that the speaker says about themselves, or about nobody in particular."""

@@ -18,7 +18,8 @@ from nomemory.recall.skills.steering.search_text import search_text
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.skills.steering.template import Template
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
-from nomemory.text.asking import without_names, words_query
+from nomemory.text.asking import words_query
+from nomemory.text.names import without_names
 from nomemory.text.time_expressions import last_days
 from nomemory.text.time_range import TimeRange
 
@@ -66,13 +67,13 @@ class RulesPlanner:
         """Decide what to do next."""
         question = situation.question
         if self._intent is None:
-            self._intent = read_intent(question.text, question.now)
+            self._intent = read_intent(question.reading)
             self._steer(situation.skill.steering, question, self._intent)
-            return Plan(tuple(self._first(question, self._intent)), thought=_hypotheses(self._intent))
+            return Plan(tuple(self._first(question, self._intent)), thought=_hypotheses(question, self._intent))
         calls = [*self._around(situation), *self._follow_up(situation, self._intent)]
-        calls += self._rescoped(situation, self._intent)
+        calls += self._rescoped(situation)
         if any(step.meaning_off for step in situation.steps):
-            calls = list(self._without_meaning(calls, question, self._intent))
+            calls = list(self._without_meaning(calls, question))
         if not calls:
             return Plan(stop=True, thought=f"{len(situation.ranked)} candidates: more searching would bring noise")
         return Plan(tuple(calls), thought="what was found leads further")
@@ -94,32 +95,32 @@ class RulesPlanner:
 
     def _first(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
         if (self._begins_with or intent.first_tool) == MESSAGES_LIST:
-            lately = None if intent.signal else self._steering.window(question.now)
+            lately = None if question.reading.time_signal else self._steering.window(question.now)
             window = question.time_range or lately or last_days(_LATELY_DAYS, question.now)
             role = self._steering.preferred_role(question, intent)
             listed: dict[str, JsonValue] = {"role": role.value, **_times(window, question)}
             if self._page != _PAGE:
                 listed["page_size"] = self._page
             yield ToolCall(MESSAGES_LIST, listed, "time matters most: what was said lately")
-        yield from self._asked(question, intent, _hypotheses(intent))
+        yield from self._asked(question, _hypotheses(question, intent))
 
-    def _asked(self, question: Question, intent: Intent, why: str) -> Iterator[ToolCall]:
+    def _asked(self, question: Question, why: str) -> Iterator[ToolCall]:
         """Ask for the question itself, then for it as the skill would have it asked; first that, if it says so.
 
         The ranking looks for the question's words, too: to ask for them once more would count them twice.
         """
-        ranked = self._ranked(question, intent, why)
+        ranked = self._ranked(question, why)
         if self._begins_with != LEXICAL_SEARCH:
             yield ranked
-        yield from self._in_so_many_words(question, intent)
-        yield from self._in_other_terms(question, intent, why)
-        yield from self._rewritten(question, intent)
+        yield from self._in_so_many_words(question)
+        yield from self._in_other_terms(question, why)
+        yield from self._rewritten(question)
         if self._begins_with == LEXICAL_SEARCH:
             yield ranked
 
-    def _ranked(self, question: Question, intent: Intent, why: str) -> ToolCall:
+    def _ranked(self, question: Question, why: str) -> ToolCall:
         """Have the question ranked. A time that it names itself ranks, but excludes nothing: people are vague."""
-        is_vague = question.time_range is None and intent.signal is not None
+        is_vague = question.time_range is None and question.reading.time_signal is not None
         scope = SearchScope(role=self._scope.role) if is_vague else self._scope
         arguments: dict[str, JsonValue] = {
             "query_text": question.text,
@@ -128,27 +129,27 @@ class RulesPlanner:
         }
         return ToolCall(HYBRID_SEARCH, arguments, f"{why}: what answers best")
 
-    def _in_so_many_words(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
+    def _in_so_many_words(self, question: Question) -> Iterator[ToolCall]:
         """Ask for what has to stand just so."""
-        words = words_query([], intent.phrases)
+        words = words_query([], question.reading.phrases)
         if words:
             yield self._by_words(words, self._scope, question, self._page, "in just these words")
 
-    def _in_other_terms(self, question: Question, intent: Intent, why: str) -> Iterator[ToolCall]:
+    def _in_other_terms(self, question: Question, why: str) -> Iterator[ToolCall]:
         """Ask with the lexicon's other words for what the question names; in a call of its own, they displace none."""
-        others = self._steering.expansions(" ".join(intent.sentences))
+        others = self._steering.expansions(question.reading.asked)
         if others:
-            words = [*intent.words, *filter(_WORD.fullmatch, others)]
+            words = [*question.reading.words, *filter(_WORD.fullmatch, others)]
             query = words_query(words, [other for other in others if not _WORD.fullmatch(other)])
             call = self._by_words(query, self._scope, question, self._page, f"{why}: in the lexicon's terms")
             yield replace(call, weight=_OF_LEXICON)
 
-    def _rewritten(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
+    def _rewritten(self, question: Question) -> Iterator[ToolCall]:
         """Ask as the template rewrites the question, by words if it begins with them, else by meaning."""
-        asked = " ".join(intent.sentences)
-        meant = without_names(asked, intent.names) or asked
+        reading = question.reading
+        meant = without_names(reading.asked, reading.names) or reading.asked
         for rewrite in self._template.rewrites if self._template else ():
-            words = " ".join(intent.words)
+            words = " ".join(reading.words)
             if self._in_words:
                 query = words_query(search_text(rewrite.query(words, words)).split())
                 call = self._by_words(query, self._scope, question, self._page, "rewritten, in these words")
@@ -158,11 +159,11 @@ class RulesPlanner:
             if query:
                 yield replace(call, weight=_OF_REWRITE)
 
-    def _without_meaning(self, calls: Iterable[ToolCall], question: Question, intent: Intent) -> Iterator[ToolCall]:
+    def _without_meaning(self, calls: Iterable[ToolCall], question: Question) -> Iterator[ToolCall]:
         """Leave out what cannot be searched by meaning; the rewrites go by words instead."""
         if not self._in_words:
             self._in_words = True
-            yield from self._rewritten(question, intent)
+            yield from self._rewritten(question)
         yield from (call for call in calls if call.tool != SEMANTIC_SEARCH)
 
     def _around(self, situation: Situation) -> Iterator[ToolCall]:
@@ -188,17 +189,17 @@ class RulesPlanner:
             words = words_query([], intent.expansion)
             yield self._by_words(words, scope, question, self._follow_up_page, "words in which people speak of it")
 
-    def _rescoped(self, situation: Situation, intent: Intent) -> Iterator[ToolCall]:
+    def _rescoped(self, situation: Situation) -> Iterator[ToolCall]:
         """Ask again in a wider scope where there was too little, in a narrower one where there was too much."""
         if _too_few(self._scope, situation, self._page):
             scope, why = _wider(self._scope, situation.question), "too few: a wider window"
-        elif intent.latest and _too_many(situation, self._page):
+        elif situation.question.reading.asks_for_latest and _too_many(situation, self._page):
             scope, why = _narrower(self._scope, situation.question), "too many: a shorter window"
         else:
             return
         if scope != self._scope:
             self._scope = scope
-            yield from self._asked(situation.question, intent, why)
+            yield from self._asked(situation.question, why)
 
     @staticmethod
     def _by_meaning(text: str, scope: SearchScope, question: Question, top_k: int, why: str) -> ToolCall:
@@ -260,9 +261,10 @@ def _has_names(ranked: tuple[Evidence, ...]) -> bool:
     return any(evidence.message.name for evidence in ranked[:5])
 
 
-def _hypotheses(intent: Intent) -> str:
+def _hypotheses(question: Question, intent: Intent) -> str:
+    signal = question.reading.time_signal
     named = ", ".join(hypothesis.value for hypothesis in intent.hypotheses) or "anything that answers"
-    when = f"; “{intent.signal.words}”" if intent.signal else ""
+    when = f"; “{signal.words}”" if signal else ""
     return f"looking for: {named}{when}"
 
 

@@ -15,6 +15,9 @@ from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.result import Hit, ToolResult
+from nomemory.text.asking import ends_asking
+from nomemory.text.language import CHINESE
+from nomemory.text.names import beginning
 
 _WEIGHTS: Final = {SEMANTIC_SEARCH: 0.6, LEXICAL_SEARCH: 0.4, MESSAGES_LIST: 0.2}
 _BESIDE_RANKING: Final = 1.5
@@ -31,12 +34,11 @@ _LATEST: Final = 0.15
 _LATEST_HALF_LIFE_S: Final = 45 * 86_400.0
 _ASKS: Final = 0.15
 _SAYS_LITTLE: Final = 0.2
-_LETTERS: Final = re.compile(r"[\u3400-\u9fff]")
+_LETTERS: Final = re.compile(f"[{CHINESE}]")
 _WORDS: Final = re.compile(r"[A-Za-z]{2,}")
 _NOD_CHARS: Final = 5
 _NOD_WORDS: Final = 3
 _UNSTEERED: Final = Steering()
-_ENDS_ASKING: Final = re.compile(r"[?？][\s\"”'）)]*$|[吗呢][\s。]*$")
 
 
 class _Voice(NamedTuple):
@@ -90,13 +92,14 @@ class Fusion:
     """
 
     def __init__(self, question: Question, intent: Intent, steering: Steering = _UNSTEERED) -> None:
-        self._intent = intent
+        reading = question.reading
+        self._wants_latest = reading.asks_for_latest
         self._role = steering.preferred_role(question, intent)
-        window = question.time_range or (intent.signal.window if intent.signal else None)
+        window = question.time_range or (reading.time_signal.window if reading.time_signal else None)
         self._window = SearchScope(window) if window is not None else None
         self._now = question.now
         self._text = question.text.lower()
-        self._beginnings = {word[:3] for word in _WORDS.findall(self._text)}
+        self._beginnings = {beginning(word) for word in _WORDS.findall(self._text)}
         self._asked_role = question.role is not None or steering.defaults.role is not None
         self._ranking = _Ranking()
         self._coverage = 0.0
@@ -183,7 +186,7 @@ class Fusion:
 
     def _boost(self, message: Retrieved) -> float:
         """Return what a message is worth beside what it matched."""
-        asks = bool(_ENDS_ASKING.search(message.content))
+        asks = ends_asking(message.content)
         return (
             self._of_speaker(message) + self._of_time(message) - _ASKS * asks - _SAYS_LITTLE * _is_nod(message.content)
         )
@@ -191,7 +194,7 @@ class Fusion:
     def _of_speaker(self, message: Retrieved) -> float:
         """Prefer the person asked about, or, where messages carry no names, the role."""
         if message.name:
-            named = message.name[:3].lower() in self._beginnings or message.name.lower() in self._text
+            named = beginning(message.name) in self._beginnings or message.name.lower() in self._text
             return _NAMED * named
         return self._of_role(message)
 
@@ -201,7 +204,7 @@ class Fusion:
     def _of_time(self, message: Retrieved) -> float:
         """Prefer the window that is meant, and the latest where the question asks for it."""
         age_s = (self._now - message.ts).total_seconds()
-        latest = _LATEST * 0.5 ** (age_s / _LATEST_HALF_LIFE_S) if self._intent.latest else 0.0
+        latest = _LATEST * 0.5 ** (age_s / _LATEST_HALF_LIFE_S) if self._wants_latest else 0.0
         return latest + _IN_WINDOW * (self._window is not None and self._window.holds(message))
 
 

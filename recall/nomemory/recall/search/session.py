@@ -51,7 +51,7 @@ class SearchSession:
         self._skill = skill
         self._budget = budget
         self._on_step = on_step
-        self._fusion = Fusion(question, read_intent(question.text, question.now), skill.steering)
+        self._fusion = Fusion(question, read_intent(question.reading), skill.steering)
         self._coverage = Coverage(question)
         self._steps: list[Step] = []
         self._made: set[str] = set()

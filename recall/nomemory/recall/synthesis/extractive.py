@@ -56,7 +56,7 @@ class RulesSynthesiser:
 
 def extract(question: Question, evidence: Sequence[Evidence]) -> list[DraftStatement]:
     """Return the passages that bear on a question, best first, as statements that quote themselves."""
-    wanted = asked(question.text)
+    wanted = asked(question.reading)
     focus = Focus(wanted, (one.message for one in evidence))
     top = max((one.score for one in evidence), default=0.0)
     found: dict[str, _Candidate] = {}

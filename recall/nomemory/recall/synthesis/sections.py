@@ -5,7 +5,7 @@ from __future__ import annotations
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.model.memory_view import Section
-from nomemory.text.terms import plain
+from nomemory.text.normalisation import plain
 
 _ALLERGY = regex.compile(r"过敏(?!源)|荨麻疹|不耐受|忌口|\ballerg|\bintoleran|\b(?:in|into|get) hives\b|没得商量")
 _FORMAT = regex.compile(

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from nomemory.server.hybrid.message_features import KeptSpoken
-from nomemory.server.hybrid.parsed_question import Asked
+from nomemory.server.hybrid.parsed_question import ParsedQuestion
 from nomemory.server.hybrid.timeline import Timeline, timeline
 from nomemory.server.hybrid.timeline_cache import KeptTimelines, Key
 from nomemory.server.hybrid.word_scores import Found, rarity
@@ -92,7 +92,7 @@ class Stretches:
         return sampled.foremost(SPEAKERS_MAX)
 
     async def read(
-        self, user_id: str, narrowed: Filter, asked: Asked, nearest: Sequence[Sequence[VectorHit]]
+        self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]]
     ) -> Stretch:
         """Read what to rank; where that takes long, other calls have their turn in between."""
         whole = await self._whole(user_id, narrowed.until_us)
@@ -183,7 +183,7 @@ class Stretches:
         return await self._words.total(user_id, Filter(until_us=until_us))
 
     async def _proposed(
-        self, user_id: str, narrowed: Filter, asked: Asked, nearest: Sequence[Sequence[VectorHit]], total: int
+        self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]], total: int
     ) -> list[int]:
         """Return the sequences of the candidates, the most promising first, whatever proposes them."""
         promise: dict[int, float] = {}

@@ -8,19 +8,18 @@ from typing import Final, NamedTuple
 from cachetools import LRUCache
 
 from nomemory.server.message import LoggedMessage
+from nomemory.text.asking import ends_asking
+from nomemory.text.attachments import without_attachments
+from nomemory.text.names import beginning
 from nomemory.text.temporal_cues import tells_when
 from nomemory.v1 import message_pb2
 
-_ENDS_ASKING: Final = re.compile(r"[?？][\s\"”'）)]*$|[吗呢][\s。]*$")
 _ENDING_CHARS: Final = 64
 _NAMES_SOMETHING: Final = re.compile(
     r"(?<=[a-z,;:'’] )[\"“]?[A-Z][A-Za-z]{2,}|[\"“《「][^\"”》」]{2,100}[\"”》」]|\d"  # a name amid a sentence, a title
 )
 _CONTENT_CHARS: Final = 2_000
 """What is looked at of a message, its end aside: an hour's transcript takes no longer than a page."""
-_BEGINNING: Final = 3
-_ATTACHMENT: Final = "\n["
-"""What stands after it in a line of its own describes something that came with the words."""
 _OVERHEAD: Final = 1_000
 """Bytes that a message takes in memory beside what it holds, about."""
 _KEPT_BYTES: Final = 32_000_000
@@ -55,7 +54,7 @@ class Spoken(NamedTuple):
     @property
     def text(self) -> str:
         """What was said, without descriptions of what came with it."""
-        return _words(self.content)
+        return without_attachments(self.content)
 
     @property
     def weight(self) -> int:
@@ -87,7 +86,7 @@ def spoken(logged: LoggedMessage) -> Spoken:
     """Read a message."""
     chat = message_pb2.ChatMessage.FromString(logged.wire)
     content = chat.content
-    words = _words(content)
+    words = without_attachments(content)
     return Spoken(
         logged,
         chat.role,
@@ -95,16 +94,7 @@ def spoken(logged: LoggedMessage) -> Spoken:
         chat.conversation_id,
         len(content),
         content[:_CONTENT_CHARS],
-        asks=_ENDS_ASKING.search(words.rstrip()[-_ENDING_CHARS:]) is not None,
+        asks=ends_asking(words.rstrip()[-_ENDING_CHARS:]),
         names=frozenset(beginning(name.strip('"“')) for name in _NAMES_SOMETHING.findall(words[:_CONTENT_CHARS])),
         when=tells_when(words[:_CONTENT_CHARS]),
     )
-
-
-def beginning(name: str) -> str:
-    """Return how a name begins: people shorten names at their ends."""
-    return name[:_BEGINNING].lower()
-
-
-def _words(content: str) -> str:
-    return content.partition(_ATTACHMENT)[0]

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from nomemory.server.hybrid.parsed_question import Asked
+from nomemory.server.hybrid.parsed_question import ParsedQuestion
 from nomemory.server.hybrid.timeline import Flags, Floats, Timeline
 from nomemory.server.hybrid.weights import Weights
 from nomemory.server.message import Role
@@ -69,7 +69,7 @@ def matched(match: Match, weights: Weights) -> Ranking:
     return ranking({"meaning": weights.meaning * match.meaning, "words": (1 - weights.meaning) * words})
 
 
-def preferred(timeline: Timeline, asked: Asked, weights: Weights) -> Mapping[str, Floats]:
+def preferred(timeline: Timeline, asked: ParsedQuestion, weights: Weights) -> Mapping[str, Floats]:
     """Return what a message is worth whatever matches: who spoke, when, and whether it names something."""
     parts: dict[str, Floats] = {
         "speaker": np.where(of_asked(timeline, asked), weights.speaker, 0.0),
@@ -77,7 +77,7 @@ def preferred(timeline: Timeline, asked: Asked, weights: Weights) -> Mapping[str
     }
     if asked.dates is not None:
         parts["dates"] = weights.dates * _on_dates(timeline, asked.dates)
-    if asked.asks_when:
+    if asked.reading.asks_when:
         parts["occasion"] = weights.occasion * timeline.when
     return parts
 
@@ -94,18 +94,18 @@ def in_talk(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
     ).scaled()
 
 
-def of_asked(timeline: Timeline, asked: Asked) -> Flags:
+def of_asked(timeline: Timeline, asked: ParsedQuestion) -> Flags:
     """Mark the messages of those asked about; of nobody, where that cannot be told."""
     if asked.persons:
         return np.isin(timeline.spoken_by, places_of(asked, timeline))
-    if asked.of_user and (asked.first_person or not timeline.is_named):
+    if asked.of_user and (asked.reading.first_person or not timeline.is_named):
         return timeline.by(Role.USER)
     if asked.of_assistant and not timeline.is_named:
         return timeline.by(Role.ASSISTANT)
     return np.zeros(len(timeline), dtype=np.bool_)
 
 
-def places_of(asked: Asked, timeline: Timeline) -> list[int]:
+def places_of(asked: ParsedQuestion, timeline: Timeline) -> list[int]:
     """Return the places, among a timeline's speakers, of those whom a question names."""
     return [place for place, name in enumerate(timeline.speakers) if name in asked.persons]
 

@@ -15,7 +15,7 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.hybrid.candidate_pool import SPEAKERS_MAX, Stretch, Stretches
 from nomemory.server.hybrid.meaning import Meaning, meaning_of
-from nomemory.server.hybrid.parsed_question import Asked, AskedSentence, name_terms, read
+from nomemory.server.hybrid.parsed_question import ParsedQuestion, ParsedSentence, parsed
 from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, places_of, preferred
 from nomemory.server.hybrid.relevance_feedback import RARE, leaders, shared
 from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
@@ -28,6 +28,7 @@ from nomemory.server.message import Filter, LoggedMessage
 from nomemory.server.reads.nearest_messages import VectorProgress
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
+from nomemory.text.question_reading import QuestionReading
 
 _WITHOUT_MEANING: Final = frozenset(
     {
@@ -142,7 +143,8 @@ class HybridMessages:
         behind = await self._behind(query.user_id)
         narrowed = await self._stretches.open_ended(query.user_id, query.narrowed)
         speakers = await self._stretches.speakers(query.user_id, narrowed.until_us)
-        asked = read(query.text, speakers, _now(query.narrowed))
+        reading = QuestionReading(query.text, _now(query.narrowed))
+        asked = parsed(reading, speakers)
         nearest = await self._nearest(query, asked, narrowed)
         read_meanwhile = await self._stretches.read(query.user_id, narrowed, asked, nearest or [])
         stretch = read_meanwhile.before(query.narrowed.until_us)
@@ -151,7 +153,7 @@ class HybridMessages:
                 [], truncated=False, behind=behind, words_only=nearest is None, sufficiency=0.0, told_apart=False
             )
         if stretch.timeline.foremost(SPEAKERS_MAX) != speakers:  # of many messages, only now is it known who speaks
-            asked = read(query.text, stretch.timeline.foremost(SPEAKERS_MAX), _now(query.narrowed))
+            asked = parsed(reading, stretch.timeline.foremost(SPEAKERS_MAX))
         ranked = await self._ranked(query, stretch, asked, nearest or (None,) * len(asked.sentences))
         eligible = _eligible(stretch.timeline, ranked, query.narrowed)
         hits = _best(stretch.timeline, ranked, eligible, query.top_k)
@@ -172,7 +174,9 @@ class HybridMessages:
         latest = await self._log.user_sequence(user_id)
         return await self._words.applied(user_id) < latest or self._progress.behind(user_id, latest)
 
-    async def _nearest(self, query: HybridQuery, asked: Asked, narrowed: Filter) -> list[list[VectorHit]] | None:
+    async def _nearest(
+        self, query: HybridQuery, asked: ParsedQuestion, narrowed: Filter
+    ) -> list[list[VectorHit]] | None:
         """Search by meaning, sentence by sentence; None if that cannot be done, or not in time."""
         if not self._weights.meaning:
             return None
@@ -196,7 +200,7 @@ class HybridMessages:
         return await self._vectors.search(user_id, vector, narrowed, self._candidates_max)
 
     async def _ranked(
-        self, query: HybridQuery, stretch: Stretch, asked: Asked, nearest: Sequence[list[VectorHit] | None]
+        self, query: HybridQuery, stretch: Stretch, asked: ParsedQuestion, nearest: Sequence[list[VectorHit] | None]
     ) -> list[_Ranked]:
         ranked = []
         for sentence, hits in zip(asked.sentences, nearest, strict=True):
@@ -205,7 +209,12 @@ class HybridMessages:
         return ranked
 
     async def _rank(
-        self, query: HybridQuery, stretch: Stretch, asked: Asked, sentence: AskedSentence, hits: list[VectorHit] | None
+        self,
+        query: HybridQuery,
+        stretch: Stretch,
+        asked: ParsedQuestion,
+        sentence: ParsedSentence,
+        hits: list[VectorHit] | None,
     ) -> _Ranked:
         timeline, weights = stretch.timeline, self._weights
         found = await self._stretches.found(query.user_id, stretch, sentence.terms)
@@ -221,9 +230,9 @@ class HybridMessages:
             ranking = ranking.plus(shared=weights.shared * followed)
         return _Ranked(ranking, matching.scores, words, meaning)
 
-    async def _shared(self, user_id: str, stretch: Stretch, ranking: Ranking, sentence: AskedSentence) -> Floats:
+    async def _shared(self, user_id: str, stretch: Stretch, ranking: Ranking, sentence: ParsedSentence) -> Floats:
         timeline = stretch.timeline
-        known = {term for name in timeline.speakers for term in name_terms(name)} | set(sentence.terms)
+        known = timeline.bearers.keys() | set(sentence.terms)
         followed = leaders(timeline, ranking.scores, known)
         terms = sorted({term for leader in followed for term in leader.terms})
         found: Mapping[str, Found] = await self._stretches.found(user_id, stretch, terms, most=RARE)

@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nomemory.server.hybrid.message_features import Spoken, beginning, spoken
-from nomemory.server.hybrid.parsed_question import name_terms
+from nomemory.server.hybrid.message_features import Spoken, spoken
 from nomemory.server.message import Filter, LoggedMessage, Role
-from nomemory.text.analysis import terms, tokenise
+from nomemory.text.analysis import streams
+from nomemory.text.names import beginning
 
 _LINK_US: Final = 30 * 60 * 1_000_000
 """Messages of one conversation that lie no farther apart follow upon each other."""
@@ -82,7 +82,7 @@ class Timeline:
         """The terms of speakers' names; for each, 1 where somebody speaks who bears it."""
         places: dict[str, list[int]] = {}
         for place, name in enumerate(self.speakers):
-            for term in name_terms(name):
+            for term in set(streams(name).terms):
                 places.setdefault(term, []).append(place)
         return {term: np.isin(self.spoken_by, bearing).astype(np.float64) for term, bearing in places.items()}
 
@@ -178,8 +178,7 @@ class Timeline:
         """Return the terms of a message, each once, in an order of their own."""
         one = self.spoken[place]
         if one.logged.sequence not in self._terms:
-            found = {term.text for term in terms(tokenise(one.content[:_TERMS_CHARS]))}
-            self._terms[one.logged.sequence] = tuple(sorted(found))
+            self._terms[one.logged.sequence] = tuple(sorted(set(streams(one.content[:_TERMS_CHARS]).terms)))
         return self._terms[one.logged.sequence]
 
     @cached_property

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from typing import Final
+
+from nomemory.text.asking import ends_asking
+from nomemory.text.attachments import without_attachments
 
 _LENGTHS: Final = (8, 24, 72)
 """Terms from which on a message is a longer one: it holds a word more easily without being about it."""
@@ -17,10 +19,6 @@ FORMS: Final = range(len(_LENGTHS) + 1 + _ASKS)
 
 _STEPS: Final = 16
 
-_ENDS_ASKING: Final = re.compile(r"[?？][\s\"”'）)]*$|[吗呢][\s。]*$")
-_ATTACHMENT: Final = "\n["
-"""What stands after it in a line of its own describes something that came with the words."""
-
 _END_CHARS: Final = 40
 
 
@@ -31,7 +29,7 @@ def form_of(content: str, terms: int) -> int:
 
 def asks(content: str) -> bool:
     """Return whether a message ends by asking."""
-    return bool(_ENDS_ASKING.search(content.partition(_ATTACHMENT)[0][-_END_CHARS:]))
+    return ends_asking(without_attachments(content)[-_END_CHARS:])
 
 
 def worth(form: int) -> float:

@@ -13,6 +13,7 @@ from nomemory.server.lexical.question_query import as_asked
 from nomemory.server.lexical.scanner import Mark, MarkKind, depth, scan
 from nomemory.server.lexical.syntax import Chain, Clause, Operand, Text, arrange
 from nomemory.text.normalisation import visible
+from nomemory.text.question_reading import QuestionReading
 
 __all__ = ["Limits", "Query", "parse"]
 
@@ -63,7 +64,7 @@ def _asked(text: str, marks: Sequence[Mark], query: Query) -> Query:
     """Read words and phrases without operators as somebody's question."""
     if any(mark.kind in _OPERATORS for mark in marks):
         return query
-    return as_asked(text, query, [phrase(mark.text) for mark in marks if mark.kind is MarkKind.PHRASE])
+    return as_asked(QuestionReading(text), query, [phrase(mark.text) for mark in marks if mark.kind is MarkKind.PHRASE])
 
 
 def _too_complex(description: str) -> Fault:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from nomemory.text.terms import STOP_WORDS, word_set
+from nomemory.text.stop_words import COMPARISON_STOP_WORDS
+from nomemory.text.terms import word_set
 
 COMMON_CHINESE: Final = word_set(
     """
@@ -25,7 +26,7 @@ EDGES: Final = frozenset(
 )
 """A term neither begins nor ends with one of these."""
 
-COMMON_ENGLISH: Final = STOP_WORDS | word_set(
+COMMON_ENGLISH: Final = COMPARISON_STOP_WORDS | word_set(
     """
     good great nice bad better best well sure okay yes yeah hello hey thanks thank sorry hope need needs needed use
     used using day days today tomorrow yesterday week weeks weekend month months year years time times morning

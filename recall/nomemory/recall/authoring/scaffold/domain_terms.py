@@ -18,7 +18,8 @@ from typing import Final
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.authoring.scaffold.common_words import COMMON_CHINESE, COMMON_ENGLISH, EDGES
-from nomemory.text.terms import plain, stem
+from nomemory.text.normalisation import plain
+from nomemory.text.terms import stem
 
 CHARS_MAX: Final = 200_000
 """Characters that are looked at, of the messages that come first."""

@@ -8,13 +8,13 @@ from typing import Final
 
 from nomemory.recall.authoring.scaffold.domain import domains_of
 from nomemory.recall.authoring.scaffold.scenario import Scenario
-from nomemory.text.terms import STOP_WORDS
+from nomemory.text.stop_words import COMPARISON_STOP_WORDS
 
 NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _WORD: Final = re.compile(r"[a-z0-9]{2,20}")
 _WORDS_MAX: Final = 4
 _CHARS_MAX: Final = 64
-_IDLE: Final = STOP_WORDS | {"assistant", "app", "bot", "agent", "ai", "help", "helps", "helping", "recall"}
+_IDLE: Final = COMPARISON_STOP_WORDS | {"assistant", "app", "bot", "agent", "ai", "help", "helps", "helping", "recall"}
 
 
 def name_for(scenario: Scenario) -> str:

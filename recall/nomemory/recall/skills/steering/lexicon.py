@@ -9,8 +9,9 @@ from typing import Final
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.text.question_words import STOP_ENGLISH
-from nomemory.text.terms import plain, stem
+from nomemory.text.normalisation import plain
+from nomemory.text.stop_words import QUESTION_STOP_WORDS
+from nomemory.text.terms import stem
 
 EXPANSIONS_MAX: Final = 16
 """Terms that one sentence may bring."""
@@ -116,4 +117,4 @@ def _joins(text: str, place: int) -> bool:
 
 def _says_nothing(form: str) -> bool:
     """Return whether it would be found in any question: “it”, “can”."""
-    return not form or form in STOP_ENGLISH
+    return not form or form in QUESTION_STOP_WORDS

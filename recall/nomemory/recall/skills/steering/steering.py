@@ -53,8 +53,9 @@ class Steering:
     def first_scope(self, question: Question, intent: Intent) -> SearchScope:
         """Return where to start: where the caller wants to, else where the question says, else the defaults."""
         window = question.time_range
-        if window is None and intent.signal is not None:
-            window = intent.signal.window
+        signal = question.reading.time_signal
+        if window is None and signal is not None:
+            window = signal.window
         elif window is None:
             window = self.window(question.now)
         return SearchScope(window or ANY_TIME, question.role or self._role(intent) or Role.ANY)
