@@ -1,7 +1,21 @@
 """The thin client of NoMemory: plain Python values in, the contract's replies out."""
 
 from nomemory.client.aio import AsyncClient
-from nomemory.client.errors import NoMemoryError
+from nomemory.client.errors import NoMemoryError, Violation
+from nomemory.client.hits import LexicalHit, lexical_hits
+from nomemory.client.messages import Moment, NewMessage, RoleName, Writable, chat_message
 from nomemory.client.sync import Client
 
-__all__ = ["AsyncClient", "Client", "NoMemoryError"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "LexicalHit",
+    "Moment",
+    "NewMessage",
+    "NoMemoryError",
+    "RoleName",
+    "Violation",
+    "Writable",
+    "chat_message",
+    "lexical_hits",
+]
