@@ -104,7 +104,7 @@ def _statement(statement: pb.Statement) -> Iterator[RenderableType]:
     for citation in statement.citations:
         if citation not in citations:
             line.append(_where(citation), style="dim")
-    bullet = Table.grid(padding=(0, 1))
+    bullet = _columns(1)
     bullet.add_row("  •", line)
     yield bullet
     for citation in citations:
@@ -117,10 +117,19 @@ def _where(citation: pb.Citation) -> str:
 
 
 def _pair(conflict: pb.Conflict) -> Table:
-    table = Table.grid(padding=(0, 1))
+    table = _columns(2)
     for name, side in (("  earlier", conflict.earlier), ("  later", conflict.later)):
         said = _day(side.citations[0].ts) if side.citations else ""
         table.add_row(Text(name, style="dim"), Text(said, style="dim"), Text(printable(side.text)))
+    return table
+
+
+def _columns(fixed: int) -> Table:
+    """Return a table whose last column, after some that are short, wraps texts without blanks, too."""
+    table = Table.grid(padding=(0, 1))
+    for _ in range(fixed):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     return table
 
 
