@@ -26,6 +26,7 @@ nomemory search '"不吃辣" AND 火锅' --user ann                  # words and
 nomemory semantic 'does she eat spicy food?' --user ann        # what means the same
 nomemory hybrid 'what can she eat?' --user ann                 # what answers a question
 nomemory neighbors m_01HX… --user ann --before 5 --after 5     # what was said around it
+nomemory recall 'what can she eat?' --user ann                 # an answer with its quotes
 ```
 
 ## What all commands have in common
@@ -35,8 +36,14 @@ nomemory neighbors m_01HX… --user ann --before 5 --after 5     # what was said
 - **Times** are a date (`2024-05-01`), a date and time (`2024-05-01T08:30`, `2024-05-01T08:30+08:00`), or how long ago
   (`7d`, `12h`, `30m`, `2w`). A date and a time without a zone are UTC, and times are shown in UTC. `--since` is
   inclusive, `--until` exclusive: `--since 2024-05-01 --until 2024-06-01` is May.
-- **`--json`** writes one JSON object per line to standard output, with the contract's field names and times in RFC
-  3339; notices and the next cursor go to standard error. What `list --json` writes, `import` reads.
+- **`--json`** writes one JSON object per line to standard output, with the contract's field names, times in RFC 3339,
+  and roles as `user`, `assistant` and `system`. All lines of a command are of one kind. A line is a message (`list`,
+  `neighbors`), a hit (`search`, `semantic`, `hybrid`), a file (`import`), a check (`doctor`), a skill (`skill check`),
+  or the one answer there is (`recall`, `status`, `delete`). What holds of a whole ranking, such as `sufficiency`,
+  stands on each of its hits. Notices and the next cursor (`next_cursor: …`) go to standard error. What `list --json`
+  writes, `import` reads.
+- **Plain text** goes to a pipe or a file; `NO_COLOR=1` asks for it in a terminal. Where the locale's encoding lacks a
+  character, people see `?`, and JSON has it escaped.
 - **Exit codes**: 0 done; 1 refused, failed, or some of an import was rejected; 2 wrong usage; 130 interrupted. Errors
   are a few lines on standard error.
 - Control characters in what was said are shown as signs (`␛`), so that a message cannot drive the terminal. JSON keeps

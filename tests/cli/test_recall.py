@@ -14,6 +14,7 @@ from rich.console import Console
 from conftest import Server
 from nomemory.cli.human import Human
 from nomemory.cli.json_lines import JsonLines
+from nomemory.cli.terminal import Terminal
 from nomemory.client import Client
 from nomemory.client.messages import chat_message, timestamp
 from nomemory.v1 import message_pb2
@@ -63,13 +64,40 @@ def test_what_people_see(explain: bool, golden: Golden) -> None:  # noqa: FBT001
 
 
 def test_what_programs_see(capsys: pytest.CaptureFixture[str]) -> None:
-    JsonLines().recall_step(STEP, explain=False)
+    traced = pb.RecallResponse(trace=[STEP])
+    traced.MergeFrom(ANSWER)
     JsonLines().recall_step(STEP, explain=True)
-    JsonLines().recalled(ANSWER, explain=False)
-    step, answer = map(json.loads, capsys.readouterr().out.splitlines())
-    assert step["step"]["arguments"]["filter"] == {"role": "user"}
+    JsonLines().recalled(traced, explain=True)
+    (answer,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert answer["trace"][0]["arguments"]["filter"] == {"role": "user"}
     assert answer["verdict"] == "VERDICT_CONFLICTING"
     assert answer["memory_view"]["preferences"][0]["citations"][0]["quote"] == SPICY
+    assert answer["evidence"][0]["message"] == {
+        "message_id": "m1",
+        "ts": "2025-03-07T00:00:00Z",
+        "role": "user",
+        "content": SPICY,
+    }
+
+
+def test_roles_are_spelled_as_an_import_takes_them(capsys: pytest.CaptureFixture[str]) -> None:
+    limited = pb.RecallResponse(limits=pb.RecallLimits(role=message_pb2.ROLE_ASSISTANT))
+    limited.MergeFrom(ANSWER)
+    JsonLines().recalled(limited, explain=False)
+    written = capsys.readouterr().out
+    assert json.loads(written)["limits"]["role"] == "assistant"
+    assert "ROLE_" not in written
+
+
+def test_an_answer_without_statements_shows_the_nearest_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT)
+    Human(Terminal(), Terminal(stderr=True)).recalled(nothing, explain=False)
+    assert capsys.readouterr().out == "– Nothing that was found answers this.\n"
+    near = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT, evidence=ANSWER.evidence)
+    Human(Terminal(), Terminal(stderr=True)).recalled(near, explain=False)
+    shown = capsys.readouterr().out
+    assert "Nearest messages" in shown
+    assert "我从小不吃辣" in shown
 
 
 def test_a_question_is_answered_with_its_quote(run: Run, server: Server, user: str) -> None:
@@ -90,6 +118,10 @@ def test_a_question_is_answered_with_its_quote(run: Run, server: Server, user: s
     assert result.exit_code == 0, result.stderr
     assert MANGO.rstrip("。") in result.stdout
     assert "m1" in result.stdout
+    assert "lexical_search" not in result.stderr
+    traced = run("recall", "我对什么过敏？", "--user", user, "--target", server.target, "--json", "--explain")
+    (line,) = traced.stdout.splitlines()
+    assert json.loads(line)["trace"]
     unknown = run("recall", "我对什么过敏？", "--user", user, "--target", server.target, "--skill", "no-such")
     assert unknown.exit_code == 1
     assert "no-such" in unknown.stderr

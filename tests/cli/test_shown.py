@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -15,6 +19,7 @@ from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2
 
 Golden = Callable[[str, str], None]
 
+NOMEMORY = [sys.executable, "-c", "from nomemory.cli.main import main; main()"]
 NASTY = "看\x1b[2J\x9b31m\u202e这"
 
 
@@ -135,6 +140,56 @@ def test_what_a_terminal_shows_in_colour(name: str, run: Run, script: Scripted, 
     script.will(rpc, reply)
     result = run(*arguments, "--target", script.target, colour=True)
     golden(f"{name}.ansi", result.stdout)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_line_ends_with_blanks(name: str, run: Run, script: Scripted) -> None:
+    arguments, rpc, reply = COMMANDS[name]
+    script.will(rpc, reply)
+    for colour in (False, True):
+        shown = run(*arguments, "--target", script.target, colour=colour).output
+        plain = re.sub(r"\x1b\[[\d;]*m", "", shown)
+        assert [line for line in plain.splitlines() if line.endswith(" ")] == []
+
+
+@pytest.mark.parametrize(("no_color", "escapes"), [("1", False), ("", True)])
+def test_no_color_means_no_escapes_at_all(no_color: str, escapes: bool, script: Scripted) -> None:  # noqa: FBT001 - a parameter of a table
+    arguments, rpc, reply = COMMANDS["search"]
+    script.will(rpc, reply)
+    colour = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": no_color}
+    command = [*NOMEMORY, *arguments, "--target", script.target]
+    done = subprocess.run(command, env=os.environ | colour, capture_output=True, check=True)
+    assert (b"\x1b" in done.stdout) is escapes
+
+
+def test_every_line_of_a_ranking_says_how_likely_it_is_an_answer(run: Run, script: Scripted) -> None:
+    arguments, rpc, reply = COMMANDS["hybrid"]
+    script.will(rpc, reply)
+    lines = run(*arguments, "--target", script.target, "--json").stdout.splitlines()
+    assert [json.loads(line)["sufficiency"] for line in lines] == [0.875, 0.875]
+    assert all({"message_id", "score", "told_apart", "words_only"} <= json.loads(line).keys() for line in lines)
+
+
+UNUSUAL = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.mark.parametrize("locale", [UNUSUAL, {"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C"}, {"LANG": "C"}])
+def test_any_locale_will_do(locale: dict[str, str], script: Scripted) -> None:
+    script.will("ListMessages", query_service_pb2.ListMessagesResponse(items=CHAT))
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
+    command = [*NOMEMORY, "list", "--user", "ann", "--target", script.target]
+    for more in ([], ["--json"]):
+        done = subprocess.run([*command, *more], env=inherited | locale, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert b"hot pot" in done.stdout
+    assert [json.loads(line)["content"] for line in done.stdout.splitlines()] == [message.content for message in CHAT]
+
+
+def test_an_argument_that_the_locale_cannot_read_is_a_line(script: Scripted) -> None:
+    command = [*NOMEMORY, "recall", "辣吗？", "--user", "ann", "--target", script.target]
+    done = subprocess.run(command, env=os.environ | UNUSUAL, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == b"Error: An argument is not text in this locale: set LC_ALL=C.UTF-8."
 
 
 def test_full_shows_long_messages_whole(run: Run, script: Scripted) -> None:

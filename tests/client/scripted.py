@@ -12,7 +12,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.faults import Fault
 from nomemory.server.rpc.status import status_of
-from nomemory.v1 import ingest_service_pb2, query_service_pb2
+from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2
 
 REQUEST_ID = "01JSCRIPTED"
 
@@ -27,7 +27,7 @@ class Scripted(grpc.GenericRpcHandler):
         self.asked: list[Message] = []
         self.metadata: list[dict[str, str | bytes]] = []
         self._scripts: dict[str, list[Answer]] = {}
-        files = (query_service_pb2.DESCRIPTOR, ingest_service_pb2.DESCRIPTOR)
+        files = (query_service_pb2.DESCRIPTOR, ingest_service_pb2.DESCRIPTOR, recall_service_pb2.DESCRIPTOR)
         self._methods = {
             f"/{service.full_name}/{method.name}": method
             for file in files
@@ -36,7 +36,7 @@ class Scripted(grpc.GenericRpcHandler):
         }
 
     def will(self, method: str, *answers: Answer) -> None:
-        """Return the script of a method."""
+        """Set the script of a method."""
         self._scripts[method] = list(answers)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Message, Message] | None:
@@ -46,6 +46,8 @@ class Scripted(grpc.GenericRpcHandler):
         decode = GetMessageClass(method.input_type).FromString
         if method.client_streaming:
             return grpc.stream_unary_rpc_method_handler(self._collecting(method.name), decode, _encode)
+        if method.server_streaming:
+            return grpc.unary_stream_rpc_method_handler(self._streaming(method.name), decode, _encode)
         return grpc.unary_unary_rpc_method_handler(self._answering(method.name), decode, _encode)
 
     def _answering(self, method: str) -> Callable[[Message, grpc.ServicerContext], Message]:
@@ -59,6 +61,13 @@ class Scripted(grpc.GenericRpcHandler):
         def answer(requests: Iterator[Message], context: grpc.ServicerContext) -> Message:
             self.asked.extend(requests)
             return self._say(method, context)
+
+        return answer
+
+    def _streaming(self, method: str) -> Callable[[Message, grpc.ServicerContext], Iterator[Message]]:
+        def answer(request: Message, context: grpc.ServicerContext) -> Iterator[Message]:
+            self.asked.append(request)
+            yield self._say(method, context)
 
         return answer
 

@@ -18,7 +18,7 @@ from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
 from nomemory.server.faults import Fault, Reason, bad_field
 from nomemory.server.faults import Violation as BadField
-from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2
+from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2
 
 SAID = chat_message(user_id="ann", ts=datetime(2024, 5, 1, tzinfo=UTC), role="user", content="hi", message_id="m1")
 
@@ -118,7 +118,17 @@ CALLS: list[tuple[str, tuple[Any, ...], str, Message, Message]] = [
         ingest_service_pb2.GetIndexStatusRequest(user_id="ann"),
         ingest_service_pb2.GetIndexStatusResponse(),
     ),
+    (
+        "recall",
+        ("tea?",),
+        "Recall",
+        recall_service_pb2.RecallRequest(question="tea?", context=recall_service_pb2.RecallContext()),
+        recall_service_pb2.RecallResponse(verdict=recall_service_pb2.VERDICT_SUPPORTED),
+    ),
 ]
+STREAMED = recall_service_pb2.StreamRecallResponse(
+    result=recall_service_pb2.RecallResponse(verdict=recall_service_pb2.VERDICT_SUPPORTED)
+)
 
 
 @pytest.mark.parametrize(("method", "args", "rpc", "request_", "reply"), CALLS, ids=[name for name, *_ in CALLS])
@@ -137,6 +147,38 @@ def test_a_call_that_meets_unavailable_is_sent_again(
     script.will(rpc, grpc.StatusCode.UNAVAILABLE, reply)
     assert call(script.target, method, *args, attempts=2) == reply
     assert script.asked == [request_, request_]
+
+
+def test_a_streamed_recall_that_meets_unavailable_before_its_first_event_is_sent_again(
+    call: Call, script: Scripted
+) -> None:
+    script.will("StreamRecall", grpc.StatusCode.UNAVAILABLE, STREAMED)
+    assert call(script.target, "stream_recall", "tea?", attempts=2) == [STREAMED]
+    assert len(script.asked) == 2
+
+
+METHODS: list[tuple[str, tuple[Any, ...]]] = [
+    *((method, args) for method, args, *_ in CALLS),
+    ("iter_messages", ("ann",)),
+    ("iter_lexical", ("ann", "tea")),
+    ("stream_recall", ("tea?",)),
+]
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+@pytest.mark.parametrize(("method", "args"), METHODS, ids=[name for name, _ in METHODS])
+async def test_an_option_that_does_not_exist_is_refused_before_anything_is_sent(
+    client: type[Client | AsyncClient], script: Scripted, method: str, args: tuple[Any, ...]
+) -> None:
+    asking = getattr(client(script.target), method)
+    with pytest.raises(TypeError, match="'conversation'"):
+        await asking(*args, conversation="c1")
+    assert script.asked == []
+
+
+def test_a_client_refuses_an_option_that_does_not_exist(call: Call) -> None:
+    with pytest.raises(TypeError, match="'apikey'"):
+        call("127.0.0.1:9", "status", apikey="k")
 
 
 def test_a_retried_write_without_ids_carries_the_same_request_id(call: Call, script: Scripted) -> None:

@@ -69,6 +69,43 @@ def test_a_naive_time_is_refused() -> None:
         requests.semantic_search("ann", "tea", until=naive)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["2024-05-01T12:00:00Z", "2024-05-01T20:00:00+08:00", "2024-05-01t12:00:00.000000z", "2024-05-01 12:00:00.0Z"],
+)
+def test_a_time_may_be_a_text_in_rfc_3339(text: str) -> None:
+    written = chat_message(user_id="ann", ts=text, role="user", content="hi")
+    listed = requests.list_messages("ann", since=text, until=text)
+    asked = requests.recall("tea?", since=text, until=text, now=text)
+    noon = timestamp("ts", NOON)
+    assert written.ts == noon
+    for span in (listed.filter.time_range, asked.context.time_range):
+        assert (span.since, span.until) == (noon, noon)
+    assert asked.context.now == noon
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2024-13-01T00:00:00Z", "1714564800"])
+def test_a_text_that_is_no_time_is_refused_by_the_name_of_its_field(text: str) -> None:
+    with pytest.raises(ValueError, match="ts is not a time in RFC 3339"):
+        chat_message(user_id="ann", ts=text, role="user", content="hi")
+    with pytest.raises(ValueError, match="since is not a time in RFC 3339"):
+        requests.list_messages("ann", since=text)
+    with pytest.raises(ValueError, match="now is not a time in RFC 3339"):
+        requests.recall("tea?", now=text)
+
+
+def test_a_text_without_a_time_zone_is_refused() -> None:
+    for text in ("2024-05-01T12:00:00", "2024-05-01"):
+        with pytest.raises(ValueError, match="until has no time zone"):
+            requests.hybrid_search("ann", "tea?", until=text)
+
+
+def test_what_is_neither_a_datetime_nor_a_text_is_no_time() -> None:
+    number: Any = 1714564800
+    with pytest.raises(TypeError, match="ts must be a datetime or a text in RFC 3339"):
+        chat_message(user_id="ann", ts=number, role="user", content="hi")
+
+
 def test_a_time_that_leaves_the_calendar_in_utc_is_refused() -> None:
     early = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
     with pytest.raises(ValueError, match="out of range"):

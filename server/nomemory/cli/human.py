@@ -71,7 +71,7 @@ class Human:
         self._console.print(Text("No messages found.", style="dim"))
 
     def more(self, cursor: str) -> None:
-        """Return the option that goes on from here."""
+        """Show the option that goes on from here."""
         self._notices.print(Text(f"There is more: --cursor {cursor}", style="dim"), soft_wrap=True)
 
     def notice(self, text: str) -> None:
@@ -94,18 +94,14 @@ class Human:
             self._console.print(line, soft_wrap=True)
 
     def recall_step(self, step: recall_service_pb2.RecallStep, *, explain: bool) -> None:
-        """Show a step beside the answer, as it happens."""
-        for line in memory_text.step(step, explain=explain):
-            self._notices.print(line, no_wrap=not explain, overflow=None if explain else "ellipsis")
+        """Show a step beside the answer, as it happens, where it is asked for."""
+        for line in memory_text.step(step) if explain else ():
+            self._notices.print(line)
 
     def recalled(self, reply: recall_service_pb2.RecallResponse, *, explain: bool) -> None:
-        """Show the memory view; the evidence, too, where it is asked for or all there is."""
-        for line in memory_text.view(reply):
-            self._console.print(line)
-        if explain or not reply.memory_view.ByteSize():
-            for line in memory_text.evidence(reply, full=self._full):
-                self._console.print(line)
-        for line in memory_text.limits(reply):
+        """Show the memory view, or else the nearest messages. Explained, show all the evidence and the limits, too."""
+        shown = memory_text.explained if explain else memory_text.answer
+        for line in shown(reply, full=self._full):
             self._console.print(line)
 
     def checks(self, checks: Sequence[Check]) -> None:
@@ -131,7 +127,7 @@ class Human:
         parts = [f"{said:%A} {said.day} {said:%B %Y} UTC", one_line(conversation_id)]
         heading = " · ".join(filter(None, parts))
         if heading != self._heading:
-            self._console.print(Text(f"{heading}\n" if not self._heading else f"\n{heading}\n", style="bold"), end="")
+            self._console.print(Text(f"\n{heading}" if self._heading else heading, style="bold"))
             self._heading = heading
 
     def _hit(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 import click
@@ -10,7 +9,7 @@ import click
 from nomemory.cli import json_record
 from nomemory.cli.check import Check
 from nomemory.cli.import_summary import Summary
-from nomemory.cli.printable import escaped
+from nomemory.cli.json_text import json_line
 from nomemory.client.hits import LexicalHit
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2
 
@@ -40,11 +39,9 @@ class JsonLines:
             _write(json_record.semantic_record(item))
 
     def hybrid(self, reply: query_service_pb2.HybridSearchResponse) -> None:
-        """Write a line for each hit, then one for the answer as a whole."""
+        """Write a line for each hit; what holds of the answer as a whole stands on each."""
         for item in reply.items:
-            _write(json_record.hybrid_record(item))
-        if reply.items:
-            _write({"answer": json_record.answered_record(reply)})
+            _write(json_record.hybrid_record(item) | json_record.answered_record(reply))
 
     def nothing(self) -> None:
         """Write nothing."""
@@ -70,9 +67,7 @@ class JsonLines:
         _write(json_record.summary_record(summary))
 
     def recall_step(self, step: recall_service_pb2.RecallStep, *, explain: bool) -> None:
-        """Write a line for each step, where it is asked for."""
-        if explain:
-            _write({"step": json_record.recall_record(step)})
+        """Write nothing: the answer has the steps."""
 
     def recalled(self, reply: recall_service_pb2.RecallResponse, *, explain: bool) -> None:  # noqa: ARG002 - all of it anyway
         """Write the whole answer as one line."""
@@ -85,4 +80,4 @@ class JsonLines:
 
 
 def _write(record: json_record.Json) -> None:
-    click.echo(escaped(json.dumps(record, ensure_ascii=False)))
+    click.echo(json_line(record))

@@ -6,6 +6,7 @@ from datetime import UTC
 from typing import Final
 
 from google.protobuf import json_format
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.cli.check import Check
@@ -20,9 +21,12 @@ _OPTIONAL: Final = ("name", "conversation_id")
 
 
 def message_record(message: message_pb2.ChatMessage) -> Json:
-    """Return a message as `nomemory import` takes it. Empty optional fields are left out."""
-    record: Json = {
-        "user_id": message.user_id,
+    """Return a message as `nomemory import` takes it. Empty optional fields are left out.
+
+    So is an empty user: the messages of a recall do not name theirs.
+    """
+    record: Json = {"user_id": message.user_id} if message.user_id else {}
+    record |= {
         "message_id": message.message_id,
         "ts": rfc3339(message.ts),
         "role": role_name(message.role),
@@ -124,15 +128,26 @@ def check_record(check: Check) -> Json:
     return {"check": check.name, "state": check.state, "finding": check.finding, "advice": check.advice}
 
 
-def recall_record(part: recall_service_pb2.RecallResponse | recall_service_pb2.RecallStep) -> Json:
-    """Return the answer of a recall, or a step of it, in the contract's own form. Empty fields are left out."""
-    record: Json = json_format.MessageToDict(part, preserving_proto_field_name=True)
+def recall_record(reply: recall_service_pb2.RecallResponse) -> Json:
+    """Return the answer of a recall in the contract's form, but for messages and roles. Empty fields are left out."""
+    record = _contract_form(reply)
+    if reply.evidence:
+        record["evidence"] = [
+            _contract_form(item) | {"message": message_record(item.message)} for item in reply.evidence
+        ]
+    if reply.limits.role:
+        record["limits"] = _contract_form(reply.limits) | {"role": role_name(reply.limits.role)}
     return record
 
 
 def rfc3339(ts: Timestamp) -> str:
     """Write a time, with microseconds only where it has some."""
     return ts.ToDatetime(tzinfo=UTC).isoformat().replace("+00:00", "Z")
+
+
+def _contract_form(message: Message) -> Json:
+    form: Json = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    return form
 
 
 def _span(span: message_pb2.Span) -> Json:

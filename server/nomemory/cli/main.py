@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -65,6 +66,8 @@ class Commands(click.Group):
             raise click.exceptions.Exit(BROKEN_PIPE) from None
         except OSError as error:
             raise click.ClickException(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")) from None
+        except UnicodeEncodeError:  # an argument that the locale could not decode is on its way to the server
+            raise click.UsageError("An argument is not text in this locale: set LC_ALL=C.UTF-8.") from None
         return result
 
 
@@ -87,6 +90,7 @@ def main() -> None:
 
 
 def _run() -> int:
+    _replace_what_cannot_be_shown()
     try:
         code = nomemory.main(standalone_mode=False)
     except click.Abort:
@@ -95,6 +99,13 @@ def _run() -> int:
         error.show()
         return error.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _replace_what_cannot_be_shown() -> None:
+    """Show a question mark for a character that the locale's encoding does not have."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _silence_stdout() -> None:

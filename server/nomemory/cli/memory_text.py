@@ -21,28 +21,47 @@ _SECTIONS: Final = (("Preferences", "preferences"), ("Profile", "profile"), ("Co
 _VERDICTS: Final = {
     pb.VERDICT_SUPPORTED: ("✓ The evidence supports this.", "bold green"),
     pb.VERDICT_CONFLICTING: ("≠ The evidence says both. Neither side is left out.", "bold yellow"),
-    pb.VERDICT_INSUFFICIENT: ("– Nothing that was said answers this. The nearest messages are below.", "bold yellow"),
+    pb.VERDICT_INSUFFICIENT: ("– Nothing that was found answers this.", "bold yellow"),
 }
 _INDENT: Final = (0, 0, 0, 2)
+_NEAREST: Final = 3
+"""How many messages stand in for an answer where nobody asks for all the evidence."""
 
 
-def step(taken: pb.RecallStep, *, explain: bool) -> Iterator[RenderableType]:
-    """Show a step in a line; explained, with why it was taken and what came of it."""
+def step(taken: pb.RecallStep) -> Iterator[RenderableType]:
+    """Show a step in a line, with why it was taken and what came of it below."""
     call = Text.assemble((f"{taken.iteration} ", "dim"), (taken.tool or "decide", "cyan"))
     if taken.tool:
         arguments = json_format.MessageToDict(taken.arguments)
         shown = " ".join(f"{name}={value}" for name, value in _flat(arguments))
         call.append(f"  → {taken.hits}").append(f"  {one_line(shown)}", style="dim")
     yield call
-    if explain:
-        for remark in filter(None, (taken.thought, taken.observation)):
-            yield Padding(Text(printable(remark), style="dim italic"), _INDENT)
+    for remark in filter(None, (taken.thought, taken.observation)):
+        yield Padding(Text(printable(remark), style="dim italic"), _INDENT)
 
 
-def view(reply: pb.RecallResponse) -> Iterator[RenderableType]:
-    """Show the verdict and every statement with its quotes."""
+def answer(reply: pb.RecallResponse, *, full: bool) -> Iterator[RenderableType]:
+    """Show the verdict and every statement with its quotes. Where there is none, show the nearest messages."""
+    yield from _view(reply)
+    if reply.evidence and not reply.memory_view.ByteSize():
+        yield Text("\nNearest messages", style="bold")
+        for item in reply.evidence[:_NEAREST]:
+            yield from _message(item, full=full)
+
+
+def explained(reply: pb.RecallResponse, *, full: bool) -> Iterator[RenderableType]:
+    """Show the verdict and the statements, all the evidence with its scores, and what was looked at."""
+    yield from _view(reply)
+    if reply.evidence:
+        yield Text("\nEvidence", style="bold")
+    for item in reply.evidence:
+        yield from _message(item, full=full, facts=f" · {item.score:.3f}")
+    yield from _limits(reply)
+
+
+def _view(reply: pb.RecallResponse) -> Iterator[RenderableType]:
     words, style = _VERDICTS.get(reply.verdict, ("", ""))
-    yield Text(f"\n{words}", style=style)
+    yield Text(words, style=style)
     for title, field in _SECTIONS:
         statements: Sequence[pb.Statement] = getattr(reply.memory_view, field)
         if statements:
@@ -55,18 +74,14 @@ def view(reply: pb.RecallResponse) -> Iterator[RenderableType]:
             yield _pair(conflict)
 
 
-def evidence(reply: pb.RecallResponse, *, full: bool) -> Iterator[RenderableType]:
-    """Show the messages, best first."""
-    yield Text("\nEvidence", style="bold")
-    for item in reply.evidence:
-        message = item.message
-        facts = f"  {_day(message.ts)} · {one_line(message.message_id)} · {item.score:.3f}"
-        yield Padding(Text.assemble(speaker(message), (facts, "dim")), _INDENT)
-        yield Padding(content(message, None, full=full), (0, 0, 0, 4))
+def _message(item: pb.EvidenceMessage, *, full: bool, facts: str = "") -> Iterator[RenderableType]:
+    message = item.message
+    where = f"  {_day(message.ts)} · {one_line(message.message_id)}{facts}"
+    yield Padding(Text.assemble(speaker(message), (where, "dim")), _INDENT)
+    yield Padding(content(message, None, full=full), (0, 0, 0, 4))
 
 
-def limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
-    """Show what was looked at, in a line, and what there is to note."""
+def _limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
     looked = reply.limits
     stopped = pb.StopReason.Name(looked.stop_reason).removeprefix("STOP_REASON_").lower().replace("_", " ")
     facts = [
@@ -79,17 +94,19 @@ def limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
     ]
     yield Text("\n" + " · ".join(facts), style="dim")
     for note in looked.notes:
-        yield Text(f"  {printable(note)}", style="dim")
+        yield Padding(Text(printable(note), style="dim"), _INDENT)
 
 
 def _statement(statement: pb.Statement) -> Iterator[RenderableType]:
     """Show a statement; one that is nothing but its quote is said once."""
     citations = [citation for citation in statement.citations if citation.quote != statement.text]
-    line = Text(f"• {printable(statement.text)}")
+    line = Text(printable(statement.text))
     for citation in statement.citations:
         if citation not in citations:
             line.append(_where(citation), style="dim")
-    yield Padding(line, _INDENT)
+    bullet = _columns(1)
+    bullet.add_row("  •", line)
+    yield bullet
     for citation in citations:
         quote = Text(f"“{printable(citation.quote)}”", style="italic").append(_where(citation), style="dim")
         yield Padding(quote, (0, 0, 0, 4))
@@ -100,10 +117,19 @@ def _where(citation: pb.Citation) -> str:
 
 
 def _pair(conflict: pb.Conflict) -> Table:
-    table = Table.grid(padding=(0, 1))
+    table = _columns(2)
     for name, side in (("  earlier", conflict.earlier), ("  later", conflict.later)):
         said = _day(side.citations[0].ts) if side.citations else ""
         table.add_row(Text(name, style="dim"), Text(said, style="dim"), Text(printable(side.text)))
+    return table
+
+
+def _columns(fixed: int) -> Table:
+    """Return a table whose last column, after some that are short, wraps texts without blanks, too."""
+    table = Table.grid(padding=(0, 1))
+    for _ in range(fixed):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     return table
 
 

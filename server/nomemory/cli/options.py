@@ -25,6 +25,16 @@ user_option = click.option(
 )
 
 
+def time_option(name: str, does: str) -> Callable[[Command], Command]:
+    """Return an option that takes a time."""
+    return click.option(name, type=moment_option, metavar="TIME", help=does)
+
+
+def role_option(does: str) -> Callable[[Command], Command]:
+    """Return an option that takes a role."""
+    return click.option("--role", type=click.Choice(get_args(RoleName)), help=does)
+
+
 def output_option(command: Command) -> Command:
     """Add --json, and give the command its `output`."""
 
@@ -51,13 +61,9 @@ def content_output_option(command: Command) -> Command:
 def narrowing_options(command: Command) -> Command:
     """Add the filter options, and give the command its `narrowing`."""
 
-    @click.option(
-        "--since", type=moment_option, metavar="TIME", help=f"Only what was said at this time or later: {FORMS}."
-    )
-    @click.option(
-        "--until", type=moment_option, metavar="TIME", help="Only what was said before this time; the same forms."
-    )
-    @click.option("--role", type=click.Choice(get_args(RoleName)), help="Only what this side said.")
+    @time_option("--since", f"Only what was said at this time or later: {FORMS}.")
+    @time_option("--until", "Only what was said before this time; the same forms.")
+    @role_option("Only what this side said.")
     @click.option("--conversation", metavar="ID", help="Only this conversation.")
     @functools.wraps(command)
     def narrowed(

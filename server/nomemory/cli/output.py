@@ -33,7 +33,7 @@ class Output(Protocol):
         """Show that nothing was found."""
 
     def more(self, cursor: str) -> None:
-        """Return how to go on."""
+        """Show how to go on."""
 
     def notice(self, text: str) -> None:
         """Tell something beside the answer."""
@@ -51,7 +51,7 @@ class Output(Protocol):
         """Show a step of a recall as it happens."""
 
     def recalled(self, reply: recall_service_pb2.RecallResponse, *, explain: bool) -> None:
-        """Show the answer of a recall."""
+        """Show the answer of a recall. Explained, its trace has the steps."""
 
     def checks(self, checks: Sequence[Check]) -> None:
         """Show a diagnosis."""

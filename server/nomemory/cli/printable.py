@@ -16,7 +16,16 @@ _UNSEEN: Final = dict.fromkeys(
 _BREAKS: Final = {0x0A: 0x0A, 0x09: 0x09, 0x0D: 0x20, 0x2028: 0x20, 0x2029: 0x20}
 _BLOCK: Final = _PICTURES | _UNSEEN | _BREAKS
 _LINE: Final = _PICTURES | _UNSEEN | {0x0D: 0x20, 0x2028: 0x20, 0x2029: 0x20}
-_ESCAPES: Final = {code: f"\\u{code:04x}" for code in [0x7F, *_UNSEEN, 0x2028, 0x2029]}
+_ESCAPES: Final = {
+    code: f"\\u{code:04x}"
+    for code in [
+        0x7F,
+        *_UNSEEN,
+        0x2028,
+        0x2029,
+        *range(0xD800, 0xE000),  # half of a surrogate pair, as in the name of a file, has no bytes in UTF-8
+    ]
+}
 
 
 def printable(text: str) -> str:
@@ -30,5 +39,5 @@ def one_line(text: str) -> str:
 
 
 def escaped(json: str) -> str:
-    """Escape, in JSON text, what JSON leaves alone but a terminal would act on. The value stays the same."""
+    """Escape, in JSON text, what JSON leaves alone but a terminal acts on or cannot show. The value stays the same."""
     return json.translate(_ESCAPES)

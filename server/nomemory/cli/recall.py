@@ -7,18 +7,20 @@ from datetime import datetime
 import click
 
 from nomemory.cli.connection import connect
-from nomemory.cli.moment import FORMS, moment_option
-from nomemory.cli.options import content_output_option, narrowing_options, user_option
+from nomemory.cli.moment import FORMS
+from nomemory.cli.options import content_output_option, role_option, time_option, user_option
 from nomemory.cli.output import Output
 from nomemory.cli.target import Target, target_option
-from nomemory.client.requests import Narrowing
+from nomemory.client import RoleName
 
 
 @click.command("recall")
 @click.argument("question")
 @user_option
-@narrowing_options
-@click.option("--now", type=moment_option, metavar="TIME", help=f"Ask as if it were this time: {FORMS}.")
+@time_option("--since", f"Look first at what was said at this time or later: {FORMS}.")
+@time_option("--until", "Look first at what was said before this time; the same forms.")
+@role_option("Look first at what this side said.")
+@time_option("--now", "Ask as if it were this time; the same forms.")
 @click.option("--time-zone", default="", metavar="NAME", help="The asker's time zone, such as Asia/Shanghai.")
 @click.option("--skill", default="", metavar="NAME", help="The recall skill to search with.")
 @click.option("--explain", is_flag=True, help="Show why each step was taken, and the evidence.")
@@ -28,7 +30,9 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     *,
     question: str,
     user: str,
-    narrowing: Narrowing,
+    since: datetime | None,
+    until: datetime | None,
+    role: RoleName | None,
     now: datetime | None,
     time_zone: str,
     skill: str,
@@ -37,18 +41,16 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     target: Target,
 ) -> None:
     """Answer a question about a user from what was said, with a quote for every line."""
+    steps = []
     with connect(target) as client:
         for event in client.stream_recall(
-            question,
-            user_id=user,
-            since=narrowing.get("since"),
-            until=narrowing.get("until"),
-            role=narrowing.get("role"),
-            now=now,
-            time_zone=time_zone,
-            skill=skill,
+            question, user_id=user, since=since, until=until, role=role, now=now, time_zone=time_zone, skill=skill
         ):
             if event.HasField("step"):
+                steps.append(event.step)
                 output.recall_step(event.step, explain=explain)
-            else:
-                output.recalled(event.result, explain=explain)
+                continue
+            event.result.trace.extend(steps if explain else ())
+            output.recalled(event.result, explain=explain)
+            if event.result.limits.index_behind:
+                output.notice("Some of this user's messages cannot be found yet; nomemory status shows more.")

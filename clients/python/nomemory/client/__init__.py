@@ -4,9 +4,24 @@ from importlib.metadata import version
 from typing import Final
 
 from nomemory.client.aio import AsyncClient
-from nomemory.client.errors import NoMemoryError
+from nomemory.client.errors import NoMemoryError, Violation
+from nomemory.client.hits import LexicalHit, lexical_hits
+from nomemory.client.messages import Moment, NewMessage, RoleName, Writable, chat_message
 from nomemory.client.sync import Client
 
-__all__ = ["AsyncClient", "Client", "NoMemoryError", "__version__"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "LexicalHit",
+    "Moment",
+    "NewMessage",
+    "NoMemoryError",
+    "RoleName",
+    "Violation",
+    "Writable",
+    "__version__",
+    "chat_message",
+    "lexical_hits",
+]
 
 __version__: Final = version("nomemory-client")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 import grpc
 
 from nomemory.client import channel, errors, requests
+from nomemory.client.base import BaseClient
 from nomemory.client.hits import LexicalHit, lexical_hits
-from nomemory.client.identity import Identity, channel_credentials, with_credential
 from nomemory.client.messages import Writable
 from nomemory.v1 import (
     ingest_service_pb2,
@@ -24,44 +24,18 @@ from nomemory.v1 import (
 
 _Request = TypeVar("_Request")
 _Reply = TypeVar("_Reply")
+_Listing = TypeVar("_Listing", bound=requests.Listing)
+_Page = TypeVar("_Page", bound=requests.Page)
 
 
-class AsyncClient:
-    """What `nomemory.client.sync.Client` is, for asyncio. Make it inside the event loop that uses it.
+class AsyncClient(BaseClient):
+    """What `nomemory.client.Client` is, for asyncio. It takes the same. Make it inside the event loop that uses it."""
 
-    Args:
-        target: HOST:PORT.
-        credentials: of a channel made by the caller, where `identity` does not do; None: as `identity` says.
-        metadata: sent with every call.
-        timeout: seconds that a call may take, retries included; imports have their own.
-        import_timeout: seconds that one import may take.
-        attempts: how often a call is sent at most, 1 to 5.
-        identity: `api_key`, `token`, `tls`, `tls_ca`, `tls_cert` and `tls_key`, as `Identity` describes them.
-
-    Raises:
-        OSError: a file for TLS cannot be read.
-        ValueError: options that exclude each other, or `attempts` out of range.
-    """
-
-    def __init__(
-        self,
-        target: str,
-        *,
-        credentials: grpc.ChannelCredentials | None = None,
-        metadata: Sequence[tuple[str, str]] = (),
-        timeout: float = 30.0,
-        import_timeout: float = 3600.0,
-        attempts: int = 4,
-        **identity: Unpack[Identity],
-    ) -> None:
-        credentials = credentials or channel_credentials(identity)
+    def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
         self._channel = channel.open_async(target, credentials, attempts)
         self._query = query_service_pb2_grpc.QueryServiceStub(self._channel)
         self._ingest = ingest_service_pb2_grpc.IngestServiceStub(self._channel)
         self._recall = recall_service_pb2_grpc.RecallServiceStub(self._channel)
-        self._metadata = with_credential(metadata, identity)
-        self._timeout = timeout
-        self._import_timeout = import_timeout
 
     async def __aenter__(self) -> Self:
         return self
@@ -105,17 +79,12 @@ class AsyncClient:
         """Read a page by time, newest first."""
         return await self._call(self._query.ListMessages, requests.list_messages(user_id, **options))
 
-    async def iter_messages(
+    def iter_messages(
         self, user_id: str, **options: Unpack[requests.ListOptions]
     ) -> AsyncIterator[message_pb2.ChatMessage]:
         """Read by time to the end, page by page."""
-        while True:
-            page = await self.list_messages(user_id, **options)
-            for message in page.items:
-                yield message
-            if not page.next_cursor:
-                return
-            options["cursor"] = page.next_cursor
+        request = requests.list_messages(user_id, **options)
+        return (message async for page in self._pages(self._query.ListMessages, request) for message in page.items)
 
     async def lexical_search(
         self, user_id: str, query: str, **options: Unpack[requests.LexicalOptions]
@@ -123,17 +92,12 @@ class AsyncClient:
         """Find words and "phrases": one page, best first."""
         return await self._call(self._query.LexicalSearch, requests.lexical_search(user_id, query, **options))
 
-    async def iter_lexical(
+    def iter_lexical(
         self, user_id: str, query: str, **options: Unpack[requests.LexicalOptions]
     ) -> AsyncIterator[LexicalHit]:
         """Find words and "phrases" to the end, page by page."""
-        while True:
-            page = await self.lexical_search(user_id, query, **options)
-            for hit in lexical_hits(page):
-                yield hit
-            if not page.next_cursor:
-                return
-            options["cursor"] = page.next_cursor
+        request = requests.lexical_search(user_id, query, **options)
+        return (hit async for page in self._pages(self._query.LexicalSearch, request) for hit in lexical_hits(page))
 
     async def semantic_search(
         self, user_id: str, query: str | Sequence[float], **options: Unpack[requests.SemanticOptions]
@@ -175,13 +139,16 @@ class AsyncClient:
         request = requests.recall(question, include_trace=include_trace, **options)
         return await self._call(self._recall.Recall, request, requests.bound_to(user_id))
 
-    async def stream_recall(
+    def stream_recall(
         self, question: str, *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
-    ) -> AsyncIterator[recall_service_pb2.StreamRecallResponse]:
+    ) -> AsyncGenerator[recall_service_pb2.StreamRecallResponse, None]:
         """Do the same and give each step as it happens, then the result. Closing the iterator stops the work."""
-        metadata = (*self._metadata, *requests.bound_to(user_id))
-        request = requests.stream_recall(question, **options)
-        events = self._recall.StreamRecall(request, timeout=self._timeout, metadata=metadata)
+        return self._events(requests.stream_recall(question, **options), requests.bound_to(user_id))
+
+    async def _events(
+        self, request: recall_service_pb2.StreamRecallRequest, metadata: Sequence[tuple[str, str | bytes]]
+    ) -> AsyncGenerator[recall_service_pb2.StreamRecallResponse, None]:
+        events = self._recall.StreamRecall(request, timeout=self._timeout, metadata=(*self._metadata, *metadata))
         try:
             async for event in events:
                 yield event
@@ -189,6 +156,16 @@ class AsyncClient:
             raise errors.from_rpc_error(error) from None
         finally:
             events.cancel()
+
+    async def _pages(
+        self, method: grpc.aio.UnaryUnaryMultiCallable[_Listing, _Page], request: _Listing
+    ) -> AsyncIterator[_Page]:
+        while True:
+            page = await self._call(method, request)
+            yield page
+            if not page.next_cursor:
+                return
+            request.cursor = page.next_cursor
 
     async def _call(
         self,

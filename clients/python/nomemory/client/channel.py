@@ -7,7 +7,7 @@ from typing import Final
 
 import grpc
 
-SERVICES: Final = ("nomemory.v1.QueryService", "nomemory.v1.IngestService")
+SERVICES: Final = ("nomemory.v1.QueryService", "nomemory.v1.IngestService", "nomemory.v1.RecallService")
 MAX_ATTEMPTS: Final = 5  # what gRPC itself caps a retry policy at
 
 Options = list[tuple[str, str | int]]
@@ -16,8 +16,9 @@ Options = list[tuple[str, str | int]]
 def options(target: str, attempts: int) -> Options:
     """Return the channel options for a target.
 
-    Every call of the contract may be retried: reads change nothing, deletions and writes of messages with ids are
-    idempotent, and the client gives a request id to batches whose messages have none.
+    Every call of the contract may be sent again. Reads and recalls change nothing. Deletions and writes of messages
+    with ids are idempotent, and the client gives a request id to batches whose messages have none. gRPC does not send
+    a stream again once something of it has arrived.
 
     Args:
         target: HOST:PORT.

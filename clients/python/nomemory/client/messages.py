@@ -11,6 +11,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.v1 import message_pb2
 
+Moment = datetime | str
+"""A time: a datetime with a time zone, or a text in RFC 3339 such as `2024-05-01T08:30:00Z`."""
+
 RoleName = Literal["user", "assistant", "system"]
 
 _ROLES: Final[Mapping[str, message_pb2.Role.ValueType]] = MappingProxyType(
@@ -27,7 +30,7 @@ class NewMessage(TypedDict):
     """A message to write, as a dictionary; the fields are those of `chat_message`."""
 
     user_id: str
-    ts: datetime
+    ts: Moment
     role: RoleName
     content: str
     message_id: NotRequired[str]
@@ -53,7 +56,7 @@ def as_message(message: Writable) -> message_pb2.ChatMessage:
 def chat_message(  # noqa: PLR0913 - one argument per field of a message
     *,
     user_id: str,
-    ts: datetime,
+    ts: Moment,
     role: RoleName,
     content: str,
     message_id: str = "",
@@ -76,7 +79,7 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
         embedding: a vector of the caller's own for `content`; empty: the server embeds.
 
     Raises:
-        ValueError: `ts` has no time zone, `role` is unknown, or a text is not valid Unicode.
+        ValueError: `ts` is no time or has no time zone, `role` is unknown, or a text is not valid Unicode.
     """
     return message_pb2.ChatMessage(
         message_id=message_id,
@@ -91,21 +94,36 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
     )
 
 
-def timestamp(field: str, moment: datetime) -> Timestamp:
+def timestamp(field: str, moment: Moment) -> Timestamp:
     """Convert a time for the wire.
 
+    Args:
+        field: what errors call it.
+        moment: the time. Finer than microseconds is cut off.
+
     Raises:
-        ValueError: it has no time zone (the same clock time elsewhere is another moment, so none is guessed), or in
-            UTC it leaves the years 1 to 9999.
+        TypeError: it is neither a datetime nor a text.
+        ValueError: it is no time in RFC 3339, it has no time zone (the same clock time elsewhere is another moment, so
+            none is guessed), or in UTC it leaves the years 1 to 9999.
     """
-    if moment.utcoffset() is None:
-        raise ValueError(f"{field} has no time zone: {moment.isoformat()}")
+    said = _parsed(field, moment) if isinstance(moment, str) else moment
+    if not isinstance(said, datetime):
+        raise TypeError(f"{field} must be a datetime or a text in RFC 3339: {moment!r}")
+    if said.utcoffset() is None:
+        raise ValueError(f"{field} has no time zone: {said.isoformat()}")
     converted = Timestamp()
     try:
-        converted.FromDatetime(moment)
+        converted.FromDatetime(said)
     except OverflowError:
-        raise ValueError(f"{field} is out of range in UTC: {moment.isoformat()}") from None
+        raise ValueError(f"{field} is out of range in UTC: {said.isoformat()}") from None
     return converted
+
+
+def _parsed(field: str, text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text.upper())  # RFC 3339 allows a small t and z
+    except ValueError:
+        raise ValueError(f"{field} is not a time in RFC 3339, such as 2024-05-01T08:30:00Z: {text!r}") from None
 
 
 def role_number(name: str) -> message_pb2.Role.ValueType:

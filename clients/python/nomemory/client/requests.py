@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
-from typing import Final, TypedDict, Unpack
+from typing import Final, Protocol, TypedDict, Unpack
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from nomemory.client.messages import RoleName, Writable, as_message, role_number, timestamp
+from nomemory.client.messages import Moment, RoleName, Writable, as_message, role_number, timestamp
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2
 
 BATCH_MESSAGES: Final = 1_000
 BATCH_BYTES: Final = 4_000_000  # well below what a server takes in one request
+
+
+class Listing(Protocol):
+    """A request that can go on from a cursor."""
+
+    cursor: str
+
+
+class Page(Protocol):
+    """A reply that says where the next one goes on; an empty cursor is the end."""
+
+    @property
+    def next_cursor(self) -> str:
+        """Return the cursor of the next page."""
 
 
 class Narrowing(TypedDict, total=False):
@@ -22,8 +35,8 @@ class Narrowing(TypedDict, total=False):
     `since` is inclusive, `until` exclusive; both need a time zone.
     """
 
-    since: datetime | None
-    until: datetime | None
+    since: Moment | None
+    until: Moment | None
     role: RoleName | None
     conversation_id: str | None
 
@@ -31,19 +44,15 @@ class Narrowing(TypedDict, total=False):
 class Reading(TypedDict, total=False):
     """What every read takes: the fields to return (all by default), and a write token whose write must be seen."""
 
-    return_fields: Sequence[str]
+    return_fields: Sequence[str] | None
     at_least: str
 
 
-class Paging(TypedDict, total=False):
-    """How a listing is cut: 1 to 500 messages a page (50 by default), from a `next_cursor` on."""
+class ListOptions(Narrowing, Reading, total=False):
+    """The options of `list_messages`: 1 to 500 messages a page (50 by default), from a `next_cursor` on."""
 
     page_size: int
     cursor: str
-
-
-class ListOptions(Narrowing, Reading, Paging, total=False):
-    """The options of `list_messages`."""
 
 
 class LexicalOptions(ListOptions, total=False):
@@ -75,61 +84,96 @@ class NeighborOptions(TypedDict, total=False):
 
     before: int | None
     after: int | None
-    return_fields: Sequence[str]
+    return_fields: Sequence[str] | None
 
 
-class RecallOptions(Narrowing, total=False):
-    """Where a recall starts, and with what: `now` needs a time zone, `time_zone` is an IANA name.
+class RecallOptions(TypedDict, total=False):
+    """Where a recall starts, and with what. The search may go beyond `since`, `until` and `role`.
 
-    `question_embedding` is the caller's own vector of the question, of the server's dimension.
+    Times need a time zone; `time_zone` is an IANA name. `question_embedding` is the caller's own vector of the
+    question, of the server's dimension.
     """
 
-    now: datetime | None
+    since: Moment | None
+    until: Moment | None
+    role: RoleName | None
+    now: Moment | None
     time_zone: str
     skill: str
     question_embedding: Sequence[float] | None
 
 
-def list_messages(user_id: str, **options: Unpack[ListOptions]) -> query_service_pb2.ListMessagesRequest:
+def list_messages(  # noqa: PLR0913 - a parameter for each option
+    user_id: str,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    role: RoleName | None = None,
+    conversation_id: str | None = None,
+    page_size: int = 0,
+    cursor: str = "",
+    return_fields: Sequence[str] | None = None,
+    at_least: str = "",
+) -> query_service_pb2.ListMessagesRequest:
     """Build a read by time."""
     return query_service_pb2.ListMessagesRequest(
         user_id=user_id,
-        filter=_filter(options),
-        page_size=options.get("page_size", 0),
-        cursor=options.get("cursor", ""),
-        return_fields=_mask(options.get("return_fields")),
-        at_least=options.get("at_least", ""),
+        filter=_filter(since, until, role, conversation_id),
+        page_size=page_size,
+        cursor=cursor,
+        return_fields=_mask(return_fields),
+        at_least=at_least,
     )
 
 
-def lexical_search(
-    user_id: str, query: str, **options: Unpack[LexicalOptions]
+def lexical_search(  # noqa: PLR0913 - a parameter for each option
+    user_id: str,
+    query: str,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    role: RoleName | None = None,
+    conversation_id: str | None = None,
+    page_size: int = 0,
+    cursor: str = "",
+    return_fields: Sequence[str] | None = None,
+    at_least: str = "",
+    snippet_chars: int | None = None,
 ) -> query_service_pb2.LexicalSearchRequest:
     """Build a search for words."""
-    snippet_chars = options.get("snippet_chars")
     return query_service_pb2.LexicalSearchRequest(
         user_id=user_id,
         query_text=query,
-        filter=_filter(options),
-        page_size=options.get("page_size", 0),
-        cursor=options.get("cursor", ""),
-        return_fields=_mask(options.get("return_fields")),
-        at_least=options.get("at_least", ""),
+        filter=_filter(since, until, role, conversation_id),
+        page_size=page_size,
+        cursor=cursor,
+        return_fields=_mask(return_fields),
+        at_least=at_least,
         highlight=None if snippet_chars is None else query_service_pb2.HighlightOptions(snippet_chars=snippet_chars),
     )
 
 
-def semantic_search(
-    user_id: str, query: str | Sequence[float], **options: Unpack[SemanticOptions]
+def semantic_search(  # noqa: PLR0913 - a parameter for each option
+    user_id: str,
+    query: str | Sequence[float],
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    role: RoleName | None = None,
+    conversation_id: str | None = None,
+    top_k: int = 0,
+    min_score: float | None = None,
+    return_fields: Sequence[str] | None = None,
+    at_least: str = "",
 ) -> query_service_pb2.SemanticSearchRequest:
     """Build a search for meaning: of a text, or of a vector of the caller's own."""
     request = query_service_pb2.SemanticSearchRequest(
         user_id=user_id,
-        filter=_filter(options),
-        top_k=options.get("top_k", 0),
-        min_score=options.get("min_score"),
-        return_fields=_mask(options.get("return_fields")),
-        at_least=options.get("at_least", ""),
+        filter=_filter(since, until, role, conversation_id),
+        top_k=top_k,
+        min_score=min_score,
+        return_fields=_mask(return_fields),
+        at_least=at_least,
     )
     if isinstance(query, str):
         request.query_text = query
@@ -139,32 +183,44 @@ def semantic_search(
     return request
 
 
-def hybrid_search(
-    user_id: str, question: str, **options: Unpack[HybridOptions]
+def hybrid_search(  # noqa: PLR0913 - a parameter for each option
+    user_id: str,
+    question: str,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    role: RoleName | None = None,
+    conversation_id: str | None = None,
+    top_k: int = 0,
+    explain: bool = False,
+    embedding: Sequence[float] | None = None,
+    return_fields: Sequence[str] | None = None,
+    at_least: str = "",
 ) -> query_service_pb2.HybridSearchRequest:
     """Build a search for what answers a question."""
     return query_service_pb2.HybridSearchRequest(
         user_id=user_id,
         query_text=question,
-        query_embedding=_embedding(options.get("embedding")),
-        filter=_filter(options),
-        top_k=options.get("top_k", 0),
-        explain=options.get("explain", False),
-        return_fields=_mask(options.get("return_fields")),
-        at_least=options.get("at_least", ""),
+        query_embedding=_embedding(embedding),
+        filter=_filter(since, until, role, conversation_id),
+        top_k=top_k,
+        explain=explain,
+        return_fields=_mask(return_fields),
+        at_least=at_least,
     )
 
 
 def neighbors(
-    user_id: str, message_id: str, **options: Unpack[NeighborOptions]
+    user_id: str,
+    message_id: str,
+    *,
+    before: int | None = None,
+    after: int | None = None,
+    return_fields: Sequence[str] | None = None,
 ) -> query_service_pb2.GetNeighborsRequest:
     """Build a read of the messages around one."""
     return query_service_pb2.GetNeighborsRequest(
-        user_id=user_id,
-        message_id=message_id,
-        before=options.get("before"),
-        after=options.get("after"),
-        return_fields=_mask(options.get("return_fields")),
+        user_id=user_id, message_id=message_id, before=before, after=after, return_fields=_mask(return_fields)
     )
 
 
@@ -200,24 +256,31 @@ def delete(user_id: str, message_ids: Iterable[str]) -> ingest_service_pb2.Delet
     return ingest_service_pb2.DeleteMessagesRequest(user_id=user_id, message_ids=message_ids)
 
 
-def recall(
-    question: str, *, include_trace: bool = False, **options: Unpack[RecallOptions]
+def recall(  # noqa: PLR0913 - a parameter for each option
+    question: str,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    role: RoleName | None = None,
+    now: Moment | None = None,
+    time_zone: str = "",
+    skill: str = "",
+    question_embedding: Sequence[float] | None = None,
+    include_trace: bool = False,
 ) -> recall_service_pb2.RecallRequest:
     """Build a recall. Whose it is travels in metadata, never in the request."""
-    now = options.get("now")
     context = recall_service_pb2.RecallContext(
-        role_pref=_filter(options).role,
-        time_zone=options.get("time_zone", ""),
-        now=timestamp("now", now) if now else None,
+        time_range=_time_range(since, until),
+        role_pref=_role(role),
+        time_zone=time_zone,
+        now=None if now is None else timestamp("now", now),
     )
-    if options.get("since") is not None or options.get("until") is not None:
-        context.time_range.CopyFrom(_filter(options).time_range)
     return recall_service_pb2.RecallRequest(
         question=question,
         context=context,
-        skill=options.get("skill", ""),
+        skill=skill,
         include_trace=include_trace,
-        question_embedding=_embedding(options.get("question_embedding")),
+        question_embedding=_embedding(question_embedding),
     )
 
 
@@ -261,16 +324,25 @@ def _request_id(batch: Sequence[message_pb2.ChatMessage]) -> str:
     return "" if all(message.message_id for message in batch) else uuid.uuid4().hex
 
 
-def _filter(narrowing: Narrowing) -> message_pb2.Filter:
-    narrowed = message_pb2.Filter(conversation_id=narrowing.get("conversation_id") or "")
-    since, until, role = narrowing.get("since"), narrowing.get("until"), narrowing.get("role")
-    if since is not None:
-        narrowed.time_range.since.CopyFrom(timestamp("since", since))
-    if until is not None:
-        narrowed.time_range.until.CopyFrom(timestamp("until", until))
-    if role is not None:
-        narrowed.role = role_number(role)
-    return narrowed
+def _filter(
+    since: Moment | None, until: Moment | None, role: RoleName | None, conversation_id: str | None
+) -> message_pb2.Filter:
+    return message_pb2.Filter(
+        time_range=_time_range(since, until), role=_role(role), conversation_id=conversation_id or ""
+    )
+
+
+def _time_range(since: Moment | None, until: Moment | None) -> message_pb2.TimeRange | None:
+    if since is None and until is None:
+        return None
+    return message_pb2.TimeRange(
+        since=None if since is None else timestamp("since", since),
+        until=None if until is None else timestamp("until", until),
+    )
+
+
+def _role(name: RoleName | None) -> message_pb2.Role.ValueType:
+    return message_pb2.ROLE_UNSPECIFIED if name is None else role_number(name)
 
 
 def _embedding(values: Sequence[float] | None) -> query_service_pb2.Embedding | None:

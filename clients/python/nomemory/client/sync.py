@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 import grpc
 
 from nomemory.client import channel, errors, requests
+from nomemory.client.base import BaseClient
 from nomemory.client.hits import LexicalHit, lexical_hits
-from nomemory.client.identity import Identity, channel_credentials, with_credential
 from nomemory.client.messages import Writable
 from nomemory.v1 import (
     ingest_service_pb2,
@@ -24,47 +24,40 @@ from nomemory.v1 import (
 
 _Request = TypeVar("_Request")
 _Reply = TypeVar("_Reply")
+_Listing = TypeVar("_Listing", bound=requests.Listing)
+_Page = TypeVar("_Page", bound=requests.Page)
 
 
-class Client:
+class Client(BaseClient):
     """Reads and writes messages over one channel, which threads may share. Close it, or use it in a `with`.
 
     Methods answer with the contract's own messages and raise `NoMemoryError`. A call that meets UNAVAILABLE is sent
-    again.
+    again; a stream of a recall only until its first event. Times are datetimes with a time zone, or RFC 3339 texts.
 
     Args:
         target: HOST:PORT.
-        credentials: of a channel made by the caller, where `identity` does not do; None: as `identity` says.
+        api_key: a service's key.
+        token: a user's token; not beside a key.
+        tls: talk TLS, and trust the well-known authorities. A file below implies it.
+        tls_ca: a PEM file of authorities to trust instead.
+        tls_cert: a PEM file with the caller's own certificate.
+        tls_key: a PEM file with the key of that certificate.
+        credentials: of a channel made by the caller, in place of the TLS options.
         metadata: sent with every call.
         timeout: seconds that a call may take, retries included; imports have their own.
         import_timeout: seconds that one import may take.
         attempts: how often a call is sent at most, 1 to 5.
-        identity: `api_key`, `token`, `tls`, `tls_ca`, `tls_cert` and `tls_key`, as `Identity` describes them.
 
     Raises:
         OSError: a file for TLS cannot be read.
         ValueError: options that exclude each other, or `attempts` out of range.
     """
 
-    def __init__(
-        self,
-        target: str,
-        *,
-        credentials: grpc.ChannelCredentials | None = None,
-        metadata: Sequence[tuple[str, str]] = (),
-        timeout: float = 30.0,
-        import_timeout: float = 3600.0,
-        attempts: int = 4,
-        **identity: Unpack[Identity],
-    ) -> None:
-        credentials = credentials or channel_credentials(identity)
+    def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
         self._channel = channel.open_sync(target, credentials, attempts)
         self._query = query_service_pb2_grpc.QueryServiceStub(self._channel)
         self._ingest = ingest_service_pb2_grpc.IngestServiceStub(self._channel)
         self._recall = recall_service_pb2_grpc.RecallServiceStub(self._channel)
-        self._metadata = with_credential(metadata, identity)
-        self._timeout = timeout
-        self._import_timeout = import_timeout
 
     def __enter__(self) -> Self:
         return self
@@ -109,12 +102,8 @@ class Client:
 
     def iter_messages(self, user_id: str, **options: Unpack[requests.ListOptions]) -> Iterator[message_pb2.ChatMessage]:
         """Read by time to the end, page by page."""
-        while True:
-            page = self.list_messages(user_id, **options)
-            yield from page.items
-            if not page.next_cursor:
-                return
-            options["cursor"] = page.next_cursor
+        request = requests.list_messages(user_id, **options)
+        return (message for page in self._pages(self._query.ListMessages, request) for message in page.items)
 
     def lexical_search(
         self, user_id: str, query: str, **options: Unpack[requests.LexicalOptions]
@@ -126,12 +115,8 @@ class Client:
         self, user_id: str, query: str, **options: Unpack[requests.LexicalOptions]
     ) -> Iterator[LexicalHit]:
         """Find words and "phrases" to the end, page by page."""
-        while True:
-            page = self.lexical_search(user_id, query, **options)
-            yield from lexical_hits(page)
-            if not page.next_cursor:
-                return
-            options["cursor"] = page.next_cursor
+        request = requests.lexical_search(user_id, query, **options)
+        return (hit for page in self._pages(self._query.LexicalSearch, request) for hit in lexical_hits(page))
 
     def semantic_search(
         self, user_id: str, query: str | Sequence[float], **options: Unpack[requests.SemanticOptions]
@@ -175,17 +160,28 @@ class Client:
 
     def stream_recall(
         self, question: str, *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
-    ) -> Iterator[recall_service_pb2.StreamRecallResponse]:
+    ) -> Generator[recall_service_pb2.StreamRecallResponse, None, None]:
         """Do the same and give each step as it happens, then the result. Closing the iterator stops the work."""
-        metadata = (*self._metadata, *requests.bound_to(user_id))
-        request = requests.stream_recall(question, **options)
-        events = self._recall.StreamRecall(request, timeout=self._timeout, metadata=metadata)
+        return self._events(requests.stream_recall(question, **options), requests.bound_to(user_id))
+
+    def _events(
+        self, request: recall_service_pb2.StreamRecallRequest, metadata: Sequence[tuple[str, str | bytes]]
+    ) -> Generator[recall_service_pb2.StreamRecallResponse, None, None]:
+        events = self._recall.StreamRecall(request, timeout=self._timeout, metadata=(*self._metadata, *metadata))
         try:
             yield from events
         except grpc.RpcError as error:
             raise errors.from_rpc_error(error) from None
         finally:
             events.cancel()
+
+    def _pages(self, method: grpc.UnaryUnaryMultiCallable[_Listing, _Page], request: _Listing) -> Iterator[_Page]:
+        while True:
+            page = self._call(method, request)
+            yield page
+            if not page.next_cursor:
+                return
+            request.cursor = page.next_cursor
 
     def _call(
         self,

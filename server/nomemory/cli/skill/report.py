@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from nomemory.cli.figures import counted
-from nomemory.cli.printable import escaped, one_line
+from nomemory.cli.json_text import json_line
+from nomemory.cli.printable import one_line
 from nomemory.recall.authoring.lint.check import Report
 from nomemory.recall.authoring.lint.finding import Finding
 
@@ -30,7 +29,7 @@ def as_record(report: Report) -> str:
         "warnings": report.warnings,
         "findings": [_record(finding) for finding in report.findings],
     }
-    return escaped(json.dumps(record, ensure_ascii=False))
+    return json_line(record)
 
 
 def _line(finding: Finding) -> str:

@@ -1,0 +1,19 @@
+"""JSON as the command line writes it: one object per line, in an encoding that the reader has."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import sys
+from collections.abc import Mapping
+
+from nomemory.cli.printable import escaped
+
+
+def json_line(record: Mapping[str, object]) -> str:
+    """Return a record as one line. Where standard output is not UTF-8 it is all ASCII, which says the same."""
+    return escaped(json.dumps(record, ensure_ascii=not _is_utf8(sys.stdout.encoding)))
+
+
+def _is_utf8(encoding: str | None) -> bool:
+    return codecs.lookup(encoding or "ascii").name == "utf-8"
