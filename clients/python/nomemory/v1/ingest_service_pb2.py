@@ -22,44 +22,63 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from nomemory.v1 import message_pb2 as nomemory_dot_v1_dot_message__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n nomemory/v1/ingest_service.proto\x12\x0bnomemory.v1\x1a\x19nomemory/v1/message.proto\"g\n\x14WriteMessagesRequest\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"W\n\x15WriteMessagesResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.WriteResult\x12\x13\n\x0bwrite_token\x18\x02 \x01(\t\"M\n\x0bWriteResult\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12*\n\x07outcome\x18\x02 \x01(\x0e\x32\x19.nomemory.v1.WriteOutcome\"h\n\x15ImportMessagesRequest\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\xa1\x01\n\x16ImportMessagesResponse\x12\x0f\n\x07\x63reated\x18\x01 \x01(\x03\x12\x11\n\tunchanged\x18\x02 \x01(\x03\x12\x10\n\x08replaced\x18\x03 \x01(\x03\x12\x10\n\x08rejected\x18\x04 \x01(\x03\x12*\n\nrejections\x18\x05 \x03(\x0b\x32\x16.nomemory.v1.Rejection\x12\x13\n\x0bwrite_token\x18\x06 \x01(\t\"R\n\tRejection\x12\r\n\x05index\x18\x01 \x01(\x03\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\nviolations\x18\x04 \x03(\t\"=\n\x15\x44\x65leteMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x02 \x03(\t\"[\n\x16\x44\x65leteMessagesResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x05\x12\x1b\n\x13missing_message_ids\x18\x02 \x03(\t\x12\x13\n\x0bwrite_token\x18\x03 \x01(\t\"(\n\x15GetIndexStatusRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\"\xc1\x01\n\x16GetIndexStatusResponse\x12#\n\x03log\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.LogStatus\x12)\n\x07lexical\x18\x02 \x01(\x0b\x32\x18.nomemory.v1.IndexStatus\x12(\n\x06vector\x18\x03 \x01(\x0b\x32\x18.nomemory.v1.IndexStatus\x12-\n\x08\x65mbedder\x18\x04 \x01(\x0b\x32\x1b.nomemory.v1.EmbedderStatus\">\n\tLogStatus\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x10\n\x08messages\x18\x02 \x01(\x03\x12\r\n\x05users\x18\x03 \x01(\x03\"{\n\x0bIndexStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ncheckpoint\x18\x02 \x01(\x03\x12\x0f\n\x07pending\x18\x03 \x01(\x03\x12\x0e\n\x06parked\x18\x04 \x01(\x03\x12\x1a\n\x12parked_message_ids\x18\x05 \x03(\t\x12\r\n\x05\x66\x61ult\x18\x06 \x01(\t\"X\n\x0e\x45mbedderStatus\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x11\n\tdimension\x18\x03 \x01(\x05\x12\x16\n\x0etexts_embedded\x18\x04 \x01(\x03*\x81\x01\n\x0cWriteOutcome\x12\x1d\n\x19WRITE_OUTCOME_UNSPECIFIED\x10\x00\x12\x19\n\x15WRITE_OUTCOME_CREATED\x10\x01\x12\x1b\n\x17WRITE_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n\x16WRITE_OUTCOME_REPLACED\x10\x03\x32\xfa\x02\n\rIngestService\x12V\n\rWriteMessages\x12!.nomemory.v1.WriteMessagesRequest\x1a\".nomemory.v1.WriteMessagesResponse\x12[\n\x0eImportMessages\x12\".nomemory.v1.ImportMessagesRequest\x1a#.nomemory.v1.ImportMessagesResponse(\x01\x12Y\n\x0e\x44\x65leteMessages\x12\".nomemory.v1.DeleteMessagesRequest\x1a#.nomemory.v1.DeleteMessagesResponse\x12Y\n\x0eGetIndexStatus\x12\".nomemory.v1.GetIndexStatusRequest\x1a#.nomemory.v1.GetIndexStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n nomemory/v1/ingest_service.proto\x12\x0bnomemory.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19nomemory/v1/message.proto\"g\n\x14WriteMessagesRequest\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"W\n\x15WriteMessagesResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.WriteResult\x12\x13\n\x0bwrite_token\x18\x02 \x01(\t\"M\n\x0bWriteResult\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12*\n\x07outcome\x18\x02 \x01(\x0e\x32\x19.nomemory.v1.WriteOutcome\"h\n\x15ImportMessagesRequest\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\xa1\x01\n\x16ImportMessagesResponse\x12\x0f\n\x07\x63reated\x18\x01 \x01(\x03\x12\x11\n\tunchanged\x18\x02 \x01(\x03\x12\x10\n\x08replaced\x18\x03 \x01(\x03\x12\x10\n\x08rejected\x18\x04 \x01(\x03\x12*\n\nrejections\x18\x05 \x03(\x0b\x32\x16.nomemory.v1.Rejection\x12\x13\n\x0bwrite_token\x18\x06 \x01(\t\"R\n\tRejection\x12\r\n\x05index\x18\x01 \x01(\x03\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\nviolations\x18\x04 \x03(\t\"b\n\x15\x44\x65leteMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x02 \x03(\t\x12#\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x13.nomemory.v1.Filter\"[\n\x16\x44\x65leteMessagesResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x03\x12\x1b\n\x13missing_message_ids\x18\x02 \x03(\t\x12\x13\n\x0bwrite_token\x18\x03 \x01(\t\"#\n\x10\x45raseUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\"\xa8\x01\n\x11\x45raseUserResponse\x12\x0f\n\x07\x64\x65leted\x18\x01 \x01(\x03\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x13\n\x0bwrite_token\x18\x03 \x01(\t\x12,\n\x08\x65rase_ts\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x08residues\x18\x05 \x03(\x0b\x32\x1b.nomemory.v1.ErasureResidue\"]\n\x0e\x45rasureResidue\x12\r\n\x05place\x18\x01 \x01(\t\x12\r\n\x05until\x18\x02 \x01(\t\x12-\n\texpire_ts\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"(\n\x15GetIndexStatusRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\"\xc1\x01\n\x16GetIndexStatusResponse\x12#\n\x03log\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.LogStatus\x12)\n\x07lexical\x18\x02 \x01(\x0b\x32\x18.nomemory.v1.IndexStatus\x12(\n\x06vector\x18\x03 \x01(\x0b\x32\x18.nomemory.v1.IndexStatus\x12-\n\x08\x65mbedder\x18\x04 \x01(\x0b\x32\x1b.nomemory.v1.EmbedderStatus\">\n\tLogStatus\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x10\n\x08messages\x18\x02 \x01(\x03\x12\r\n\x05users\x18\x03 \x01(\x03\"{\n\x0bIndexStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ncheckpoint\x18\x02 \x01(\x03\x12\x0f\n\x07pending\x18\x03 \x01(\x03\x12\x0e\n\x06parked\x18\x04 \x01(\x03\x12\x1a\n\x12parked_message_ids\x18\x05 \x03(\t\x12\r\n\x05\x66\x61ult\x18\x06 \x01(\t\"X\n\x0e\x45mbedderStatus\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x11\n\tdimension\x18\x03 \x01(\x05\x12\x16\n\x0etexts_embedded\x18\x04 \x01(\x03*\x81\x01\n\x0cWriteOutcome\x12\x1d\n\x19WRITE_OUTCOME_UNSPECIFIED\x10\x00\x12\x19\n\x15WRITE_OUTCOME_CREATED\x10\x01\x12\x1b\n\x17WRITE_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n\x16WRITE_OUTCOME_REPLACED\x10\x03\x32\xe1\x04\n\rIngestService\x12o\n\rWriteMessages\x12!.nomemory.v1.WriteMessagesRequest\x1a\".nomemory.v1.WriteMessagesResponse\"\x17\x82\xd3\xe4\x93\x02\x11\"\x0c/v1/messages:\x01*\x12{\n\x0eImportMessages\x12\".nomemory.v1.ImportMessagesRequest\x1a#.nomemory.v1.ImportMessagesResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x13/v1/messages:import:\x01*(\x01\x12\x89\x01\n\x0e\x44\x65leteMessages\x12\".nomemory.v1.DeleteMessagesRequest\x1a#.nomemory.v1.DeleteMessagesResponse\".\x82\xd3\xe4\x93\x02(\"#/v1/users/{user_id}/messages:delete:\x01*\x12g\n\tEraseUser\x12\x1d.nomemory.v1.EraseUserRequest\x1a\x1e.nomemory.v1.EraseUserResponse\"\x1b\x82\xd3\xe4\x93\x02\x15*\x13/v1/users/{user_id}\x12m\n\x0eGetIndexStatus\x12\".nomemory.v1.GetIndexStatusRequest\x1a#.nomemory.v1.GetIndexStatusResponse\"\x12\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/statusBn\n\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\x0bNoMemory.V1\xea\x02\x0cNoMemory::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nomemory.v1.ingest_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
-  _globals['_WRITEOUTCOME']._serialized_start=1377
-  _globals['_WRITEOUTCOME']._serialized_end=1506
-  _globals['_WRITEMESSAGESREQUEST']._serialized_start=76
-  _globals['_WRITEMESSAGESREQUEST']._serialized_end=179
-  _globals['_WRITEMESSAGESRESPONSE']._serialized_start=181
-  _globals['_WRITEMESSAGESRESPONSE']._serialized_end=268
-  _globals['_WRITERESULT']._serialized_start=270
-  _globals['_WRITERESULT']._serialized_end=347
-  _globals['_IMPORTMESSAGESREQUEST']._serialized_start=349
-  _globals['_IMPORTMESSAGESREQUEST']._serialized_end=453
-  _globals['_IMPORTMESSAGESRESPONSE']._serialized_start=456
-  _globals['_IMPORTMESSAGESRESPONSE']._serialized_end=617
-  _globals['_REJECTION']._serialized_start=619
-  _globals['_REJECTION']._serialized_end=701
-  _globals['_DELETEMESSAGESREQUEST']._serialized_start=703
-  _globals['_DELETEMESSAGESREQUEST']._serialized_end=764
-  _globals['_DELETEMESSAGESRESPONSE']._serialized_start=766
-  _globals['_DELETEMESSAGESRESPONSE']._serialized_end=857
-  _globals['_GETINDEXSTATUSREQUEST']._serialized_start=859
-  _globals['_GETINDEXSTATUSREQUEST']._serialized_end=899
-  _globals['_GETINDEXSTATUSRESPONSE']._serialized_start=902
-  _globals['_GETINDEXSTATUSRESPONSE']._serialized_end=1095
-  _globals['_LOGSTATUS']._serialized_start=1097
-  _globals['_LOGSTATUS']._serialized_end=1159
-  _globals['_INDEXSTATUS']._serialized_start=1161
-  _globals['_INDEXSTATUS']._serialized_end=1284
-  _globals['_EMBEDDERSTATUS']._serialized_start=1286
-  _globals['_EMBEDDERSTATUS']._serialized_end=1374
-  _globals['_INGESTSERVICE']._serialized_start=1509
-  _globals['_INGESTSERVICE']._serialized_end=1887
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\016io.nomemory.v1P\001Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\252\002\013NoMemory.V1\352\002\014NoMemory::V1'
+  _globals['_INGESTSERVICE'].methods_by_name['WriteMessages']._loaded_options = None
+  _globals['_INGESTSERVICE'].methods_by_name['WriteMessages']._serialized_options = b'\202\323\344\223\002\021\"\014/v1/messages:\001*'
+  _globals['_INGESTSERVICE'].methods_by_name['ImportMessages']._loaded_options = None
+  _globals['_INGESTSERVICE'].methods_by_name['ImportMessages']._serialized_options = b'\202\323\344\223\002\030\"\023/v1/messages:import:\001*'
+  _globals['_INGESTSERVICE'].methods_by_name['DeleteMessages']._loaded_options = None
+  _globals['_INGESTSERVICE'].methods_by_name['DeleteMessages']._serialized_options = b'\202\323\344\223\002(\"#/v1/users/{user_id}/messages:delete:\001*'
+  _globals['_INGESTSERVICE'].methods_by_name['EraseUser']._loaded_options = None
+  _globals['_INGESTSERVICE'].methods_by_name['EraseUser']._serialized_options = b'\202\323\344\223\002\025*\023/v1/users/{user_id}'
+  _globals['_INGESTSERVICE'].methods_by_name['GetIndexStatus']._loaded_options = None
+  _globals['_INGESTSERVICE'].methods_by_name['GetIndexStatus']._serialized_options = b'\202\323\344\223\002\014\022\n/v1/status'
+  _globals['_WRITEOUTCOME']._serialized_start=1780
+  _globals['_WRITEOUTCOME']._serialized_end=1909
+  _globals['_WRITEMESSAGESREQUEST']._serialized_start=139
+  _globals['_WRITEMESSAGESREQUEST']._serialized_end=242
+  _globals['_WRITEMESSAGESRESPONSE']._serialized_start=244
+  _globals['_WRITEMESSAGESRESPONSE']._serialized_end=331
+  _globals['_WRITERESULT']._serialized_start=333
+  _globals['_WRITERESULT']._serialized_end=410
+  _globals['_IMPORTMESSAGESREQUEST']._serialized_start=412
+  _globals['_IMPORTMESSAGESREQUEST']._serialized_end=516
+  _globals['_IMPORTMESSAGESRESPONSE']._serialized_start=519
+  _globals['_IMPORTMESSAGESRESPONSE']._serialized_end=680
+  _globals['_REJECTION']._serialized_start=682
+  _globals['_REJECTION']._serialized_end=764
+  _globals['_DELETEMESSAGESREQUEST']._serialized_start=766
+  _globals['_DELETEMESSAGESREQUEST']._serialized_end=864
+  _globals['_DELETEMESSAGESRESPONSE']._serialized_start=866
+  _globals['_DELETEMESSAGESRESPONSE']._serialized_end=957
+  _globals['_ERASEUSERREQUEST']._serialized_start=959
+  _globals['_ERASEUSERREQUEST']._serialized_end=994
+  _globals['_ERASEUSERRESPONSE']._serialized_start=997
+  _globals['_ERASEUSERRESPONSE']._serialized_end=1165
+  _globals['_ERASURERESIDUE']._serialized_start=1167
+  _globals['_ERASURERESIDUE']._serialized_end=1260
+  _globals['_GETINDEXSTATUSREQUEST']._serialized_start=1262
+  _globals['_GETINDEXSTATUSREQUEST']._serialized_end=1302
+  _globals['_GETINDEXSTATUSRESPONSE']._serialized_start=1305
+  _globals['_GETINDEXSTATUSRESPONSE']._serialized_end=1498
+  _globals['_LOGSTATUS']._serialized_start=1500
+  _globals['_LOGSTATUS']._serialized_end=1562
+  _globals['_INDEXSTATUS']._serialized_start=1564
+  _globals['_INDEXSTATUS']._serialized_end=1687
+  _globals['_EMBEDDERSTATUS']._serialized_start=1689
+  _globals['_EMBEDDERSTATUS']._serialized_end=1777
+  _globals['_INGESTSERVICE']._serialized_start=1912
+  _globals['_INGESTSERVICE']._serialized_end=2521
 # @@protoc_insertion_point(module_scope)

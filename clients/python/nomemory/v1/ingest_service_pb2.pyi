@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from nomemory.v1 import message_pb2 as _message_pb2
@@ -60,9 +61,9 @@ class WriteMessagesRequest(_message.Message):
     replace: _builtins.bool
     """replace allows a message to take the place of the one with its id; every field may change, `ts` too. Default: false."""
     request_id: _builtins.str
-    """request_id makes a retry safe for messages without ids: their ids are derived from it and from their place in the
-    batch, so that the same batch sent again is stored once. Use a fresh random value for each batch. Optional, at
-    most 128 characters. Reusing one for other messages is ALREADY_EXISTS.
+    """request_id makes a retry safe for messages without ids: the server remembers which ids it gave to the batch, so that
+    the same batch sent again is stored once. Use a fresh random value for each batch. Optional, at most 128 characters.
+    Reusing one for other messages is ALREADY_EXISTS.
     """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:
@@ -253,27 +254,35 @@ Global___Rejection: _TypeAlias = Rejection  # noqa: Y015
 
 @_typing.final
 class DeleteMessagesRequest(_message.Message):
-    """DeleteMessagesRequest names what to delete."""
+    """DeleteMessagesRequest names what to delete: by ids or by a filter, exactly one of the two."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     USER_ID_FIELD_NUMBER: _builtins.int
     MESSAGE_IDS_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id is whose messages are deleted. Required. At most 128 characters."""
     @_builtins.property
     def message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """message_ids are 1 to 1,000 ids. Those that do not exist are reported, not refused."""
 
+    @_builtins.property
+    def filter(self) -> _message_pb2.Filter:
+        """filter deletes whatever it admits at that moment, all or nothing. It must set something: to delete everything of a
+        user is EraseUser's.
+        """
+
     def __init__(
         self,
         *,
         user_id: _builtins.str = ...,
         message_ids: _abc.Iterable[_builtins.str] | None = ...,
+        filter: _message_pb2.Filter | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_ids", b"message_ids", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "message_ids", b"message_ids", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -310,6 +319,102 @@ class DeleteMessagesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteMessagesResponse: _TypeAlias = DeleteMessagesResponse  # noqa: Y015
+
+@_typing.final
+class EraseUserRequest(_message.Message):
+    """EraseUserRequest names whom to erase."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id is whose messages, vectors and index entries are erased. Required. At most 128 characters."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseUserRequest: _TypeAlias = EraseUserRequest  # noqa: Y015
+
+@_typing.final
+class EraseUserResponse(_message.Message):
+    """EraseUserResponse is the receipt of an erasure. It names no content."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELETED_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    WRITE_TOKEN_FIELD_NUMBER: _builtins.int
+    ERASE_TS_FIELD_NUMBER: _builtins.int
+    RESIDUES_FIELD_NUMBER: _builtins.int
+    deleted: _builtins.int
+    """deleted is how many messages were deleted."""
+    sequence: _builtins.int
+    """sequence is the number of the change in the log."""
+    write_token: _builtins.str
+    """write_token is for `at_least`."""
+    @_builtins.property
+    def erase_ts(self) -> _timestamp_pb2.Timestamp:
+        """erase_ts is when the deletion was committed."""
+
+    @_builtins.property
+    def residues(self) -> _containers.RepeatedCompositeFieldContainer[Global___ErasureResidue]:
+        """residues are the places that still hold bytes of the user, none of which a read can reach. Empty: there are none."""
+
+    def __init__(
+        self,
+        *,
+        deleted: _builtins.int = ...,
+        sequence: _builtins.int = ...,
+        write_token: _builtins.str = ...,
+        erase_ts: _timestamp_pb2.Timestamp | None = ...,
+        residues: _abc.Iterable[Global___ErasureResidue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["erase_ts", b"erase_ts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "erase_ts", b"erase_ts", "residues", b"residues", "sequence", b"sequence", "write_token", b"write_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseUserResponse: _TypeAlias = EraseUserResponse  # noqa: Y015
+
+@_typing.final
+class ErasureResidue(_message.Message):
+    """ErasureResidue is a place that still holds bytes of an erased user."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    EXPIRE_TS_FIELD_NUMBER: _builtins.int
+    place: _builtins.str
+    """place is `log`, `lexical`, `vector`, `backlog` or `embedding_cache`."""
+    until: _builtins.str
+    """until says in words what removes them."""
+    @_builtins.property
+    def expire_ts(self) -> _timestamp_pb2.Timestamp:
+        """expire_ts is by when they are gone. Unset: no time can be promised; `until` says what it depends on."""
+
+    def __init__(
+        self,
+        *,
+        place: _builtins.str = ...,
+        until: _builtins.str = ...,
+        expire_ts: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_ts", b"expire_ts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_ts", b"expire_ts", "place", b"place", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ErasureResidue: _TypeAlias = ErasureResidue  # noqa: Y015
 
 @_typing.final
 class GetIndexStatusRequest(_message.Message):

@@ -51,6 +51,11 @@ class IngestServiceStub(object):
                 request_serializer=nomemory_dot_v1_dot_ingest__service__pb2.DeleteMessagesRequest.SerializeToString,
                 response_deserializer=nomemory_dot_v1_dot_ingest__service__pb2.DeleteMessagesResponse.FromString,
                 _registered_method=True)
+        self.EraseUser = channel.unary_unary(
+                '/nomemory.v1.IngestService/EraseUser',
+                request_serializer=nomemory_dot_v1_dot_ingest__service__pb2.EraseUserRequest.SerializeToString,
+                response_deserializer=nomemory_dot_v1_dot_ingest__service__pb2.EraseUserResponse.FromString,
+                _registered_method=True)
         self.GetIndexStatus = channel.unary_unary(
                 '/nomemory.v1.IngestService/GetIndexStatus',
                 request_serializer=nomemory_dot_v1_dot_ingest__service__pb2.GetIndexStatusRequest.SerializeToString,
@@ -91,6 +96,14 @@ class IngestServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EraseUser(self, request, context):
+        """EraseUser deletes everything of a user and says what still holds bytes of it, and until when. No read returns anything
+        from the moment it is acknowledged. Erasing a user who has nothing is no error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetIndexStatus(self, request, context):
         """GetIndexStatus says how far the log and each index are.
         """
@@ -115,6 +128,11 @@ def add_IngestServiceServicer_to_server(servicer, server):
                     servicer.DeleteMessages,
                     request_deserializer=nomemory_dot_v1_dot_ingest__service__pb2.DeleteMessagesRequest.FromString,
                     response_serializer=nomemory_dot_v1_dot_ingest__service__pb2.DeleteMessagesResponse.SerializeToString,
+            ),
+            'EraseUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseUser,
+                    request_deserializer=nomemory_dot_v1_dot_ingest__service__pb2.EraseUserRequest.FromString,
+                    response_serializer=nomemory_dot_v1_dot_ingest__service__pb2.EraseUserResponse.SerializeToString,
             ),
             'GetIndexStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetIndexStatus,
@@ -205,6 +223,33 @@ class IngestService(object):
             '/nomemory.v1.IngestService/DeleteMessages',
             nomemory_dot_v1_dot_ingest__service__pb2.DeleteMessagesRequest.SerializeToString,
             nomemory_dot_v1_dot_ingest__service__pb2.DeleteMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nomemory.v1.IngestService/EraseUser',
+            nomemory_dot_v1_dot_ingest__service__pb2.EraseUserRequest.SerializeToString,
+            nomemory_dot_v1_dot_ingest__service__pb2.EraseUserResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -49,6 +49,10 @@ class IngestServiceStub:
     """
     DeleteMessages: _grpc.UnaryUnaryMultiCallable[_ingest_service_pb2.DeleteMessagesRequest, _ingest_service_pb2.DeleteMessagesResponse]
     """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged."""
+    EraseUser: _grpc.UnaryUnaryMultiCallable[_ingest_service_pb2.EraseUserRequest, _ingest_service_pb2.EraseUserResponse]
+    """EraseUser deletes everything of a user and says what still holds bytes of it, and until when. No read returns anything
+    from the moment it is acknowledged. Erasing a user who has nothing is no error.
+    """
     GetIndexStatus: _grpc.UnaryUnaryMultiCallable[_ingest_service_pb2.GetIndexStatusRequest, _ingest_service_pb2.GetIndexStatusResponse]
     """GetIndexStatus says how far the log and each index are."""
 
@@ -73,6 +77,10 @@ class IngestServiceAsyncStub(IngestServiceStub):
     """
     DeleteMessages: _aio.UnaryUnaryMultiCallable[_ingest_service_pb2.DeleteMessagesRequest, _ingest_service_pb2.DeleteMessagesResponse]  # type: ignore[assignment]
     """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged."""
+    EraseUser: _aio.UnaryUnaryMultiCallable[_ingest_service_pb2.EraseUserRequest, _ingest_service_pb2.EraseUserResponse]  # type: ignore[assignment]
+    """EraseUser deletes everything of a user and says what still holds bytes of it, and until when. No read returns anything
+    from the moment it is acknowledged. Erasing a user who has nothing is no error.
+    """
     GetIndexStatus: _aio.UnaryUnaryMultiCallable[_ingest_service_pb2.GetIndexStatusRequest, _ingest_service_pb2.GetIndexStatusResponse]  # type: ignore[assignment]
     """GetIndexStatus says how far the log and each index are."""
 
@@ -112,6 +120,16 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_service_pb2.DeleteMessagesResponse, _abc.Awaitable[_ingest_service_pb2.DeleteMessagesResponse]]:
         """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged."""
+
+    @_abc_1.abstractmethod
+    def EraseUser(
+        self,
+        request: _ingest_service_pb2.EraseUserRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_service_pb2.EraseUserResponse, _abc.Awaitable[_ingest_service_pb2.EraseUserResponse]]:
+        """EraseUser deletes everything of a user and says what still holds bytes of it, and until when. No read returns anything
+        from the moment it is acknowledged. Erasing a user who has nothing is no error.
+        """
 
     @_abc_1.abstractmethod
     def GetIndexStatus(

@@ -33,9 +33,11 @@ class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Role.ValueType],
     ROLE_USER: _Role.ValueType  # 1
     """ROLE_USER is the person whose memory this is (or, in a chat between people, any of them)."""
     ROLE_ASSISTANT: _Role.ValueType  # 2
-    """ROLE_ASSISTANT is the chat assistant. Imported tool messages are kept under it, marked in `metadata`."""
+    """ROLE_ASSISTANT is the chat assistant."""
     ROLE_SYSTEM: _Role.ValueType  # 3
     """ROLE_SYSTEM is the product's own instruction. Imported `developer` messages are kept under it."""
+    ROLE_TOOL: _Role.ValueType  # 4
+    """ROLE_TOOL is what a tool said: a search result, a file, an API's answer."""
 
 class Role(_Role, metaclass=_RoleEnumTypeWrapper):
     """Role says on whose side of the conversation a message stands."""
@@ -47,9 +49,11 @@ INVALID_ARGUMENT (ERROR_REASON_INVALID_FIELD).
 ROLE_USER: Role.ValueType  # 1
 """ROLE_USER is the person whose memory this is (or, in a chat between people, any of them)."""
 ROLE_ASSISTANT: Role.ValueType  # 2
-"""ROLE_ASSISTANT is the chat assistant. Imported tool messages are kept under it, marked in `metadata`."""
+"""ROLE_ASSISTANT is the chat assistant."""
 ROLE_SYSTEM: Role.ValueType  # 3
 """ROLE_SYSTEM is the product's own instruction. Imported `developer` messages are kept under it."""
+ROLE_TOOL: Role.ValueType  # 4
+"""ROLE_TOOL is what a tool said: a search result, a file, an API's answer."""
 Global___Role: _TypeAlias = Role  # noqa: Y015
 
 @_typing.final
@@ -89,9 +93,11 @@ class ChatMessage(_message.Message):
     CONVERSATION_ID_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     EMBEDDING_FIELD_NUMBER: _builtins.int
+    EXPIRE_TS_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
     """message_id is unique within its user, not across users. At most 128 characters, no control characters.
-    Empty in a write: the server generates one (`m_` and 26 characters of a ULID).
+    Empty in a write: the server generates one (`m_` and 26 characters of a ULID). Generated ids of one user grow, within
+    a batch and from batch to batch, so messages of one `ts` stand in the order in which they were given.
     """
     user_id: _builtins.str
     """user_id is whose memory the message belongs to. Required. At most 128 characters, no control characters."""
@@ -118,6 +124,12 @@ class ChatMessage(_message.Message):
         not all zero; anything else is INVALID_ARGUMENT.
         """
 
+    @_builtins.property
+    def expire_ts(self) -> _timestamp_pb2.Timestamp:
+        """expire_ts is when the message ceases to be. From that moment no read returns it, and it is deleted soon after. Unset
+        (the default): it stays, or until the server's greatest age (a setting) is reached. Not after `ts`: INVALID_ARGUMENT.
+        """
+
     def __init__(
         self,
         *,
@@ -130,10 +142,11 @@ class ChatMessage(_message.Message):
         conversation_id: _builtins.str = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         embedding: _abc.Iterable[_builtins.float] | None = ...,
+        expire_ts: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ts", b"ts"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_ts", b"expire_ts", "ts", b"ts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "conversation_id", b"conversation_id", "embedding", b"embedding", "message_id", b"message_id", "metadata", b"metadata", "name", b"name", "role", b"role", "ts", b"ts", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "conversation_id", b"conversation_id", "embedding", b"embedding", "expire_ts", b"expire_ts", "message_id", b"message_id", "metadata", b"metadata", "name", b"name", "role", b"role", "ts", b"ts", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -175,9 +188,30 @@ class Filter(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class MetadataEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     TIME_RANGE_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
     CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
     role: Global___Role.ValueType
     """role is who said it. ROLE_UNSPECIFIED (the default): anybody. An unknown number is INVALID_ARGUMENT."""
     conversation_id: _builtins.str
@@ -186,16 +220,23 @@ class Filter(_message.Message):
     def time_range(self) -> Global___TimeRange:
         """time_range is when it was said. Unset: any time."""
 
+    @_builtins.property
+    def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """metadata has entries that a message must have, key and value alike. Empty (the default): any. At most 4 entries, with
+        the limits of ChatMessage.metadata; more is INVALID_ARGUMENT.
+        """
+
     def __init__(
         self,
         *,
         time_range: Global___TimeRange | None = ...,
         role: Global___Role.ValueType = ...,
         conversation_id: _builtins.str = ...,
+        metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "role", b"role", "time_range", b"time_range"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "metadata", b"metadata", "role", b"role", "time_range", b"time_range"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,55 +22,102 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from nomemory.v1 import message_pb2 as nomemory_dot_v1_dot_message__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fnomemory/v1/query_service.proto\x12\x0bnomemory.v1\x1a google/protobuf/field_mask.proto\x1a\x19nomemory/v1/message.proto\"\xb3\x01\n\x13ListMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12#\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x13.nomemory.v1.Filter\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\t\x12\x31\n\rreturn_fields\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x10\n\x08\x61t_least\x18\x06 \x01(\t\"T\n\x14ListMessagesResponse\x12\'\n\x05items\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\")\n\x10HighlightOptions\x12\x15\n\rsnippet_chars\x18\x01 \x01(\x05\"\xfa\x01\n\x14LexicalSearchRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\nquery_text\x18\x02 \x01(\t\x12#\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x13.nomemory.v1.Filter\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x0e\n\x06\x63ursor\x18\x05 \x01(\t\x12\x31\n\rreturn_fields\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x10\n\x08\x61t_least\x18\x07 \x01(\t\x12\x30\n\thighlight\x18\x08 \x01(\x0b\x32\x1d.nomemory.v1.HighlightOptions\"\xa7\x01\n\x15LexicalSearchResponse\x12\'\n\x05items\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\x12\x0e\n\x06scores\x18\x03 \x03(\x02\x12*\n\nhighlights\x18\x04 \x03(\x0b\x32\x16.nomemory.v1.Highlight\x12\x14\n\x0cindex_behind\x18\x05 \x01(\x08\"z\n\tHighlight\x12 \n\x05spans\x18\x01 \x03(\x0b\x32\x11.nomemory.v1.Span\x12\"\n\x07snippet\x18\x02 \x01(\x0b\x32\x11.nomemory.v1.Span\x12\x14\n\x0csnippet_text\x18\x03 \x01(\t\x12\x11\n\ttruncated\x18\x04 \x01(\x08\"\x99\x02\n\x15SemanticSearchRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x14\n\nquery_text\x18\x02 \x01(\tH\x00\x12\x31\n\x0fquery_embedding\x18\x03 \x01(\x0b\x32\x16.nomemory.v1.EmbeddingH\x00\x12#\n\x06\x66ilter\x18\x04 \x01(\x0b\x32\x13.nomemory.v1.Filter\x12\r\n\x05top_k\x18\x05 \x01(\x05\x12\x16\n\tmin_score\x18\x06 \x01(\x02H\x01\x88\x01\x01\x12\x31\n\rreturn_fields\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x10\n\x08\x61t_least\x18\x08 \x01(\tB\x07\n\x05queryB\x0c\n\n_min_score\"\x1b\n\tEmbedding\x12\x0e\n\x06values\x18\x01 \x03(\x02\"\x84\x01\n\x16SemanticSearchResponse\x12(\n\x05items\x18\x01 \x03(\x0b\x32\x19.nomemory.v1.SemanticItem\x12\x11\n\ttruncated\x18\x02 \x01(\x08\x12\x14\n\x0cindex_behind\x18\x03 \x01(\x08\x12\x17\n\x0f\x65mbedding_model\x18\x04 \x01(\t\"Q\n\x0cSemanticItem\x12)\n\x07message\x18\x01 \x01(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x16\n\x0esemantic_score\x18\x02 \x01(\x02\"\xf5\x01\n\x13HybridSearchRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\nquery_text\x18\x02 \x01(\t\x12/\n\x0fquery_embedding\x18\x03 \x01(\x0b\x32\x16.nomemory.v1.Embedding\x12#\n\x06\x66ilter\x18\x04 \x01(\x0b\x32\x13.nomemory.v1.Filter\x12\r\n\x05top_k\x18\x05 \x01(\x05\x12\x0f\n\x07\x65xplain\x18\x06 \x01(\x08\x12\x31\n\rreturn_fields\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x10\n\x08\x61t_least\x18\x08 \x01(\t\"\xbd\x01\n\x14HybridSearchResponse\x12&\n\x05items\x18\x01 \x03(\x0b\x32\x17.nomemory.v1.HybridItem\x12\x11\n\ttruncated\x18\x02 \x01(\x08\x12\x14\n\x0cindex_behind\x18\x03 \x01(\x08\x12\x12\n\nwords_only\x18\x04 \x01(\x08\x12\x17\n\x0f\x65mbedding_model\x18\x05 \x01(\t\x12\x13\n\x0bsufficiency\x18\x06 \x01(\x02\x12\x12\n\ntold_apart\x18\x07 \x01(\x08\"z\n\nHybridItem\x12)\n\x07message\x18\x01 \x01(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x32\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1d.nomemory.v1.ScoreExplanation\"\x84\x01\n\x10ScoreExplanation\x12\x16\n\x0esemantic_score\x18\x01 \x01(\x02\x12\x15\n\rlexical_score\x18\x02 \x01(\x02\x12/\n\ncomponents\x18\x03 \x03(\x0b\x32\x1b.nomemory.v1.ScoreComponent\x12\x10\n\x08\x63overage\x18\x04 \x01(\x02\"-\n\x0eScoreComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02\"\xab\x01\n\x13GetNeighborsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x13\n\x06\x62\x65\x66ore\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\x05\x61\x66ter\x18\x04 \x01(\x05H\x01\x88\x01\x01\x12\x31\n\rreturn_fields\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\t\n\x07_beforeB\x08\n\x06_after\"\x88\x01\n\x14GetNeighborsResponse\x12\'\n\x05items\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x14\n\x0c\x61nchor_index\x18\x02 \x01(\x05\x12\x18\n\x10truncated_before\x18\x03 \x01(\x08\x12\x17\n\x0ftruncated_after\x18\x04 \x01(\x08\"r\n\x17\x42\x61tchGetMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x02 \x03(\t\x12\x31\n\rreturn_fields\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"}\n\x18\x42\x61tchGetMessagesResponse\x12\'\n\x05items\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x1b\n\x13missing_message_ids\x18\x02 \x03(\t\x12\x1b\n\x13omitted_message_ids\x18\x03 \x03(\t2\xa1\x04\n\x0cQueryService\x12S\n\x0cListMessages\x12 .nomemory.v1.ListMessagesRequest\x1a!.nomemory.v1.ListMessagesResponse\x12V\n\rLexicalSearch\x12!.nomemory.v1.LexicalSearchRequest\x1a\".nomemory.v1.LexicalSearchResponse\x12Y\n\x0eSemanticSearch\x12\".nomemory.v1.SemanticSearchRequest\x1a#.nomemory.v1.SemanticSearchResponse\x12S\n\x0cHybridSearch\x12 .nomemory.v1.HybridSearchRequest\x1a!.nomemory.v1.HybridSearchResponse\x12S\n\x0cGetNeighbors\x12 .nomemory.v1.GetNeighborsRequest\x1a!.nomemory.v1.GetNeighborsResponse\x12_\n\x10\x42\x61tchGetMessages\x12$.nomemory.v1.BatchGetMessagesRequest\x1a%.nomemory.v1.BatchGetMessagesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fnomemory/v1/query_service.proto\x12\x0bnomemory.v1\x1a\x1cgoogle/api/annotations.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19nomemory/v1/message.proto\"\xda\x01\n\x13ListMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12#\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x13.nomemory.v1.Filter\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ursor\x18\x04 \x01(\t\x12\x31\n\rreturn_fields\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x10\n\x08\x61t_least\x18\x06 \x01(\t\x12%\n\x05order\x18\x07 \x01(\x0e\x32\x16.nomemory.v1.ListOrder\"T\n\x14ListMessagesResponse\x12\'\n\x05items\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\")\n\x10HighlightOptions\x12\x15\n\rsnippet_chars\x18\x01 \x01(\x05\"\xfa\x01\n\x14LexicalSearchRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\nquery_text\x18\x02 \x01(\t\x12#\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x13.nomemory.v1.Filter\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x0e\n\x06\x63ursor\x18\x05 \x01(\t\x12\x31\n\rreturn_fields\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x10\n\x08\x61t_least\x18\x07 \x01(\t\x12\x30\n\thighlight\x18\x08 \x01(\x0b\x32\x1d.nomemory.v1.HighlightOptions\"\xc8\x01\n\x15LexicalSearchResponse\x12\'\n\x05items\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\x12)\n\x06scores\x18\x06 \x03(\x0b\x32\x19.nomemory.v1.MessageScore\x12*\n\nhighlights\x18\x04 \x03(\x0b\x32\x16.nomemory.v1.Highlight\x12\x14\n\x0cindex_behind\x18\x05 \x01(\x08J\x04\x08\x03\x10\x04\"1\n\x0cMessageScore\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\"\x8e\x01\n\tHighlight\x12 \n\x05spans\x18\x01 \x03(\x0b\x32\x11.nomemory.v1.Span\x12\"\n\x07snippet\x18\x02 \x01(\x0b\x32\x11.nomemory.v1.Span\x12\x14\n\x0csnippet_text\x18\x03 \x01(\t\x12\x11\n\ttruncated\x18\x04 \x01(\x08\x12\x12\n\nmessage_id\x18\x05 \x01(\t\"\x99\x02\n\x15SemanticSearchRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x14\n\nquery_text\x18\x02 \x01(\tH\x00\x12\x31\n\x0fquery_embedding\x18\x03 \x01(\x0b\x32\x16.nomemory.v1.EmbeddingH\x00\x12#\n\x06\x66ilter\x18\x04 \x01(\x0b\x32\x13.nomemory.v1.Filter\x12\r\n\x05top_k\x18\x05 \x01(\x05\x12\x16\n\tmin_score\x18\x06 \x01(\x02H\x01\x88\x01\x01\x12\x31\n\rreturn_fields\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x10\n\x08\x61t_least\x18\x08 \x01(\tB\x07\n\x05queryB\x0c\n\n_min_score\"\x1b\n\tEmbedding\x12\x0e\n\x06values\x18\x01 \x03(\x02\"\x84\x01\n\x16SemanticSearchResponse\x12(\n\x05items\x18\x01 \x03(\x0b\x32\x19.nomemory.v1.SemanticItem\x12\x11\n\ttruncated\x18\x02 \x01(\x08\x12\x14\n\x0cindex_behind\x18\x03 \x01(\x08\x12\x17\n\x0f\x65mbedding_model\x18\x04 \x01(\t\"H\n\x0cSemanticItem\x12)\n\x07message\x18\x01 \x01(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\r\n\x05score\x18\x02 \x01(\x02\"\xf5\x01\n\x13HybridSearchRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\nquery_text\x18\x02 \x01(\t\x12/\n\x0fquery_embedding\x18\x03 \x01(\x0b\x32\x16.nomemory.v1.Embedding\x12#\n\x06\x66ilter\x18\x04 \x01(\x0b\x32\x13.nomemory.v1.Filter\x12\r\n\x05top_k\x18\x05 \x01(\x05\x12\x0f\n\x07\x65xplain\x18\x06 \x01(\x08\x12\x31\n\rreturn_fields\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x10\n\x08\x61t_least\x18\x08 \x01(\t\"\xbd\x01\n\x14HybridSearchResponse\x12&\n\x05items\x18\x01 \x03(\x0b\x32\x17.nomemory.v1.HybridItem\x12\x11\n\ttruncated\x18\x02 \x01(\x08\x12\x14\n\x0cindex_behind\x18\x03 \x01(\x08\x12\x12\n\nwords_only\x18\x04 \x01(\x08\x12\x17\n\x0f\x65mbedding_model\x18\x05 \x01(\t\x12\x13\n\x0bsufficiency\x18\x06 \x01(\x02\x12\x12\n\ntold_apart\x18\x07 \x01(\x08\"z\n\nHybridItem\x12)\n\x07message\x18\x01 \x01(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\r\n\x05score\x18\x02 \x01(\x02\x12\x32\n\x0b\x65xplanation\x18\x03 \x01(\x0b\x32\x1d.nomemory.v1.ScoreExplanation\"\x84\x01\n\x10ScoreExplanation\x12\x16\n\x0esemantic_score\x18\x01 \x01(\x02\x12\x15\n\rlexical_score\x18\x02 \x01(\x02\x12/\n\ncomponents\x18\x03 \x03(\x0b\x32\x1b.nomemory.v1.ScoreComponent\x12\x10\n\x08\x63overage\x18\x04 \x01(\x02\"-\n\x0eScoreComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02\"\xab\x01\n\x13GetNeighborsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x13\n\x06\x62\x65\x66ore\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\x05\x61\x66ter\x18\x04 \x01(\x05H\x01\x88\x01\x01\x12\x31\n\rreturn_fields\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskB\t\n\x07_beforeB\x08\n\x06_after\"\x88\x01\n\x14GetNeighborsResponse\x12\'\n\x05items\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x14\n\x0c\x61nchor_index\x18\x02 \x01(\x05\x12\x18\n\x10truncated_before\x18\x03 \x01(\x08\x12\x17\n\x0ftruncated_after\x18\x04 \x01(\x08\"r\n\x17\x42\x61tchGetMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x02 \x03(\t\x12\x31\n\rreturn_fields\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"}\n\x18\x42\x61tchGetMessagesResponse\x12\'\n\x05items\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x1b\n\x13missing_message_ids\x18\x02 \x03(\t\x12\x1b\n\x13omitted_message_ids\x18\x03 \x03(\t\"^\n\x14\x43ountMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12#\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x13.nomemory.v1.Filter\x12\x10\n\x08\x61t_least\x18\x03 \x01(\t\"&\n\x15\x43ountMessagesResponse\x12\r\n\x05\x63ount\x18\x01 \x01(\x03\"`\n\x18ListConversationsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x0e\n\x06\x63ursor\x18\x03 \x01(\t\x12\x10\n\x08\x61t_least\x18\x04 \x01(\t\"b\n\x19ListConversationsResponse\x12\x30\n\rconversations\x18\x01 \x03(\x0b\x32\x19.nomemory.v1.Conversation\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"\x99\x01\n\x0c\x43onversation\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12,\n\x08\x66irst_ts\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07last_ts\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmessage_count\x18\x04 \x01(\x03\"5\n\x10ListUsersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\"Q\n\x11ListUsersResponse\x12\'\n\x05users\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.UserSummary\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"5\n\x0bUserSummary\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x15\n\rmessage_count\x18\x02 \x01(\x03\"]\n\x15\x45xportMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12#\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x13.nomemory.v1.Filter\x12\x0e\n\x06\x63ursor\x18\x03 \x01(\t\"Y\n\x16\x45xportMessagesResponse\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t*a\n\tListOrder\x12\x1a\n\x16LIST_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n\x17LIST_ORDER_NEWEST_FIRST\x10\x01\x12\x1b\n\x17LIST_ORDER_OLDEST_FIRST\x10\x02\x32\xad\n\n\x0cQueryService\x12y\n\x0cListMessages\x12 .nomemory.v1.ListMessagesRequest\x1a!.nomemory.v1.ListMessagesResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/users/{user_id}/messages\x12~\n\rLexicalSearch\x12!.nomemory.v1.LexicalSearchRequest\x1a\".nomemory.v1.LexicalSearchResponse\"&\x82\xd3\xe4\x93\x02 \"\x1b/v1/messages/lexical_search:\x01*\x12\x82\x01\n\x0eSemanticSearch\x12\".nomemory.v1.SemanticSearchRequest\x1a#.nomemory.v1.SemanticSearchResponse\"\'\x82\xd3\xe4\x93\x02!\"\x1c/v1/messages/semantic_search:\x01*\x12z\n\x0cHybridSearch\x12 .nomemory.v1.HybridSearchRequest\x1a!.nomemory.v1.HybridSearchResponse\"%\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/messages/hybrid_search:\x01*\x12\x90\x01\n\x0cGetNeighbors\x12 .nomemory.v1.GetNeighborsRequest\x1a!.nomemory.v1.GetNeighborsResponse\";\x82\xd3\xe4\x93\x02\x35\x12\x33/v1/users/{user_id}/messages/{message_id}/neighbors\x12\x8e\x01\n\x10\x42\x61tchGetMessages\x12$.nomemory.v1.BatchGetMessagesRequest\x1a%.nomemory.v1.BatchGetMessagesResponse\"-\x82\xd3\xe4\x93\x02\'\x12%/v1/users/{user_id}/messages:batchGet\x12\x82\x01\n\rCountMessages\x12!.nomemory.v1.CountMessagesRequest\x1a\".nomemory.v1.CountMessagesResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/users/{user_id}/messages:count\x12\x8d\x01\n\x11ListConversations\x12%.nomemory.v1.ListConversationsRequest\x1a&.nomemory.v1.ListConversationsResponse\")\x82\xd3\xe4\x93\x02#\x12!/v1/users/{user_id}/conversations\x12]\n\tListUsers\x12\x1d.nomemory.v1.ListUsersRequest\x1a\x1e.nomemory.v1.ListUsersResponse\"\x11\x82\xd3\xe4\x93\x02\x0b\x12\t/v1/users\x12\x88\x01\n\x0e\x45xportMessages\x12\".nomemory.v1.ExportMessagesRequest\x1a#.nomemory.v1.ExportMessagesResponse\"+\x82\xd3\xe4\x93\x02%\x12#/v1/users/{user_id}/messages:export0\x01\x42n\n\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\x0bNoMemory.V1\xea\x02\x0cNoMemory::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nomemory.v1.query_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
-  _globals['_LISTMESSAGESREQUEST']._serialized_start=110
-  _globals['_LISTMESSAGESREQUEST']._serialized_end=289
-  _globals['_LISTMESSAGESRESPONSE']._serialized_start=291
-  _globals['_LISTMESSAGESRESPONSE']._serialized_end=375
-  _globals['_HIGHLIGHTOPTIONS']._serialized_start=377
-  _globals['_HIGHLIGHTOPTIONS']._serialized_end=418
-  _globals['_LEXICALSEARCHREQUEST']._serialized_start=421
-  _globals['_LEXICALSEARCHREQUEST']._serialized_end=671
-  _globals['_LEXICALSEARCHRESPONSE']._serialized_start=674
-  _globals['_LEXICALSEARCHRESPONSE']._serialized_end=841
-  _globals['_HIGHLIGHT']._serialized_start=843
-  _globals['_HIGHLIGHT']._serialized_end=965
-  _globals['_SEMANTICSEARCHREQUEST']._serialized_start=968
-  _globals['_SEMANTICSEARCHREQUEST']._serialized_end=1249
-  _globals['_EMBEDDING']._serialized_start=1251
-  _globals['_EMBEDDING']._serialized_end=1278
-  _globals['_SEMANTICSEARCHRESPONSE']._serialized_start=1281
-  _globals['_SEMANTICSEARCHRESPONSE']._serialized_end=1413
-  _globals['_SEMANTICITEM']._serialized_start=1415
-  _globals['_SEMANTICITEM']._serialized_end=1496
-  _globals['_HYBRIDSEARCHREQUEST']._serialized_start=1499
-  _globals['_HYBRIDSEARCHREQUEST']._serialized_end=1744
-  _globals['_HYBRIDSEARCHRESPONSE']._serialized_start=1747
-  _globals['_HYBRIDSEARCHRESPONSE']._serialized_end=1936
-  _globals['_HYBRIDITEM']._serialized_start=1938
-  _globals['_HYBRIDITEM']._serialized_end=2060
-  _globals['_SCOREEXPLANATION']._serialized_start=2063
-  _globals['_SCOREEXPLANATION']._serialized_end=2195
-  _globals['_SCORECOMPONENT']._serialized_start=2197
-  _globals['_SCORECOMPONENT']._serialized_end=2242
-  _globals['_GETNEIGHBORSREQUEST']._serialized_start=2245
-  _globals['_GETNEIGHBORSREQUEST']._serialized_end=2416
-  _globals['_GETNEIGHBORSRESPONSE']._serialized_start=2419
-  _globals['_GETNEIGHBORSRESPONSE']._serialized_end=2555
-  _globals['_BATCHGETMESSAGESREQUEST']._serialized_start=2557
-  _globals['_BATCHGETMESSAGESREQUEST']._serialized_end=2671
-  _globals['_BATCHGETMESSAGESRESPONSE']._serialized_start=2673
-  _globals['_BATCHGETMESSAGESRESPONSE']._serialized_end=2798
-  _globals['_QUERYSERVICE']._serialized_start=2801
-  _globals['_QUERYSERVICE']._serialized_end=3346
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\016io.nomemory.v1P\001Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\252\002\013NoMemory.V1\352\002\014NoMemory::V1'
+  _globals['_QUERYSERVICE'].methods_by_name['ListMessages']._loaded_options = None
+  _globals['_QUERYSERVICE'].methods_by_name['ListMessages']._serialized_options = b'\202\323\344\223\002\036\022\034/v1/users/{user_id}/messages'
+  _globals['_QUERYSERVICE'].methods_by_name['LexicalSearch']._loaded_options = None
+  _globals['_QUERYSERVICE'].methods_by_name['LexicalSearch']._serialized_options = b'\202\323\344\223\002 \"\033/v1/messages/lexical_search:\001*'
+  _globals['_QUERYSERVICE'].methods_by_name['SemanticSearch']._loaded_options = None
+  _globals['_QUERYSERVICE'].methods_by_name['SemanticSearch']._serialized_options = b'\202\323\344\223\002!\"\034/v1/messages/semantic_search:\001*'
+  _globals['_QUERYSERVICE'].methods_by_name['HybridSearch']._loaded_options = None
+  _globals['_QUERYSERVICE'].methods_by_name['HybridSearch']._serialized_options = b'\202\323\344\223\002\037\"\032/v1/messages/hybrid_search:\001*'
+  _globals['_QUERYSERVICE'].methods_by_name['GetNeighbors']._loaded_options = None
+  _globals['_QUERYSERVICE'].methods_by_name['GetNeighbors']._serialized_options = b'\202\323\344\223\0025\0223/v1/users/{user_id}/messages/{message_id}/neighbors'
+  _globals['_QUERYSERVICE'].methods_by_name['BatchGetMessages']._loaded_options = None
+  _globals['_QUERYSERVICE'].methods_by_name['BatchGetMessages']._serialized_options = b'\202\323\344\223\002\'\022%/v1/users/{user_id}/messages:batchGet'
+  _globals['_QUERYSERVICE'].methods_by_name['CountMessages']._loaded_options = None
+  _globals['_QUERYSERVICE'].methods_by_name['CountMessages']._serialized_options = b'\202\323\344\223\002$\022\"/v1/users/{user_id}/messages:count'
+  _globals['_QUERYSERVICE'].methods_by_name['ListConversations']._loaded_options = None
+  _globals['_QUERYSERVICE'].methods_by_name['ListConversations']._serialized_options = b'\202\323\344\223\002#\022!/v1/users/{user_id}/conversations'
+  _globals['_QUERYSERVICE'].methods_by_name['ListUsers']._loaded_options = None
+  _globals['_QUERYSERVICE'].methods_by_name['ListUsers']._serialized_options = b'\202\323\344\223\002\013\022\t/v1/users'
+  _globals['_QUERYSERVICE'].methods_by_name['ExportMessages']._loaded_options = None
+  _globals['_QUERYSERVICE'].methods_by_name['ExportMessages']._serialized_options = b'\202\323\344\223\002%\022#/v1/users/{user_id}/messages:export'
+  _globals['_LISTORDER']._serialized_start=3867
+  _globals['_LISTORDER']._serialized_end=3964
+  _globals['_LISTMESSAGESREQUEST']._serialized_start=173
+  _globals['_LISTMESSAGESREQUEST']._serialized_end=391
+  _globals['_LISTMESSAGESRESPONSE']._serialized_start=393
+  _globals['_LISTMESSAGESRESPONSE']._serialized_end=477
+  _globals['_HIGHLIGHTOPTIONS']._serialized_start=479
+  _globals['_HIGHLIGHTOPTIONS']._serialized_end=520
+  _globals['_LEXICALSEARCHREQUEST']._serialized_start=523
+  _globals['_LEXICALSEARCHREQUEST']._serialized_end=773
+  _globals['_LEXICALSEARCHRESPONSE']._serialized_start=776
+  _globals['_LEXICALSEARCHRESPONSE']._serialized_end=976
+  _globals['_MESSAGESCORE']._serialized_start=978
+  _globals['_MESSAGESCORE']._serialized_end=1027
+  _globals['_HIGHLIGHT']._serialized_start=1030
+  _globals['_HIGHLIGHT']._serialized_end=1172
+  _globals['_SEMANTICSEARCHREQUEST']._serialized_start=1175
+  _globals['_SEMANTICSEARCHREQUEST']._serialized_end=1456
+  _globals['_EMBEDDING']._serialized_start=1458
+  _globals['_EMBEDDING']._serialized_end=1485
+  _globals['_SEMANTICSEARCHRESPONSE']._serialized_start=1488
+  _globals['_SEMANTICSEARCHRESPONSE']._serialized_end=1620
+  _globals['_SEMANTICITEM']._serialized_start=1622
+  _globals['_SEMANTICITEM']._serialized_end=1694
+  _globals['_HYBRIDSEARCHREQUEST']._serialized_start=1697
+  _globals['_HYBRIDSEARCHREQUEST']._serialized_end=1942
+  _globals['_HYBRIDSEARCHRESPONSE']._serialized_start=1945
+  _globals['_HYBRIDSEARCHRESPONSE']._serialized_end=2134
+  _globals['_HYBRIDITEM']._serialized_start=2136
+  _globals['_HYBRIDITEM']._serialized_end=2258
+  _globals['_SCOREEXPLANATION']._serialized_start=2261
+  _globals['_SCOREEXPLANATION']._serialized_end=2393
+  _globals['_SCORECOMPONENT']._serialized_start=2395
+  _globals['_SCORECOMPONENT']._serialized_end=2440
+  _globals['_GETNEIGHBORSREQUEST']._serialized_start=2443
+  _globals['_GETNEIGHBORSREQUEST']._serialized_end=2614
+  _globals['_GETNEIGHBORSRESPONSE']._serialized_start=2617
+  _globals['_GETNEIGHBORSRESPONSE']._serialized_end=2753
+  _globals['_BATCHGETMESSAGESREQUEST']._serialized_start=2755
+  _globals['_BATCHGETMESSAGESREQUEST']._serialized_end=2869
+  _globals['_BATCHGETMESSAGESRESPONSE']._serialized_start=2871
+  _globals['_BATCHGETMESSAGESRESPONSE']._serialized_end=2996
+  _globals['_COUNTMESSAGESREQUEST']._serialized_start=2998
+  _globals['_COUNTMESSAGESREQUEST']._serialized_end=3092
+  _globals['_COUNTMESSAGESRESPONSE']._serialized_start=3094
+  _globals['_COUNTMESSAGESRESPONSE']._serialized_end=3132
+  _globals['_LISTCONVERSATIONSREQUEST']._serialized_start=3134
+  _globals['_LISTCONVERSATIONSREQUEST']._serialized_end=3230
+  _globals['_LISTCONVERSATIONSRESPONSE']._serialized_start=3232
+  _globals['_LISTCONVERSATIONSRESPONSE']._serialized_end=3330
+  _globals['_CONVERSATION']._serialized_start=3333
+  _globals['_CONVERSATION']._serialized_end=3486
+  _globals['_LISTUSERSREQUEST']._serialized_start=3488
+  _globals['_LISTUSERSREQUEST']._serialized_end=3541
+  _globals['_LISTUSERSRESPONSE']._serialized_start=3543
+  _globals['_LISTUSERSRESPONSE']._serialized_end=3624
+  _globals['_USERSUMMARY']._serialized_start=3626
+  _globals['_USERSUMMARY']._serialized_end=3679
+  _globals['_EXPORTMESSAGESREQUEST']._serialized_start=3681
+  _globals['_EXPORTMESSAGESREQUEST']._serialized_end=3774
+  _globals['_EXPORTMESSAGESRESPONSE']._serialized_start=3776
+  _globals['_EXPORTMESSAGESRESPONSE']._serialized_end=3865
+  _globals['_QUERYSERVICE']._serialized_start=3967
+  _globals['_QUERYSERVICE']._serialized_end=5292
 # @@protoc_insertion_point(module_scope)

@@ -7,7 +7,9 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from nomemory.v1 import message_pb2 as _message_pb2
 import builtins as _builtins
 import sys
@@ -19,6 +21,30 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _ListOrder:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ListOrderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ListOrder.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LIST_ORDER_UNSPECIFIED: _ListOrder.ValueType  # 0
+    """LIST_ORDER_UNSPECIFIED means newest first."""
+    LIST_ORDER_NEWEST_FIRST: _ListOrder.ValueType  # 1
+    """LIST_ORDER_NEWEST_FIRST: `ts` descending, then `message_id` descending."""
+    LIST_ORDER_OLDEST_FIRST: _ListOrder.ValueType  # 2
+    """LIST_ORDER_OLDEST_FIRST: `ts` ascending, then `message_id` ascending."""
+
+class ListOrder(_ListOrder, metaclass=_ListOrderEnumTypeWrapper):
+    """ListOrder is the direction of a listing by time."""
+
+LIST_ORDER_UNSPECIFIED: ListOrder.ValueType  # 0
+"""LIST_ORDER_UNSPECIFIED means newest first."""
+LIST_ORDER_NEWEST_FIRST: ListOrder.ValueType  # 1
+"""LIST_ORDER_NEWEST_FIRST: `ts` descending, then `message_id` descending."""
+LIST_ORDER_OLDEST_FIRST: ListOrder.ValueType  # 2
+"""LIST_ORDER_OLDEST_FIRST: `ts` ascending, then `message_id` ascending."""
+Global___ListOrder: _TypeAlias = ListOrder  # noqa: Y015
 
 @_typing.final
 class ListMessagesRequest(_message.Message):
@@ -32,6 +58,7 @@ class ListMessagesRequest(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     RETURN_FIELDS_FIELD_NUMBER: _builtins.int
     AT_LEAST_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id is whose messages are read. Required. At most 128 characters."""
     page_size: _builtins.int
@@ -44,6 +71,8 @@ class ListMessagesRequest(_message.Message):
     """
     at_least: _builtins.str
     """at_least is a write token: the answer contains what was acknowledged with it. Empty: no waiting."""
+    order: Global___ListOrder.ValueType
+    """order is the direction of the listing. LIST_ORDER_UNSPECIFIED (the default): newest first."""
     @_builtins.property
     def filter(self) -> _message_pb2.Filter:
         """filter narrows the listing. Unset: everything."""
@@ -63,10 +92,11 @@ class ListMessagesRequest(_message.Message):
         cursor: _builtins.str = ...,
         return_fields: _field_mask_pb2.FieldMask | None = ...,
         at_least: _builtins.str = ...,
+        order: Global___ListOrder.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "return_fields", b"return_fields"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "cursor", b"cursor", "filter", b"filter", "page_size", b"page_size", "return_fields", b"return_fields", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "cursor", b"cursor", "filter", b"filter", "order", b"order", "page_size", b"page_size", "return_fields", b"return_fields", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -74,7 +104,7 @@ Global___ListMessagesRequest: _TypeAlias = ListMessagesRequest  # noqa: Y015
 
 @_typing.final
 class ListMessagesResponse(_message.Message):
-    """ListMessagesResponse is one page, newest first."""
+    """ListMessagesResponse is one page, in the order that was asked for."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -192,7 +222,9 @@ Global___LexicalSearchRequest: _TypeAlias = LexicalSearchRequest  # noqa: Y015
 
 @_typing.final
 class LexicalSearchResponse(_message.Message):
-    """LexicalSearchResponse is one page; `scores` (and `highlights`, if asked for) are parallel to `items`."""
+    """LexicalSearchResponse is one page. `scores` (and `highlights`, if asked for) have one entry for each item, in the order
+    of `items`, and each names its message.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -210,7 +242,7 @@ class LexicalSearchResponse(_message.Message):
         """items are the messages of the page, best first."""
 
     @_builtins.property
-    def scores(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+    def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___MessageScore]:
         """scores has one score for each item. A score depends on the bound user's messages and the query alone, never on
         other users. Listings by time score 0.
         """
@@ -224,7 +256,7 @@ class LexicalSearchResponse(_message.Message):
         *,
         items: _abc.Iterable[_message_pb2.ChatMessage] | None = ...,
         next_cursor: _builtins.str = ...,
-        scores: _abc.Iterable[_builtins.float] | None = ...,
+        scores: _abc.Iterable[Global___MessageScore] | None = ...,
         highlights: _abc.Iterable[Global___Highlight] | None = ...,
         index_behind: _builtins.bool = ...,
     ) -> None: ...
@@ -237,6 +269,32 @@ class LexicalSearchResponse(_message.Message):
 Global___LexicalSearchResponse: _TypeAlias = LexicalSearchResponse  # noqa: Y015
 
 @_typing.final
+class MessageScore(_message.Message):
+    """MessageScore is the score of one item."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    message_id: _builtins.str
+    """message_id is the item."""
+    score: _builtins.float
+    """score compares within one answer only."""
+    def __init__(
+        self,
+        *,
+        message_id: _builtins.str = ...,
+        score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_id", b"message_id", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MessageScore: _TypeAlias = MessageScore  # noqa: Y015
+
+@_typing.final
 class Highlight(_message.Message):
     """Highlight shows where in a message's `content` the query matched. Offsets count Unicode code points."""
 
@@ -246,10 +304,13 @@ class Highlight(_message.Message):
     SNIPPET_FIELD_NUMBER: _builtins.int
     SNIPPET_TEXT_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
     snippet_text: _builtins.str
     """snippet_text is the content within `snippet`, verbatim."""
     truncated: _builtins.bool
     """truncated is true if there may be more matches than `spans` has."""
+    message_id: _builtins.str
+    """message_id is the item that is shown."""
     @_builtins.property
     def spans(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Span]:
         """spans are the matches, in order, not overlapping: those in the first 20,000 characters, at most 200 (settings)."""
@@ -265,10 +326,11 @@ class Highlight(_message.Message):
         snippet: _message_pb2.Span | None = ...,
         snippet_text: _builtins.str = ...,
         truncated: _builtins.bool = ...,
+        message_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["snippet", b"snippet"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["snippet", b"snippet", "snippet_text", b"snippet_text", "spans", b"spans", "truncated", b"truncated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_id", b"message_id", "snippet", b"snippet", "snippet_text", b"snippet_text", "spans", b"spans", "truncated", b"truncated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -408,9 +470,9 @@ class SemanticItem(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MESSAGE_FIELD_NUMBER: _builtins.int
-    SEMANTIC_SCORE_FIELD_NUMBER: _builtins.int
-    semantic_score: _builtins.float
-    """semantic_score is the raw cosine, -1 to 1. A long message scores as its best part."""
+    SCORE_FIELD_NUMBER: _builtins.int
+    score: _builtins.float
+    """score is the raw cosine, -1 to 1. A long message scores as its best part."""
     @_builtins.property
     def message(self) -> _message_pb2.ChatMessage:
         """message is what was said."""
@@ -419,11 +481,11 @@ class SemanticItem(_message.Message):
         self,
         *,
         message: _message_pb2.ChatMessage | None = ...,
-        semantic_score: _builtins.float = ...,
+        score: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "semantic_score", b"semantic_score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "score", b"score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -793,3 +855,301 @@ class BatchGetMessagesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BatchGetMessagesResponse: _TypeAlias = BatchGetMessagesResponse  # noqa: Y015
+
+@_typing.final
+class CountMessagesRequest(_message.Message):
+    """CountMessagesRequest asks how many messages there are."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    AT_LEAST_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id is whose messages are counted. Required. At most 128 characters."""
+    at_least: _builtins.str
+    """at_least is a write token: the answer counts what was acknowledged with it. Empty: no waiting."""
+    @_builtins.property
+    def filter(self) -> _message_pb2.Filter:
+        """filter narrows what is counted. Unset: everything."""
+
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        filter: _message_pb2.Filter | None = ...,
+        at_least: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "filter", b"filter", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountMessagesRequest: _TypeAlias = CountMessagesRequest  # noqa: Y015
+
+@_typing.final
+class CountMessagesResponse(_message.Message):
+    """CountMessagesResponse says how many there are."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """count is exact at the moment of the answer."""
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountMessagesResponse: _TypeAlias = CountMessagesResponse  # noqa: Y015
+
+@_typing.final
+class ListConversationsRequest(_message.Message):
+    """ListConversationsRequest asks for one page of a user's conversations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    AT_LEAST_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id is whose conversations are read. Required. At most 128 characters."""
+    page_size: _builtins.int
+    """page_size is how many conversations to return at most. 0 (the default): 50. More than 500, or negative:
+    INVALID_ARGUMENT.
+    """
+    cursor: _builtins.str
+    """cursor is the `next_cursor` of the page before, unchanged. Empty: the first page."""
+    at_least: _builtins.str
+    """at_least is a write token: the answer contains what was acknowledged with it. Empty: no waiting."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        cursor: _builtins.str = ...,
+        at_least: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "cursor", b"cursor", "page_size", b"page_size", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListConversationsRequest: _TypeAlias = ListConversationsRequest  # noqa: Y015
+
+@_typing.final
+class ListConversationsResponse(_message.Message):
+    """ListConversationsResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATIONS_FIELD_NUMBER: _builtins.int
+    NEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    next_cursor: _builtins.str
+    """next_cursor continues the listing. Empty: this was the last page."""
+    @_builtins.property
+    def conversations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Conversation]:
+        """conversations are those of the page, as they were when the listing began, less what was deleted since."""
+
+    def __init__(
+        self,
+        *,
+        conversations: _abc.Iterable[Global___Conversation] | None = ...,
+        next_cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversations", b"conversations", "next_cursor", b"next_cursor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListConversationsResponse: _TypeAlias = ListConversationsResponse  # noqa: Y015
+
+@_typing.final
+class Conversation(_message.Message):
+    """Conversation sums up the messages that share a conversation_id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    FIRST_TS_FIELD_NUMBER: _builtins.int
+    LAST_TS_FIELD_NUMBER: _builtins.int
+    MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """conversation_id is what they share."""
+    message_count: _builtins.int
+    """message_count is how many there are."""
+    @_builtins.property
+    def first_ts(self) -> _timestamp_pb2.Timestamp:
+        """first_ts is when the first of them was said."""
+
+    @_builtins.property
+    def last_ts(self) -> _timestamp_pb2.Timestamp:
+        """last_ts is when the last of them was said."""
+
+    def __init__(
+        self,
+        *,
+        conversation_id: _builtins.str = ...,
+        first_ts: _timestamp_pb2.Timestamp | None = ...,
+        last_ts: _timestamp_pb2.Timestamp | None = ...,
+        message_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["first_ts", b"first_ts", "last_ts", b"last_ts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "first_ts", b"first_ts", "last_ts", b"last_ts", "message_count", b"message_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Conversation: _TypeAlias = Conversation  # noqa: Y015
+
+@_typing.final
+class ListUsersRequest(_message.Message):
+    """ListUsersRequest asks for one page of the users who have messages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """page_size is how many users to return at most. 0 (the default): 50. More than 500, or negative: INVALID_ARGUMENT."""
+    cursor: _builtins.str
+    """cursor is the `next_cursor` of the page before, unchanged. Empty: the first page."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "page_size", b"page_size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsersRequest: _TypeAlias = ListUsersRequest  # noqa: Y015
+
+@_typing.final
+class ListUsersResponse(_message.Message):
+    """ListUsersResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USERS_FIELD_NUMBER: _builtins.int
+    NEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    next_cursor: _builtins.str
+    """next_cursor continues the listing. Empty: this was the last page."""
+    @_builtins.property
+    def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___UserSummary]:
+        """users are those of the page. A user who gets a first message meanwhile is in the listing if their id is still to come."""
+
+    def __init__(
+        self,
+        *,
+        users: _abc.Iterable[Global___UserSummary] | None = ...,
+        next_cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_cursor", b"next_cursor", "users", b"users"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsersResponse: _TypeAlias = ListUsersResponse  # noqa: Y015
+
+@_typing.final
+class UserSummary(_message.Message):
+    """UserSummary is one user who has messages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id is the user."""
+    message_count: _builtins.int
+    """message_count is how many messages they have."""
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        message_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_count", b"message_count", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UserSummary: _TypeAlias = UserSummary  # noqa: Y015
+
+@_typing.final
+class ExportMessagesRequest(_message.Message):
+    """ExportMessagesRequest asks for all messages of a user."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id is whose messages are exported. Required. At most 128 characters."""
+    cursor: _builtins.str
+    """cursor is the `next_cursor` of the latest batch that arrived. Empty: from the beginning."""
+    @_builtins.property
+    def filter(self) -> _message_pb2.Filter:
+        """filter narrows the export. Unset: everything."""
+
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        filter: _message_pb2.Filter | None = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "filter", b"filter", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportMessagesRequest: _TypeAlias = ExportMessagesRequest  # noqa: Y015
+
+@_typing.final
+class ExportMessagesResponse(_message.Message):
+    """ExportMessagesResponse is one batch of an export."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    NEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    next_cursor: _builtins.str
+    """next_cursor resumes the export after this batch. Empty: this was the last batch."""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:
+        """messages are the next ones: as many as ImportMessages takes in a batch, or fewer. Callers' own embeddings are not
+        among their fields.
+        """
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[_message_pb2.ChatMessage] | None = ...,
+        next_cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "next_cursor", b"next_cursor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportMessagesResponse: _TypeAlias = ExportMessagesResponse  # noqa: Y015

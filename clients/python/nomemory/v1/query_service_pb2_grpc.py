@@ -73,6 +73,26 @@ class QueryServiceStub(object):
                 request_serializer=nomemory_dot_v1_dot_query__service__pb2.BatchGetMessagesRequest.SerializeToString,
                 response_deserializer=nomemory_dot_v1_dot_query__service__pb2.BatchGetMessagesResponse.FromString,
                 _registered_method=True)
+        self.CountMessages = channel.unary_unary(
+                '/nomemory.v1.QueryService/CountMessages',
+                request_serializer=nomemory_dot_v1_dot_query__service__pb2.CountMessagesRequest.SerializeToString,
+                response_deserializer=nomemory_dot_v1_dot_query__service__pb2.CountMessagesResponse.FromString,
+                _registered_method=True)
+        self.ListConversations = channel.unary_unary(
+                '/nomemory.v1.QueryService/ListConversations',
+                request_serializer=nomemory_dot_v1_dot_query__service__pb2.ListConversationsRequest.SerializeToString,
+                response_deserializer=nomemory_dot_v1_dot_query__service__pb2.ListConversationsResponse.FromString,
+                _registered_method=True)
+        self.ListUsers = channel.unary_unary(
+                '/nomemory.v1.QueryService/ListUsers',
+                request_serializer=nomemory_dot_v1_dot_query__service__pb2.ListUsersRequest.SerializeToString,
+                response_deserializer=nomemory_dot_v1_dot_query__service__pb2.ListUsersResponse.FromString,
+                _registered_method=True)
+        self.ExportMessages = channel.unary_stream(
+                '/nomemory.v1.QueryService/ExportMessages',
+                request_serializer=nomemory_dot_v1_dot_query__service__pb2.ExportMessagesRequest.SerializeToString,
+                response_deserializer=nomemory_dot_v1_dot_query__service__pb2.ExportMessagesResponse.FromString,
+                _registered_method=True)
 
 
 class QueryServiceServicer(object):
@@ -88,7 +108,7 @@ class QueryServiceServicer(object):
     """
 
     def ListMessages(self, request, context):
-        """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending).
+        """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending) unless `order` says otherwise.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -131,6 +151,36 @@ class QueryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CountMessages(self, request, context):
+        """CountMessages counts a user's messages.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListConversations(self, request, context):
+        """ListConversations reads a user's conversations, the one with the latest message first (`last_ts` descending, then
+        `conversation_id` descending). Messages without a conversation_id are in none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUsers(self, request, context):
+        """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportMessages(self, request, context):
+        """ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
+        ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -163,6 +213,26 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.BatchGetMessages,
                     request_deserializer=nomemory_dot_v1_dot_query__service__pb2.BatchGetMessagesRequest.FromString,
                     response_serializer=nomemory_dot_v1_dot_query__service__pb2.BatchGetMessagesResponse.SerializeToString,
+            ),
+            'CountMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountMessages,
+                    request_deserializer=nomemory_dot_v1_dot_query__service__pb2.CountMessagesRequest.FromString,
+                    response_serializer=nomemory_dot_v1_dot_query__service__pb2.CountMessagesResponse.SerializeToString,
+            ),
+            'ListConversations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListConversations,
+                    request_deserializer=nomemory_dot_v1_dot_query__service__pb2.ListConversationsRequest.FromString,
+                    response_serializer=nomemory_dot_v1_dot_query__service__pb2.ListConversationsResponse.SerializeToString,
+            ),
+            'ListUsers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsers,
+                    request_deserializer=nomemory_dot_v1_dot_query__service__pb2.ListUsersRequest.FromString,
+                    response_serializer=nomemory_dot_v1_dot_query__service__pb2.ListUsersResponse.SerializeToString,
+            ),
+            'ExportMessages': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportMessages,
+                    request_deserializer=nomemory_dot_v1_dot_query__service__pb2.ExportMessagesRequest.FromString,
+                    response_serializer=nomemory_dot_v1_dot_query__service__pb2.ExportMessagesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -336,6 +406,114 @@ class QueryService(object):
             '/nomemory.v1.QueryService/BatchGetMessages',
             nomemory_dot_v1_dot_query__service__pb2.BatchGetMessagesRequest.SerializeToString,
             nomemory_dot_v1_dot_query__service__pb2.BatchGetMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nomemory.v1.QueryService/CountMessages',
+            nomemory_dot_v1_dot_query__service__pb2.CountMessagesRequest.SerializeToString,
+            nomemory_dot_v1_dot_query__service__pb2.CountMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListConversations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nomemory.v1.QueryService/ListConversations',
+            nomemory_dot_v1_dot_query__service__pb2.ListConversationsRequest.SerializeToString,
+            nomemory_dot_v1_dot_query__service__pb2.ListConversationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/nomemory.v1.QueryService/ListUsers',
+            nomemory_dot_v1_dot_query__service__pb2.ListUsersRequest.SerializeToString,
+            nomemory_dot_v1_dot_query__service__pb2.ListUsersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/nomemory.v1.QueryService/ExportMessages',
+            nomemory_dot_v1_dot_query__service__pb2.ExportMessagesRequest.SerializeToString,
+            nomemory_dot_v1_dot_query__service__pb2.ExportMessagesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,7 +43,7 @@ class QueryServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> QueryServiceAsyncStub: ...
     ListMessages: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.ListMessagesRequest, _query_service_pb2.ListMessagesResponse]
-    """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending)."""
+    """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending) unless `order` says otherwise."""
     LexicalSearch: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.LexicalSearchRequest, _query_service_pb2.LexicalSearchResponse]
     """LexicalSearch finds words and exact phrases. Order: score descending, `ts` descending, `message_id` descending.
     The grammar is in docs/query-grammar.md.
@@ -58,6 +58,18 @@ class QueryServiceStub:
     """GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending)."""
     BatchGetMessages: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.BatchGetMessagesRequest, _query_service_pb2.BatchGetMessagesResponse]
     """BatchGetMessages resolves message ids, for instance citations, in the order in which they were asked."""
+    CountMessages: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.CountMessagesRequest, _query_service_pb2.CountMessagesResponse]
+    """CountMessages counts a user's messages."""
+    ListConversations: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.ListConversationsRequest, _query_service_pb2.ListConversationsResponse]
+    """ListConversations reads a user's conversations, the one with the latest message first (`last_ts` descending, then
+    `conversation_id` descending). Messages without a conversation_id are in none.
+    """
+    ListUsers: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.ListUsersRequest, _query_service_pb2.ListUsersResponse]
+    """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`."""
+    ExportMessages: _grpc.UnaryStreamMultiCallable[_query_service_pb2.ExportMessagesRequest, _query_service_pb2.ExportMessagesResponse]
+    """ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
+    ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
+    """
 
 @_typing.type_check_only
 class QueryServiceAsyncStub(QueryServiceStub):
@@ -74,7 +86,7 @@ class QueryServiceAsyncStub(QueryServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListMessages: _aio.UnaryUnaryMultiCallable[_query_service_pb2.ListMessagesRequest, _query_service_pb2.ListMessagesResponse]  # type: ignore[assignment]
-    """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending)."""
+    """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending) unless `order` says otherwise."""
     LexicalSearch: _aio.UnaryUnaryMultiCallable[_query_service_pb2.LexicalSearchRequest, _query_service_pb2.LexicalSearchResponse]  # type: ignore[assignment]
     """LexicalSearch finds words and exact phrases. Order: score descending, `ts` descending, `message_id` descending.
     The grammar is in docs/query-grammar.md.
@@ -89,6 +101,18 @@ class QueryServiceAsyncStub(QueryServiceStub):
     """GetNeighbors reads the messages around one of them, oldest first (`ts` ascending, then `message_id` ascending)."""
     BatchGetMessages: _aio.UnaryUnaryMultiCallable[_query_service_pb2.BatchGetMessagesRequest, _query_service_pb2.BatchGetMessagesResponse]  # type: ignore[assignment]
     """BatchGetMessages resolves message ids, for instance citations, in the order in which they were asked."""
+    CountMessages: _aio.UnaryUnaryMultiCallable[_query_service_pb2.CountMessagesRequest, _query_service_pb2.CountMessagesResponse]  # type: ignore[assignment]
+    """CountMessages counts a user's messages."""
+    ListConversations: _aio.UnaryUnaryMultiCallable[_query_service_pb2.ListConversationsRequest, _query_service_pb2.ListConversationsResponse]  # type: ignore[assignment]
+    """ListConversations reads a user's conversations, the one with the latest message first (`last_ts` descending, then
+    `conversation_id` descending). Messages without a conversation_id are in none.
+    """
+    ListUsers: _aio.UnaryUnaryMultiCallable[_query_service_pb2.ListUsersRequest, _query_service_pb2.ListUsersResponse]  # type: ignore[assignment]
+    """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`."""
+    ExportMessages: _aio.UnaryStreamMultiCallable[_query_service_pb2.ExportMessagesRequest, _query_service_pb2.ExportMessagesResponse]  # type: ignore[assignment]
+    """ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
+    ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
+    """
 
 class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
     """QueryService reads one user's messages: by time, by words, by meaning and by neighbourhood. It writes nothing.
@@ -108,7 +132,7 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_service_pb2.ListMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.ListMessagesResponse, _abc.Awaitable[_query_service_pb2.ListMessagesResponse]]:
-        """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending)."""
+        """ListMessages reads by time, newest first (`ts` descending, then `message_id` descending) unless `order` says otherwise."""
 
     @_abc_1.abstractmethod
     def LexicalSearch(
@@ -153,5 +177,41 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.BatchGetMessagesResponse, _abc.Awaitable[_query_service_pb2.BatchGetMessagesResponse]]:
         """BatchGetMessages resolves message ids, for instance citations, in the order in which they were asked."""
+
+    @_abc_1.abstractmethod
+    def CountMessages(
+        self,
+        request: _query_service_pb2.CountMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_query_service_pb2.CountMessagesResponse, _abc.Awaitable[_query_service_pb2.CountMessagesResponse]]:
+        """CountMessages counts a user's messages."""
+
+    @_abc_1.abstractmethod
+    def ListConversations(
+        self,
+        request: _query_service_pb2.ListConversationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_query_service_pb2.ListConversationsResponse, _abc.Awaitable[_query_service_pb2.ListConversationsResponse]]:
+        """ListConversations reads a user's conversations, the one with the latest message first (`last_ts` descending, then
+        `conversation_id` descending). Messages without a conversation_id are in none.
+        """
+
+    @_abc_1.abstractmethod
+    def ListUsers(
+        self,
+        request: _query_service_pb2.ListUsersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_query_service_pb2.ListUsersResponse, _abc.Awaitable[_query_service_pb2.ListUsersResponse]]:
+        """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`."""
+
+    @_abc_1.abstractmethod
+    def ExportMessages(
+        self,
+        request: _query_service_pb2.ExportMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_query_service_pb2.ExportMessagesResponse], _abc.AsyncIterator[_query_service_pb2.ExportMessagesResponse]]:
+        """ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
+        ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
+        """
 
 def add_QueryServiceServicer_to_server(servicer: QueryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

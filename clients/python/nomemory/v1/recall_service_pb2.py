@@ -22,6 +22,7 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
@@ -29,43 +30,50 @@ from nomemory.v1 import message_pb2 as nomemory_dot_v1_dot_message__pb2
 from nomemory.v1 import query_service_pb2 as nomemory_dot_v1_dot_query__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n nomemory/v1/recall_service.proto\x12\x0bnomemory.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19nomemory/v1/message.proto\x1a\x1fnomemory/v1/query_service.proto\"\xd3\x01\n\rRecallRequest\x12\x10\n\x08question\x18\x01 \x01(\t\x12+\n\x07\x63ontext\x18\x02 \x01(\x0b\x32\x1a.nomemory.v1.RecallContext\x12\r\n\x05skill\x18\x03 \x01(\t\x12)\n\x06\x62udget\x18\x04 \x01(\x0b\x32\x19.nomemory.v1.RecallBudget\x12\x15\n\rinclude_trace\x18\x05 \x01(\x08\x12\x32\n\x12question_embedding\x18\x06 \x01(\x0b\x32\x16.nomemory.v1.Embedding\"A\n\x13StreamRecallRequest\x12*\n\x06recall\x18\x01 \x01(\x0b\x32\x1a.nomemory.v1.RecallRequest\"w\n\x14StreamRecallResponse\x12\'\n\x04step\x18\x01 \x01(\x0b\x32\x17.nomemory.v1.RecallStepH\x00\x12-\n\x06result\x18\x02 \x01(\x0b\x32\x1b.nomemory.v1.RecallResponseH\x00\x42\x07\n\x05\x65vent\"\x9d\x01\n\rRecallContext\x12*\n\ntime_range\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.TimeRange\x12$\n\trole_pref\x18\x02 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\'\n\x03now\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\ttime_zone\x18\x04 \x01(\t\"~\n\x0cRecallBudget\x12\x12\n\niterations\x18\x01 \x01(\x05\x12\x12\n\ntool_calls\x18\x02 \x01(\x05\x12\x19\n\x11\x65vidence_messages\x18\x03 \x01(\x05\x12+\n\x08\x64\x65\x61\x64line\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x92\x02\n\x0eRecallResponse\x12,\n\x0bmemory_view\x18\x01 \x01(\x0b\x32\x17.nomemory.v1.MemoryView\x12.\n\x08\x65vidence\x18\x02 \x03(\x0b\x32\x1c.nomemory.v1.EvidenceMessage\x12)\n\x06limits\x18\x03 \x01(\x0b\x32\x19.nomemory.v1.RecallLimits\x12%\n\x07verdict\x18\x04 \x01(\x0e\x32\x14.nomemory.v1.Verdict\x12(\n\tconflicts\x18\x05 \x03(\x0b\x32\x15.nomemory.v1.Conflict\x12&\n\x05trace\x18\x06 \x03(\x0b\x32\x17.nomemory.v1.RecallStep\"\x8f\x01\n\nMemoryView\x12+\n\x0bpreferences\x18\x01 \x03(\x0b\x32\x16.nomemory.v1.Statement\x12\'\n\x07profile\x18\x02 \x03(\x0b\x32\x16.nomemory.v1.Statement\x12+\n\x0b\x63onstraints\x18\x03 \x03(\x0b\x32\x16.nomemory.v1.Statement\"C\n\tStatement\x12\x0c\n\x04text\x18\x01 \x01(\t\x12(\n\tcitations\x18\x02 \x03(\x0b\x32\x15.nomemory.v1.Citation\"v\n\x08\x43itation\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\r\n\x05quote\x18\x02 \x01(\t\x12\x1f\n\x04span\x18\x03 \x01(\x0b\x32\x11.nomemory.v1.Span\x12&\n\x02ts\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"^\n\x0f\x45videnceMessage\x12)\n\x07message\x18\x01 \x01(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x11\n\ttruncated\x18\x02 \x01(\x08\x12\r\n\x05score\x18\x03 \x01(\x02\"Z\n\x08\x43onflict\x12\'\n\x07\x65\x61rlier\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.Statement\x12%\n\x05later\x18\x02 \x01(\x0b\x32\x16.nomemory.v1.Statement\"\xfc\x02\n\x0cRecallLimits\x12*\n\ntime_range\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.TimeRange\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\x1b\n\x13messages_considered\x18\x03 \x01(\x05\x12\x12\n\ntool_calls\x18\x04 \x01(\x05\x12\x12\n\niterations\x18\x05 \x01(\x05\x12\x0f\n\x07planner\x18\x06 \x01(\t\x12,\n\x0bstop_reason\x18\x07 \x01(\x0e\x32\x17.nomemory.v1.StopReason\x12\x11\n\ttruncated\x18\x08 \x01(\x08\x12\x14\n\x0cindex_behind\x18\t \x01(\x08\x12\x0f\n\x07widened\x18\n \x01(\x08\x12\r\n\x05skill\x18\x0b \x01(\t\x12\x19\n\x11\x64ropped_arguments\x18\x0c \x01(\x05\x12\r\n\x05notes\x18\r \x03(\t\x12\x18\n\x0bsufficiency\x18\x0e \x01(\x02H\x00\x88\x01\x01\x42\x0e\n\x0c_sufficiency\"\xce\x01\n\nRecallStep\x12\x11\n\titeration\x18\x01 \x01(\x05\x12\x0f\n\x07thought\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12*\n\targuments\x18\x04 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04hits\x18\x05 \x01(\x05\x12\x13\n\x0bmessage_ids\x18\x06 \x03(\t\x12\x13\n\x0bobservation\x18\x07 \x01(\t\x12*\n\x07\x65lapsed\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration*l\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x15\n\x11VERDICT_SUPPORTED\x10\x01\x12\x17\n\x13VERDICT_CONFLICTING\x10\x02\x12\x18\n\x14VERDICT_INSUFFICIENT\x10\x03*\xb0\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x1a\n\x16STOP_REASON_SUFFICIENT\x10\x01\x12\x17\n\x13STOP_REASON_NO_GAIN\x10\x02\x12\x1a\n\x16STOP_REASON_ITERATIONS\x10\x03\x12\x1a\n\x16STOP_REASON_TOOL_CALLS\x10\x04\x12\x18\n\x14STOP_REASON_DEADLINE\x10\x05\x32\xa9\x01\n\rRecallService\x12\x41\n\x06Recall\x12\x1a.nomemory.v1.RecallRequest\x1a\x1b.nomemory.v1.RecallResponse\x12U\n\x0cStreamRecall\x12 .nomemory.v1.StreamRecallRequest\x1a!.nomemory.v1.StreamRecallResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n nomemory/v1/recall_service.proto\x12\x0bnomemory.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19nomemory/v1/message.proto\x1a\x1fnomemory/v1/query_service.proto\"\xe5\x01\n\rRecallRequest\x12\x10\n\x08question\x18\x01 \x01(\t\x12+\n\x07\x63ontext\x18\x02 \x01(\x0b\x32\x1a.nomemory.v1.RecallContext\x12\r\n\x05skill\x18\x03 \x01(\t\x12)\n\x06\x62udget\x18\x04 \x01(\x0b\x32\x19.nomemory.v1.RecallBudget\x12\x15\n\rinclude_trace\x18\x05 \x01(\x08\x12\x32\n\x12question_embedding\x18\x06 \x01(\x0b\x32\x16.nomemory.v1.Embedding\x12\x10\n\x08\x61t_least\x18\x07 \x01(\t\"A\n\x13StreamRecallRequest\x12*\n\x06recall\x18\x01 \x01(\x0b\x32\x1a.nomemory.v1.RecallRequest\"w\n\x14StreamRecallResponse\x12\'\n\x04step\x18\x01 \x01(\x0b\x32\x17.nomemory.v1.RecallStepH\x00\x12-\n\x06result\x18\x02 \x01(\x0b\x32\x1b.nomemory.v1.RecallResponseH\x00\x42\x07\n\x05\x65vent\"\xd8\x01\n\rRecallContext\x12*\n\ntime_range\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.TimeRange\x12$\n\trole_pref\x18\x02 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\'\n\x03now\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\ttime_zone\x18\x04 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x05 \x01(\t\x12 \n\x05turns\x18\x06 \x03(\x0b\x32\x11.nomemory.v1.Turn\"5\n\x04Turn\x12\x1f\n\x04role\x18\x01 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\x0c\n\x04text\x18\x02 \x01(\t\"~\n\x0cRecallBudget\x12\x12\n\niterations\x18\x01 \x01(\x05\x12\x12\n\ntool_calls\x18\x02 \x01(\x05\x12\x19\n\x11\x65vidence_messages\x18\x03 \x01(\x05\x12+\n\x08\x64\x65\x61\x64line\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x92\x02\n\x0eRecallResponse\x12,\n\x0bmemory_view\x18\x01 \x01(\x0b\x32\x17.nomemory.v1.MemoryView\x12.\n\x08\x65vidence\x18\x02 \x03(\x0b\x32\x1c.nomemory.v1.EvidenceMessage\x12)\n\x06limits\x18\x03 \x01(\x0b\x32\x19.nomemory.v1.RecallLimits\x12%\n\x07verdict\x18\x04 \x01(\x0e\x32\x14.nomemory.v1.Verdict\x12(\n\tconflicts\x18\x05 \x03(\x0b\x32\x15.nomemory.v1.Conflict\x12&\n\x05trace\x18\x06 \x03(\x0b\x32\x17.nomemory.v1.RecallStep\"\x8f\x01\n\nMemoryView\x12+\n\x0bpreferences\x18\x01 \x03(\x0b\x32\x16.nomemory.v1.Statement\x12\'\n\x07profile\x18\x02 \x03(\x0b\x32\x16.nomemory.v1.Statement\x12+\n\x0b\x63onstraints\x18\x03 \x03(\x0b\x32\x16.nomemory.v1.Statement\"C\n\tStatement\x12\x0c\n\x04text\x18\x01 \x01(\t\x12(\n\tcitations\x18\x02 \x03(\x0b\x32\x15.nomemory.v1.Citation\"v\n\x08\x43itation\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\r\n\x05quote\x18\x02 \x01(\t\x12\x1f\n\x04span\x18\x03 \x01(\x0b\x32\x11.nomemory.v1.Span\x12&\n\x02ts\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"^\n\x0f\x45videnceMessage\x12)\n\x07message\x18\x01 \x01(\x0b\x32\x18.nomemory.v1.ChatMessage\x12\x11\n\ttruncated\x18\x02 \x01(\x08\x12\r\n\x05score\x18\x03 \x01(\x02\"Z\n\x08\x43onflict\x12\'\n\x07\x65\x61rlier\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.Statement\x12%\n\x05later\x18\x02 \x01(\x0b\x32\x16.nomemory.v1.Statement\"\xfc\x02\n\x0cRecallLimits\x12*\n\ntime_range\x18\x01 \x01(\x0b\x32\x16.nomemory.v1.TimeRange\x12\x1f\n\x04role\x18\x02 \x01(\x0e\x32\x11.nomemory.v1.Role\x12\x1b\n\x13messages_considered\x18\x03 \x01(\x05\x12\x12\n\ntool_calls\x18\x04 \x01(\x05\x12\x12\n\niterations\x18\x05 \x01(\x05\x12\x0f\n\x07planner\x18\x06 \x01(\t\x12,\n\x0bstop_reason\x18\x07 \x01(\x0e\x32\x17.nomemory.v1.StopReason\x12\x11\n\ttruncated\x18\x08 \x01(\x08\x12\x14\n\x0cindex_behind\x18\t \x01(\x08\x12\x0f\n\x07widened\x18\n \x01(\x08\x12\r\n\x05skill\x18\x0b \x01(\t\x12\x19\n\x11\x64ropped_arguments\x18\x0c \x01(\x05\x12\r\n\x05notes\x18\r \x03(\t\x12\x18\n\x0bsufficiency\x18\x0e \x01(\x02H\x00\x88\x01\x01\x42\x0e\n\x0c_sufficiency\"\xce\x01\n\nRecallStep\x12\x11\n\titeration\x18\x01 \x01(\x05\x12\x0f\n\x07thought\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12*\n\targuments\x18\x04 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04hits\x18\x05 \x01(\x05\x12\x13\n\x0bmessage_ids\x18\x06 \x03(\t\x12\x13\n\x0bobservation\x18\x07 \x01(\t\x12*\n\x07\x65lapsed\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration*\x81\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x15\n\x11VERDICT_SUPPORTED\x10\x01\x12\x17\n\x13VERDICT_CONFLICTING\x10\x02\x12\x18\n\x14VERDICT_INSUFFICIENT\x10\x03\x12\x13\n\x0fVERDICT_PENDING\x10\x04*\xb0\x01\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x1a\n\x16STOP_REASON_SUFFICIENT\x10\x01\x12\x17\n\x13STOP_REASON_NO_GAIN\x10\x02\x12\x1a\n\x16STOP_REASON_ITERATIONS\x10\x03\x12\x1a\n\x16STOP_REASON_TOOL_CALLS\x10\x04\x12\x18\n\x14STOP_REASON_DEADLINE\x10\x05\x32\xde\x01\n\rRecallService\x12X\n\x06Recall\x12\x1a.nomemory.v1.RecallRequest\x1a\x1b.nomemory.v1.RecallResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\"\n/v1/recall:\x01*\x12s\n\x0cStreamRecall\x12 .nomemory.v1.StreamRecallRequest\x1a!.nomemory.v1.StreamRecallResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\"\x11/v1/recall:stream:\x01*0\x01\x42n\n\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\x0bNoMemory.V1\xea\x02\x0cNoMemory::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'nomemory.v1.recall_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
-  _globals['_VERDICT']._serialized_start=2286
-  _globals['_VERDICT']._serialized_end=2394
-  _globals['_STOPREASON']._serialized_start=2397
-  _globals['_STOPREASON']._serialized_end=2573
-  _globals['_RECALLREQUEST']._serialized_start=205
-  _globals['_RECALLREQUEST']._serialized_end=416
-  _globals['_STREAMRECALLREQUEST']._serialized_start=418
-  _globals['_STREAMRECALLREQUEST']._serialized_end=483
-  _globals['_STREAMRECALLRESPONSE']._serialized_start=485
-  _globals['_STREAMRECALLRESPONSE']._serialized_end=604
-  _globals['_RECALLCONTEXT']._serialized_start=607
-  _globals['_RECALLCONTEXT']._serialized_end=764
-  _globals['_RECALLBUDGET']._serialized_start=766
-  _globals['_RECALLBUDGET']._serialized_end=892
-  _globals['_RECALLRESPONSE']._serialized_start=895
-  _globals['_RECALLRESPONSE']._serialized_end=1169
-  _globals['_MEMORYVIEW']._serialized_start=1172
-  _globals['_MEMORYVIEW']._serialized_end=1315
-  _globals['_STATEMENT']._serialized_start=1317
-  _globals['_STATEMENT']._serialized_end=1384
-  _globals['_CITATION']._serialized_start=1386
-  _globals['_CITATION']._serialized_end=1504
-  _globals['_EVIDENCEMESSAGE']._serialized_start=1506
-  _globals['_EVIDENCEMESSAGE']._serialized_end=1600
-  _globals['_CONFLICT']._serialized_start=1602
-  _globals['_CONFLICT']._serialized_end=1692
-  _globals['_RECALLLIMITS']._serialized_start=1695
-  _globals['_RECALLLIMITS']._serialized_end=2075
-  _globals['_RECALLSTEP']._serialized_start=2078
-  _globals['_RECALLSTEP']._serialized_end=2284
-  _globals['_RECALLSERVICE']._serialized_start=2576
-  _globals['_RECALLSERVICE']._serialized_end=2745
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\016io.nomemory.v1P\001Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\252\002\013NoMemory.V1\352\002\014NoMemory::V1'
+  _globals['_RECALLSERVICE'].methods_by_name['Recall']._loaded_options = None
+  _globals['_RECALLSERVICE'].methods_by_name['Recall']._serialized_options = b'\202\323\344\223\002\017\"\n/v1/recall:\001*'
+  _globals['_RECALLSERVICE'].methods_by_name['StreamRecall']._loaded_options = None
+  _globals['_RECALLSERVICE'].methods_by_name['StreamRecall']._serialized_options = b'\202\323\344\223\002\026\"\021/v1/recall:stream:\001*'
+  _globals['_VERDICT']._serialized_start=2449
+  _globals['_VERDICT']._serialized_end=2578
+  _globals['_STOPREASON']._serialized_start=2581
+  _globals['_STOPREASON']._serialized_end=2757
+  _globals['_RECALLREQUEST']._serialized_start=235
+  _globals['_RECALLREQUEST']._serialized_end=464
+  _globals['_STREAMRECALLREQUEST']._serialized_start=466
+  _globals['_STREAMRECALLREQUEST']._serialized_end=531
+  _globals['_STREAMRECALLRESPONSE']._serialized_start=533
+  _globals['_STREAMRECALLRESPONSE']._serialized_end=652
+  _globals['_RECALLCONTEXT']._serialized_start=655
+  _globals['_RECALLCONTEXT']._serialized_end=871
+  _globals['_TURN']._serialized_start=873
+  _globals['_TURN']._serialized_end=926
+  _globals['_RECALLBUDGET']._serialized_start=928
+  _globals['_RECALLBUDGET']._serialized_end=1054
+  _globals['_RECALLRESPONSE']._serialized_start=1057
+  _globals['_RECALLRESPONSE']._serialized_end=1331
+  _globals['_MEMORYVIEW']._serialized_start=1334
+  _globals['_MEMORYVIEW']._serialized_end=1477
+  _globals['_STATEMENT']._serialized_start=1479
+  _globals['_STATEMENT']._serialized_end=1546
+  _globals['_CITATION']._serialized_start=1548
+  _globals['_CITATION']._serialized_end=1666
+  _globals['_EVIDENCEMESSAGE']._serialized_start=1668
+  _globals['_EVIDENCEMESSAGE']._serialized_end=1762
+  _globals['_CONFLICT']._serialized_start=1764
+  _globals['_CONFLICT']._serialized_end=1854
+  _globals['_RECALLLIMITS']._serialized_start=1857
+  _globals['_RECALLLIMITS']._serialized_end=2237
+  _globals['_RECALLSTEP']._serialized_start=2240
+  _globals['_RECALLSTEP']._serialized_end=2446
+  _globals['_RECALLSERVICE']._serialized_start=2760
+  _globals['_RECALLSERVICE']._serialized_end=2982
 # @@protoc_insertion_point(module_scope)

@@ -38,6 +38,10 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     """VERDICT_CONFLICTING: the evidence says both; both sides are given."""
     VERDICT_INSUFFICIENT: _Verdict.ValueType  # 3
     """VERDICT_INSUFFICIENT: nothing found answers the question; the nearest evidence is attached."""
+    VERDICT_PENDING: _Verdict.ValueType  # 4
+    """VERDICT_PENDING: nothing found answers the question, but messages of this user were stored that are not searchable
+    yet. Ask again, or ask with `at_least`.
+    """
 
 class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
     """Verdict says whether the evidence answers the question."""
@@ -50,6 +54,10 @@ VERDICT_CONFLICTING: Verdict.ValueType  # 2
 """VERDICT_CONFLICTING: the evidence says both; both sides are given."""
 VERDICT_INSUFFICIENT: Verdict.ValueType  # 3
 """VERDICT_INSUFFICIENT: nothing found answers the question; the nearest evidence is attached."""
+VERDICT_PENDING: Verdict.ValueType  # 4
+"""VERDICT_PENDING: nothing found answers the question, but messages of this user were stored that are not searchable
+yet. Ask again, or ask with `at_least`.
+"""
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
 class _StopReason:
@@ -100,14 +108,21 @@ class RecallRequest(_message.Message):
     BUDGET_FIELD_NUMBER: _builtins.int
     INCLUDE_TRACE_FIELD_NUMBER: _builtins.int
     QUESTION_EMBEDDING_FIELD_NUMBER: _builtins.int
+    AT_LEAST_FIELD_NUMBER: _builtins.int
     question: _builtins.str
-    """question is asked about the bound user, in Chinese or English. Required, not blank, at most 2,000 characters."""
+    """question is asked about the bound user, in Chinese or English. At most 2,000 characters. Required, unless
+    `context.turns` has something: then, left empty, it means "what should an assistant think of before it answers?".
+    """
     skill: _builtins.str
     """skill names the recall skill that tunes the search. Empty: the server's default. Unknown: NOT_FOUND
     (ERROR_REASON_SKILL_NOT_FOUND); one that does not load: FAILED_PRECONDITION (ERROR_REASON_SKILL_INVALID).
     """
     include_trace: _builtins.bool
     """include_trace asks for `trace`. Default: false."""
+    at_least: _builtins.str
+    """at_least is a write token: the recall waits, within its deadline, until what was acknowledged with it is found by words
+    and by meaning. Empty: no waiting.
+    """
     @_builtins.property
     def context(self) -> Global___RecallContext:
         """context is where the search starts. Unset: now, UTC, any time, any role."""
@@ -131,10 +146,11 @@ class RecallRequest(_message.Message):
         budget: Global___RecallBudget | None = ...,
         include_trace: _builtins.bool = ...,
         question_embedding: _query_service_pb2.Embedding | None = ...,
+        at_least: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "context", b"context", "question_embedding", b"question_embedding"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "context", b"context", "include_trace", b"include_trace", "question", b"question", "question_embedding", b"question_embedding", "skill", b"skill"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "budget", b"budget", "context", b"context", "include_trace", b"include_trace", "question", b"question", "question_embedding", b"question_embedding", "skill", b"skill"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -206,11 +222,17 @@ class RecallContext(_message.Message):
     ROLE_PREF_FIELD_NUMBER: _builtins.int
     NOW_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    TURNS_FIELD_NUMBER: _builtins.int
     role_pref: _message_pb2.Role.ValueType
     """role_pref is whose messages matter most. ROLE_UNSPECIFIED (the default): taken from the question."""
     time_zone: _builtins.str
     """time_zone is an IANA name such as `Asia/Shanghai`, for "yesterday" and the like. Empty: UTC. Unknown:
     INVALID_ARGUMENT.
+    """
+    conversation_id: _builtins.str
+    """conversation_id confines the whole recall to one conversation. Empty (the default): all of the user's messages. At most
+    128 characters.
     """
     @_builtins.property
     def time_range(self) -> _message_pb2.TimeRange:
@@ -220,6 +242,12 @@ class RecallContext(_message.Message):
     def now(self) -> _timestamp_pb2.Timestamp:
         """now is the time at which the question is asked; nothing said at or after it is looked at. Unset: the server's clock."""
 
+    @_builtins.property
+    def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___Turn]:
+        """turns are the last turns of the conversation in progress, oldest first: at most 20 of at most 4,000 characters, 16,000
+        in all; more is INVALID_ARGUMENT. They help to find what is meant. They are never stored and never logged.
+        """
+
     def __init__(
         self,
         *,
@@ -227,14 +255,42 @@ class RecallContext(_message.Message):
         role_pref: _message_pb2.Role.ValueType = ...,
         now: _timestamp_pb2.Timestamp | None = ...,
         time_zone: _builtins.str = ...,
+        conversation_id: _builtins.str = ...,
+        turns: _abc.Iterable[Global___Turn] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["now", b"now", "time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["now", b"now", "role_pref", b"role_pref", "time_range", b"time_range", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "now", b"now", "role_pref", b"role_pref", "time_range", b"time_range", "time_zone", b"time_zone", "turns", b"turns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecallContext: _TypeAlias = RecallContext  # noqa: Y015
+
+@_typing.final
+class Turn(_message.Message):
+    """Turn is one turn of a conversation in progress."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    role: _message_pb2.Role.ValueType
+    """role is who speaks. Required; ROLE_UNSPECIFIED or an unknown number is INVALID_ARGUMENT."""
+    text: _builtins.str
+    """text is what they say. Required, not blank."""
+    def __init__(
+        self,
+        *,
+        role: _message_pb2.Role.ValueType = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["role", b"role", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Turn: _TypeAlias = Turn  # noqa: Y015
 
 @_typing.final
 class RecallBudget(_message.Message):
@@ -436,12 +492,12 @@ class EvidenceMessage(_message.Message):
     TRUNCATED_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
-    """truncated is true if its content was cut to fit the reply; what is left is verbatim from its start."""
+    """truncated is true if its content was cut to fit a budget; what is left is verbatim from its start."""
     score: _builtins.float
     """score is how well it answers the question, comparable within this recall only."""
     @_builtins.property
     def message(self) -> _message_pb2.ChatMessage:
-        """message is what was said, verbatim."""
+        """message is what was said, whole and verbatim, unless `truncated`."""
 
     def __init__(
         self,
