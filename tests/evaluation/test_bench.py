@@ -101,7 +101,7 @@ def test_every_set_is_measured_with_every_method_that_the_server_offers(data: Pa
     words = written["sets"]["zh"]["LexicalSearch"]
     assert set(words["categories"]) == {"food", "cat"}
     assert words["all"]["cut_questions"] == 1, "600 characters are too many terms"
-    assert written["sets"]["en"]["Recall"]["all"]["insufficient_unanswerable"] == 1
+    assert written["sets"]["en"]["Recall"]["all"]["refused"] == 1
     assert "zh: 2 questions, 2 answerable" in done.stdout
     assert "en: answerable or not" in done.stdout
     is_offered = "HybridSearch" in written["sets"]["en"]

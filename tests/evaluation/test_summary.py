@@ -32,8 +32,8 @@ def test_all_and_every_category_have_their_figures_with_intervals() -> None:
     assert set(result) == {"all", "categories"}
     assert set(result["categories"]) == {"easy", "hard", "adversarial"}
     everything = result["all"]
-    sides = {"supported_answerable", "insufficient_unanswerable"}
-    assert set(everything) == RANKING | CHOICE | COUNTS | VERDICTS | sides | {"ci"}
+    sides = {"answered", "refused"}
+    assert set(everything) == RANKING | CHOICE | COUNTS | VERDICTS | sides | {"ci", "refusal_curve"}
     assert set(everything["ci"]) == RANKING | CHOICE | VERDICTS | sides
     for name, (low, high) in everything["ci"].items():
         assert low <= everything[name] <= high
@@ -58,9 +58,9 @@ def test_verdicts_are_held_against_the_other_side_of_the_whole_set() -> None:
     assert result["all"]["sufficiency_auc"] == pytest.approx(5 / 6, abs=1e-4)
     assert easy["sufficiency_auc"] == 0.75
     assert adversarial["sufficiency_auc"] == result["all"]["sufficiency_auc"]
-    assert (easy["supported_answerable"], easy["balanced_accuracy"]) == (0.5, 0.5)
-    assert "insufficient_unanswerable" not in easy
-    assert adversarial["insufficient_unanswerable"] == 0.5
+    assert (easy["answered"], easy["balanced_accuracy"]) == (0.5, 0.5)
+    assert "refused" not in easy
+    assert adversarial["refused"] == 0.5
 
 
 def test_what_cannot_be_known_is_left_out() -> None:
@@ -68,4 +68,21 @@ def test_what_cannot_be_known_is_left_out() -> None:
     assert set(plain) == RANKING | COUNTS - {"cpu_p50_ms"} | {"ci"}
     one_sided = summarise([answer("easy", {"a"}, Found(("a",), 0.5, is_supported=True))])["all"]
     assert "sufficiency_auc" not in one_sided
-    assert one_sided["supported_answerable"] == 1
+    assert one_sided["answered"] == 1
+
+
+def test_languages_and_questions_about_somebody_else_have_their_figures() -> None:
+    english, chinese = (
+        Answer(Question("q", "u", "?", "easy", frozenset("a"), None, language=language), Found(("a",), 0.5), 1.0, None)
+        for language in ("en", "zh")
+    )
+    refused = [answer("easy", set(), Found((), is_supported=supported)) for supported in (True, False, False, False)]
+    result = summarise([english, chinese], refused)
+    assert set(result["languages"]) == {"en", "zh"}
+    assert result["all"]["off_topic_refused"] == 0.75
+
+
+def test_the_curve_of_refusals_goes_from_all_answered_to_few() -> None:
+    curve = summarise(RECALLED)["all"]["refusal_curve"]
+    assert curve[0] == (1.0, 0.5)
+    assert [answered for answered, _ in curve] == sorted((answered for answered, _ in curve), reverse=True)

@@ -28,6 +28,7 @@ from nomemory.evaluation.labelled_file import LabelledDataError
 from nomemory.evaluation.labelled_set import LabelledSet, read_sets
 from nomemory.evaluation.loading import IndexesBehindError, load, wait_for_indexes
 from nomemory.evaluation.methods import Method
+from nomemory.evaluation.off_topic import off_topic
 from nomemory.evaluation.question import Question
 from nomemory.evaluation.summary import summarise
 from nomemory.evaluation.table import tables
@@ -126,7 +127,8 @@ def _asked(
         if made := kept_vectors.count(cache) - kept:
             told = f"{one.name}, {name}: {made:,} texts were embedded meanwhile; its times are higher for it."
             console.print(told, soft_wrap=True)
-        yield name, summarise(answers)
+        others = off_topic(one.questions) if name == methods.RECALL else []
+        yield name, summarise(answers, list(ask_all(client, method, others, server.cpu_ms)))
 
 
 def _tracked(one: LabelledSet, name: str, console: Console) -> Iterator[Question]:

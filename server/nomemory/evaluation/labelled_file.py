@@ -94,19 +94,32 @@ def _question(record: Record | Refused) -> Question | Refused:
         user_id=fields.text("user_id", required=True),
         text=fields.text("question", required=True),
         category=fields.text("category", required=True),
-        evidence=_evidence(record.value.get("evidence"), fields.reasons),
+        evidence=_ids("evidence", record.value.get("evidence"), fields.reasons),
         now=fields.moment("now"),
+        needed=_needed(record.value.get("evidence_any"), fields.reasons),
+        old=_ids("old", record.value.get("old"), fields.reasons),
+        verdict=fields.text("verdict"),
+        language=fields.text("language"),
     )
     return Refused(record.place, record.original, tuple(fields.reasons)) if fields.reasons else question
 
 
-def _evidence(value: object, reasons: list[str]) -> frozenset[str]:
+def _ids(name: str, value: object, reasons: list[str]) -> frozenset[str]:
     if value is None:
         return frozenset()
     if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-        reasons.append("evidence: must be a list of message ids")
+        reasons.append(f"{name}: must be a list of message ids")
         return frozenset()
     return frozenset(value)
+
+
+def _needed(value: object, reasons: list[str]) -> tuple[frozenset[str], ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        reasons.append("evidence_any: must be a list of lists of message ids")
+        return ()
+    return tuple(_ids(f"evidence_any[{place}]", one, reasons) for place, one in enumerate(value))
 
 
 def _checked(
@@ -118,7 +131,8 @@ def _checked(
     reasons = []
     if question.question_id in taken:
         reasons.append("question_id: stands twice in the file")
-    missing = [] if known is None else [one for one in question.evidence if (question.user_id, one) not in known]
+    named = question.evidence.union(question.old, *question.needed)
+    missing = [] if known is None else [one for one in named if (question.user_id, one) not in known]
     if missing:
         reasons.append(f"evidence: this user has no message {', '.join(sorted(missing))}")
     return Refused(record.place, record.original, tuple(reasons)) if reasons else question

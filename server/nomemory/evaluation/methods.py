@@ -11,6 +11,7 @@ from nomemory.client.sync import Client
 from nomemory.evaluation.answer import Found
 from nomemory.evaluation.metrics import DEPTH
 from nomemory.evaluation.question import Question
+from nomemory.evaluation.view import view_of
 from nomemory.v1 import recall_service_pb2
 
 TEXT_MAX: Final = 2_000
@@ -73,11 +74,13 @@ class Recall:
             sufficiency=limits.sufficiency if limits.HasField("sufficiency") else None,
             is_supported=reply.verdict != recall_service_pb2.VERDICT_INSUFFICIENT,
             is_cut=text != question.text,
+            view=view_of(reply),
         )
 
 
 HYBRID: Final = "HybridSearch"
-NAMES: Final = ("LexicalSearch", "SemanticSearch", HYBRID, "Recall")
+RECALL: Final = "Recall"
+NAMES: Final = ("LexicalSearch", "SemanticSearch", HYBRID, RECALL)
 """What results call the methods, cheap ones first."""
 
 

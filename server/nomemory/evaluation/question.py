@@ -9,6 +9,11 @@ from typing import Final
 ADVERSARIAL: Final = "adversarial"
 """The category of questions that sound as if the log answered them."""
 
+CURRENT: Final = "current"
+"""The category of questions for what holds now."""
+
+_CONTRADICTORY: Final = "CONFLICTING"
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -21,6 +26,10 @@ class Question:
         category: a word of the set's own.
         evidence: ids of the messages that prove the answer; empty where nothing does.
         now: when it is asked; what was said then or later is not looked at. None: everything is.
+        needed: for each thing that an answer has to know, the messages any one of which proves it; empty: not labelled.
+        old: messages that state a value which no longer holds.
+        verdict: what a recall should say, in the contract's words without their prefix; empty: not labelled.
+        language: the question's, such as `en`; empty: not labelled.
     """
 
     question_id: str
@@ -29,8 +38,17 @@ class Question:
     category: str
     evidence: frozenset[str]
     now: datetime | None
+    needed: tuple[frozenset[str], ...] = ()
+    old: frozenset[str] = frozenset()
+    verdict: str = ""
+    language: str = ""
 
     @property
     def is_answerable(self) -> bool:
         """Whether the log answers it."""
         return bool(self.evidence) and self.category != ADVERSARIAL
+
+    @property
+    def is_contradictory(self) -> bool:
+        """Whether what was said contradicts itself."""
+        return self.verdict == _CONTRADICTORY

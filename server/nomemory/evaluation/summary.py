@@ -9,7 +9,8 @@ from typing import Any, Final
 from nomemory.evaluation.answer import Answer
 from nomemory.evaluation.bootstrap import Interval, mean_interval
 from nomemory.evaluation.metrics import precision, ranking_metrics
-from nomemory.evaluation.verdicts import auc, balanced_accuracy
+from nomemory.evaluation.verdicts import auc, balanced_accuracy, refusal_curve
+from nomemory.evaluation.view import Judged, conflict_metrics, view_metrics
 
 Figures = dict[str, Any]
 """Metrics by name. `ci` has the 95 % intervals of those that have one, by the same names."""
@@ -20,19 +21,40 @@ Found = dict[str, tuple[float, Interval | None]]
 Value = Callable[[Answer], float | None]
 
 
-def summarise(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Sum up the answers of one method to one set: `{"all": figures, "categories": {category: figures}}`.
+def summarise(answers: Sequence[Answer], off_topic: Sequence[Answer] = ()) -> dict[str, Any]:
+    """Sum up the answers of one method to one set: `{"all": figures, "categories": {…}, "languages": {…}}`.
 
-    Unanswerable questions count for verdicts and costs alone. A category of answerable questions is held against all
-    unanswerable ones of the set, and the other way round. A figure that nothing can be said about is left out.
+    Unanswerable questions count for verdicts, contradictions and costs alone. A group of answerable questions is held
+    against all unanswerable ones of the set, and the other way round. A figure that nothing can be said about is left
+    out; `languages` is, where questions name none.
+
+    Args:
+        answers: what the method said.
+        off_topic: what it said to questions about somebody else.
     """
-    categories = sorted({one.question.category for one in answers})
+    everything = _figures(answers, answers)
+    curve = _curve(answers)
+    languages = _groups(answers, lambda one: one.question.language)
     return {
-        "all": _figures(answers, answers),
-        "categories": {
-            name: _figures([one for one in answers if one.question.category == name], answers) for name in categories
-        },
+        "all": everything | _off_topic(off_topic) | ({"refusal_curve": curve} if curve else {}),
+        "categories": _groups(answers, lambda one: one.question.category),
+        **({"languages": languages} if languages else {}),
     }
+
+
+def _groups(answers: Sequence[Answer], name: Callable[[Answer], str]) -> dict[str, Figures]:
+    names = sorted({name(one) for one in answers} - {""})
+    return {group: _figures([one for one in answers if name(one) == group], answers) for group in names}
+
+
+def _off_topic(answers: Sequence[Answer]) -> Figures:
+    refused = [not one.found.is_supported for one in answers if one.found.is_supported is not None]
+    return {"off_topic_refused": round(fmean(refused), _DIGITS)} if refused else {}
+
+
+def _curve(answers: Sequence[Answer]) -> list[tuple[float, float]]:
+    answerable, unanswerable = _parted(answers, lambda one: one.found.sufficiency)
+    return refusal_curve(answerable, unanswerable) if answerable and unanswerable else []
 
 
 def _figures(answers: Sequence[Answer], everything: Sequence[Answer]) -> Figures:
@@ -45,6 +67,7 @@ def _figures(answers: Sequence[Answer], everything: Sequence[Answer]) -> Figures
     intervals: dict[str, Interval] = {}
     _add(figures, intervals, _evidence(answerable))
     _add(figures, intervals, _verdicts(answers, everything))
+    _add(figures, intervals, _views(answers))
     _add(figures, intervals, _costs(answers))
     figures["ci"] = {name: [round(bound, _DIGITS) for bound in bounds] for name, bounds in intervals.items()}
     return figures
@@ -80,12 +103,18 @@ def _verdicts(answers: Sequence[Answer], everything: Sequence[Answer]) -> Found:
     right = _sides(answers, everything, _is_right)
     if all(right):
         found["balanced_accuracy"] = balanced_accuracy(*right)
-    for name, values in zip(
-        ("supported_answerable", "insufficient_unanswerable"), _parted(answers, _is_right), strict=True
-    ):
+    for name, values in zip(("answered", "refused"), _parted(answers, _is_right), strict=True):
         if values:
             found[name] = _mean(values)
     return found
+
+
+def _views(answers: Sequence[Answer]) -> Found:
+    judged = [Judged(one.question, one.found.view) for one in answers if one.question.verdict and one.found.view]
+    if not judged:
+        return {}
+    metrics = view_metrics([one for one in judged if one.question.is_answerable and one.question.needed])
+    return {name: (value, None) for name, value in (metrics | conflict_metrics(judged)).items()}
 
 
 def _costs(answers: Sequence[Answer]) -> Found:

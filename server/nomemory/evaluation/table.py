@@ -16,20 +16,20 @@ _RANKING: Final = (
     *("precision", "evidence_messages"),
 )
 _COSTS: Final = ("latency_p50_ms", "cpu_p50_ms")
-_VERDICTS: Final = ("sufficiency_auc", "supported_answerable", "insufficient_unanswerable", "balanced_accuracy")
+_VERDICTS: Final = ("sufficiency_auc", "answered", "refused", "off_topic_refused", "balanced_accuracy")
+_VIEWS: Final = (
+    *("view_full", "view_recall", "view_precision", "current_first"),
+    *("contradictions", "contradictions_found", "contradictions_false"),
+)
 _BY_CATEGORY: Final = (
-    "hit@1",
-    "hit@6",
-    "recall@6",
-    "recall@10",
-    "mrr",
-    "supported_answerable",
-    "insufficient_unanswerable",
+    *("hit@1", "hit@6", "recall@6", "recall@10", "mrr", "answered", "refused"),
+    *("view_full", "view_recall", "view_precision"),
 )
 _OF_SKILLS: Final = (
-    *("evidence_recall", "precision", "hit@1", "supported_answerable", "insufficient_unanswerable"),
+    *("evidence_recall", "precision", "hit@1", "answered", "refused"),
     "latency_p50_ms",
 )
+_COUNTS: Final = frozenset({"contradictions", "contradictions_found"})
 _WITH_INTERVAL: Final = frozenset({"recall@6", "sufficiency_auc", "balanced_accuracy"})
 _SHORT: Final = {
     "evidence_messages": "messages",
@@ -38,8 +38,10 @@ _SHORT: Final = {
     "cpu_p50_ms": "CPU ms",
     "sufficiency_auc": "AUC",
     "precision": "prec.",
-    "supported_answerable": "supp.",
-    "insufficient_unanswerable": "insuff.",
+    "answered": "answ.",
+    "off_topic_refused": "off topic",
+    "contradictions_found": "found",
+    "contradictions_false": "false",
     "balanced_accuracy": "balanced",
 }
 
@@ -55,21 +57,30 @@ def tables(name: str, by_method: Mapping[str, Mapping[str, Any]]) -> Iterator[Te
     if judged:
         yield _title(f"{name}: answerable or not")
         yield _table(("method",), judged, _VERDICTS)
+    composed = [row for row in rows if any(metric in row[1] for metric in _VIEWS)]
+    if composed:
+        yield _title(f"{name}: the memory view")
+        yield _table(("method",), composed, _VIEWS)
     yield _title(f"{name}, by category")
-    yield _table(("category", "method", "n"), list(_categories(by_method)), _BY_CATEGORY)
+    yield _table(("category", "method", "n"), list(_groups(by_method, "categories")), _BY_CATEGORY)
+    languages = list(_groups(by_method, "languages"))
+    if languages:
+        yield _title(f"{name}, by language")
+        yield _table(("language", "method", "n"), languages, _BY_CATEGORY)
 
 
 def skill_table(by_skill: Mapping[str, Mapping[str, Any]]) -> Table:
     """Lay out the results of several skills, category by category."""
     rows = [(("all", skill, f"{result['all']['questions']:,}"), result["all"]) for skill, result in by_skill.items()]
-    return _table(("category", "skill", "n"), [*rows, *_categories(by_skill)], _OF_SKILLS)
+    return _table(("category", "skill", "n"), [*rows, *_groups(by_skill, "categories")], _OF_SKILLS)
 
 
-def _categories(by_method: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[tuple[str, ...], Figures]]:
-    for category in sorted({name for result in by_method.values() for name in result["categories"]}):
+def _groups(by_method: Mapping[str, Mapping[str, Any]], kind: str) -> Iterator[tuple[tuple[str, ...], Figures]]:
+    """Walk the figures of `categories` or `languages`, group by group, method by method."""
+    for group in sorted({name for result in by_method.values() for name in result.get(kind, {})}):
         for method, result in by_method.items():
-            figures = result["categories"][category]
-            yield (category, method, f"{figures['questions']:,}"), figures
+            figures = result[kind][group]
+            yield (group, method, f"{figures['questions']:,}"), figures
 
 
 def _title(text: str) -> Text:
@@ -97,6 +108,8 @@ def cell(figures: Figures, metric: str) -> Text:
         return Text("")
     if metric.endswith("_ms") or metric == "evidence_messages":
         return Text(f"{figures[metric]:.1f}")
+    if metric in _COUNTS:
+        return Text(f"{figures[metric]:.0f}")
     text = Text(share(figures[metric]))
     if metric in _WITH_INTERVAL and metric in figures["ci"]:
         low, high = figures["ci"][metric]

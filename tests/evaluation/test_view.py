@@ -1,0 +1,95 @@
+"""What a memory view is worth, on views small enough to count by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from nomemory.evaluation.off_topic import off_topic
+from nomemory.evaluation.question import Question
+from nomemory.evaluation.view import Judged, View, conflict_metrics, view_metrics, view_of
+from nomemory.v1 import recall_service_pb2 as pb
+
+
+def asked(
+    *needed: set[str], old: set[str] | None = None, category: str = "single", verdict: str = "SUPPORTED"
+) -> Question:
+    evidence = frozenset[str]().union(*needed)
+    return Question(
+        "q", "ann", "?", category, evidence, None, tuple(map(frozenset, needed)), frozenset(old or ()), verdict, "en"
+    )
+
+
+def view(*statements: str, conflicts: tuple[tuple[str, str], ...] = ()) -> View:
+    return View(
+        tuple(frozenset(one.split()) for one in statements),
+        tuple((frozenset(earlier.split()), frozenset(later.split())) for earlier, later in conflicts),
+    )
+
+
+def test_any_message_that_proves_a_needed_thing_will_do() -> None:
+    metrics = view_metrics([Judged(asked({"a", "b"}, {"c"}), view("b", "x"))])
+    assert metrics["view_recall"] == 0.5
+    assert metrics["view_full"] == 0
+    assert view_metrics([Judged(asked({"a", "b"}, {"c"}), view("b c"))])["view_full"] == 1
+
+
+def test_recall_counts_things_and_full_counts_questions() -> None:
+    judged = [Judged(asked({"a"}), view("a")), Judged(asked({"a"}, {"b"}, {"c"}), view())]
+    metrics = view_metrics(judged)
+    assert metrics["view_recall"] == 0.25
+    assert metrics["view_full"] == 0.5
+
+
+def test_precision_counts_statements_and_old_values_are_relevant() -> None:
+    judged = [Judged(asked({"a"}, old={"o"}), view("a", "o", "x")), Judged(asked({"a"}), view("x"))]
+    assert view_metrics(judged)["view_precision"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("statements", "right"), [(("a", "o"), 1), (("o", "a"), 0), (("x", "a"), 1), (("x",), 0), ((), 0), (("a o",), 0)]
+)
+def test_the_current_value_comes_first_or_not(statements: tuple[str, ...], right: int) -> None:
+    question = asked({"a"}, old={"o"}, category="current")
+    assert view_metrics([Judged(question, view(*statements))])["current_first"] == right
+
+
+def test_questions_without_an_old_value_say_nothing_of_what_is_current() -> None:
+    assert "current_first" not in view_metrics([Judged(asked({"a"}, category="current"), view("a"))])
+
+
+def test_a_contradiction_is_found_if_a_pair_cites_both_sides() -> None:
+    question = asked({"a"}, {"b"}, verdict="CONFLICTING")
+    right, half = view("a", "b", conflicts=(("a", "b"),)), view("a", "b", conflicts=(("a", "x"),))
+    assert conflict_metrics([Judged(question, right), Judged(question, half)]) == {
+        "contradictions": 2,
+        "contradictions_found": 1,
+    }
+
+
+def test_a_contradiction_where_there_is_none_is_false() -> None:
+    judged = [Judged(asked({"a"}), view("a", conflicts=(("a", "x"),))), Judged(asked({"a"}), view("a"))]
+    assert conflict_metrics(judged) == {"contradictions": 0, "contradictions_false": 0.5}
+
+
+def test_a_view_is_read_section_by_section() -> None:
+    def statement(*ids: str) -> pb.Statement:
+        return pb.Statement(citations=[pb.Citation(message_id=one) for one in ids])
+
+    reply = pb.RecallResponse(
+        memory_view=pb.MemoryView(
+            constraints=[statement("c")], preferences=[statement("a", "b")], profile=[statement("p")]
+        ),
+        conflicts=[pb.Conflict(earlier=statement("a"), later=statement("p"))],
+    )
+    assert view_of(reply) == view("a b", "p", "c", conflicts=(("a", "p"),))
+
+
+def test_off_topic_questions_go_to_another_user_of_their_language() -> None:
+    def of(user: str, language: str, verdict: str = "SUPPORTED") -> Question:
+        return Question(
+            "q", user, "?", "single", frozenset("a"), None, (frozenset("a"),), frozenset(), verdict, language
+        )
+
+    asked_of = off_topic([of("ann", "en"), of("bob", "en"), of("lin", "zh"), of("cat", "en", verdict="")])
+    assert [one.user_id for one in asked_of] == ["bob", "ann"]
+    assert not any(one.is_answerable or one.needed for one in asked_of)
