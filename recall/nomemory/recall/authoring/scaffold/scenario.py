@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
+
+from nomemory.text.language import Language
+
+__all__ = ["SCENARIO_CHARS_MAX", "EmptyScenarioError", "Language", "Scenario", "read_scenario"]
 
 SCENARIO_CHARS_MAX: Final = 600
 _CHINESE: Final = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
@@ -21,13 +24,6 @@ _SYNTAX: Final = str.maketrans('`_{}[]<>|#*=~\\"$^', "＇＿｛｝［］＜＞�
 
 class EmptyScenarioError(ValueError):
     """There is no sentence to make a skill from."""
-
-
-class Language(Enum):
-    """The language that a skill is written in first."""
-
-    CHINESE = "zh"
-    ENGLISH = "en"
 
 
 @dataclass(frozen=True, slots=True)
