@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nomemory.text.language import Language
@@ -137,6 +137,7 @@ def test_whether_the_asker_speaks_of_themselves(text: str, *, anywhere: bool, wh
 
 
 @given(st.text(max_size=2_000), st.none() | st.just(NOW))
+@settings(deadline=None)  # how long it takes is a test of its own, in CPU time
 def test_any_text_can_be_read_and_always_reads_the_same(text: str, now: datetime | None) -> None:
     reading = QuestionReading(text, now)
     assert everything(reading) == everything(QuestionReading(text, now))
