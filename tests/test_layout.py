@@ -6,35 +6,59 @@ import subprocess
 import sys
 from pathlib import Path
 
+from imports import between_packages, imports, is_within, on_cycles, source_files
+
 ROOT = Path(__file__).parent.parent
+PARTS = ("clients/python", "recall", "server")
+
+LADDER = {
+    "nomemory.text": (),
+    "nomemory.v1": (),
+    "nomemory.client": ("nomemory.v1",),
+    "nomemory.recall": ("nomemory.text", "nomemory.v1"),
+    "nomemory.server": ("nomemory.text", "nomemory.v1", "nomemory.recall"),
+    "nomemory.evaluation": (
+        "nomemory.v1",
+        "nomemory.client",
+        "nomemory.cli",
+        "nomemory.server.embedding",
+        "nomemory.server.hybrid.weights",
+    ),
+}
+"""What each part may import beside itself."""
+
+BELOW_THE_AGENT = ("embedding", "hybrid", "lexical", "log", "reads", "vector")
+"""The server's packages that know no rule of the agent."""
+
+KNOWS_THE_AGENT = ("composition.", "rpc.decode_recall", "rpc.recall_")
+"""The server's modules that serve recalls."""
 
 
 def test_nomemory_is_a_namespace_that_no_part_owns() -> None:
-    for part in ("server", "recall", "clients/python"):
+    for part in PARTS:
         assert not (ROOT / part / "nomemory" / "__init__.py").exists()
 
 
 def test_arrows_point_one_way() -> None:
-    allowed = {
-        "clients/python/nomemory/client": ("nomemory.v1", "nomemory.client"),
-        "recall/nomemory/text": ("nomemory.text",),
-        "recall/nomemory/recall": ("nomemory.text", "nomemory.v1", "nomemory.recall"),
-        "server/nomemory/server": ("nomemory.text", "nomemory.v1", "nomemory.server", "nomemory.recall"),
-        "server/nomemory/evaluation": (
-            "nomemory.v1",
-            "nomemory.evaluation",
-            "nomemory.client",
-            "nomemory.cli",
-            "nomemory.server.embedding",
-            "nomemory.server.hybrid.weights",
-        ),
-    }
-    for part, targets in allowed.items():
-        for file in (ROOT / part).rglob("*.py"):
-            for line in file.read_text(encoding="utf-8").splitlines():
-                words = line.split()
-                if words[:1] in (["from"], ["import"]) and words[1].startswith("nomemory."):
-                    assert words[1].startswith(targets), f"{file}: {line}"
+    for part, below in LADDER.items():
+        for module, file in source_files(ROOT, PARTS, part).items():
+            ours = {name for name in imports(file) if name.startswith("nomemory.")}
+            strays = {name for name in ours if not is_within(name, part, *below)}
+            assert not strays, f"{module} imports {sorted(strays)}"
+
+
+def test_only_what_serves_recalls_knows_the_agent() -> None:
+    for module, file in source_files(ROOT, PARTS, "nomemory.server").items():
+        if any(is_within(name, "nomemory.recall") for name in imports(file)):
+            inner = module.removeprefix("nomemory.server.")
+            assert inner.startswith(KNOWS_THE_AGENT), f"{module} imports the agent"
+            assert not is_within(inner, *BELOW_THE_AGENT)
+
+
+def test_no_packages_import_each_other_in_a_circle() -> None:
+    arrows = between_packages(source_files(ROOT, PARTS, "nomemory"))
+    found = on_cycles(arrows)
+    assert not found, "\n".join(f"{arrow.start} → {arrow.end}: {witness}" for arrow, witness in sorted(found.items()))
 
 
 def test_an_engines_own_types_stay_in_its_files() -> None:
@@ -64,7 +88,7 @@ def test_only_the_composition_knows_the_engines_of_the_log_and_of_the_lexical_in
         for file in server.rglob("*.py")
         if file.parent.name not in {"log", "lexical"} and any(engine in file.read_text("utf-8") for engine in engines)
     }
-    assert knowing == {"app.py", "data_directory.py"}
+    assert knowing == {"composition/services.py", "composition/writer.py", "data_directory.py"}
 
 
 def test_the_settings_page_is_generated_from_the_settings() -> None:

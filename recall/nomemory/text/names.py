@@ -25,7 +25,7 @@ _SUBJECT: Final = re.compile(
 _NOT_NAMES: Final = frozenset(["I", "The", "My", "Our", "Your", "We", "You", "Mr", "Mrs", "Ms", "Dr"])
 
 _MOST: Final = 256
-"""Terms of a query that are looked at."""
+"""How many terms of a query are looked at."""
 
 
 def beginning(name: str) -> str:

@@ -26,7 +26,7 @@ REDIRECTS: Final = re.compile(
     r"|\bactually\b,?|\bmy question is\b:?|\bwhat I (?:really )?(?:want|meant) to (?:know|ask) is\b:?",
     re.IGNORECASE,
 )
-"""After chatter: here comes what the asker is really after."""
+"""Leads from chatter to the real question."""
 
 ASKS: Final = re.compile(
     r"[?？]|吗|呢$|什么|怎么|怎样|哪|谁|几[点岁个次]|多少|多久|多大|是不是|有没有|是否|如何|为何|"
@@ -34,3 +34,4 @@ ASKS: Final = re.compile(
     r"should|tell|summari[sz]e|remind|总结|按)\b",
     re.IGNORECASE,
 )
+"""Stands in sentences that ask."""

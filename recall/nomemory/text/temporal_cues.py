@@ -21,7 +21,7 @@ _SAYS_WHEN_CHINESE: Final = re.compile(
 _OF_SELF: Final = re.compile(r"\b(?=[Imwo])(?:I|my|we|our)\b")
 _OF_SELF_CHINESE: Final = "我"
 _TELLS_OF_SELF: Final = 1 / 3
-"""Against saying when: what happened on an occasion, people tell of themselves."""
+"""What the first person counts, against 1 for saying when: people tell in it what happened to them."""
 
 
 def tells_when(text: str) -> float:

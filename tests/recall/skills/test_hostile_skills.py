@@ -112,6 +112,7 @@ def test_what_it_could_not_say_is_said(attacked: Server) -> None:
         "name: tea\ndescription: &d [*d]",
         "name: tea\ndescription: !!python/object/apply:os.system ['touch ran']",
         "name: tea\n<<: *merge\ndescription: d",
+        f"{FRONT}\nmetadata: " + "[" * 60_000,
     ],
 )
 def test_a_bomb_in_the_frontmatter_is_refused(library: Path, front: str) -> None:

@@ -50,6 +50,10 @@ MEANING_IS_OFF: Final = "meaning cannot be searched"
 """What observations say where `meaning_off` is set."""
 
 
+class _MeaningOffError(ToolRefusedError):
+    """A search by meaning, where the server has said that it does without."""
+
+
 class BoundTools:
     """Calls the QueryService for one user, within the host's budget, and never past a time.
 
@@ -310,10 +314,6 @@ class BoundTools:
             self._has_meaning = False
             observation = f"{observation}: {MEANING_IS_OFF}"
         return ToolResult(observation=observation, answered=False, meaning_off=late)
-
-
-class _MeaningOffError(ToolRefusedError):
-    """A search by meaning, where the server has said that it does without."""
 
 
 def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -15,8 +16,9 @@ Schema = dict[str, JsonValue]
 _DEFINITIONS = "#/$defs/"
 
 
+@cache
 def object_schema(model: type[ArgumentObject]) -> Schema:
-    """Return the JSON schema of an object of arguments."""
+    """Return the JSON schema of an object of arguments. It is shared: do not change it."""
     schema = model.model_json_schema(schema_generator=_Plain)
     definitions = schema.pop("$defs", {})
     inlined: Schema = _inlined(schema, definitions)

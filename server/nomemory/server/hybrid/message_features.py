@@ -1,4 +1,4 @@
-"""A message as a ranking reads it, once, whichever timelines it stands in."""
+"""The features of a message that the ranking uses: read once, and shared by all timelines."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _NAMES_SOMETHING: Final = re.compile(
     r"(?<=[a-z,;:'’] )[\"“]?[A-Z][A-Za-z]{2,}|[\"“《「][^\"”》」]{2,100}[\"”》」]|\d"  # a name amid a sentence, a title
 )
 _CONTENT_CHARS: Final = 2_000
-"""What is looked at of a message, its end aside: an hour's transcript takes no longer than a page."""
+"""How much of a message is looked at, besides its end: an hour's transcript takes no longer than a page."""
 _OVERHEAD: Final = 1_000
-"""Bytes that a message takes in memory beside what it holds, about."""
+"""About how many bytes a message takes in memory besides its content."""
 _KEPT_BYTES: Final = 32_000_000
 """About how much memory the kept messages take."""
 
 
 class Spoken(NamedTuple):
-    """A message, read; a tuple, because a ranking makes many.
+    """The features of a message; a tuple, because a ranking makes many.
 
     Attributes:
         logged: the version that the log holds.
@@ -63,9 +63,9 @@ class Spoken(NamedTuple):
 
 
 class KeptSpoken:
-    """Reads messages, and keeps what was read last: a version never comes to say something else.
+    """Reads messages, and keeps the features that were used last: the content of a version never changes.
 
-    Which versions there still are, and whose, is not for this to say: it is given messages that the log just gave.
+    It does not know which versions still exist, or whose they are: callers ask for messages that the log just gave.
 
     Args:
         most_bytes: about how much memory they may take together.
@@ -75,7 +75,7 @@ class KeptSpoken:
         self._kept: LRUCache[int, Spoken] = LRUCache(most_bytes, getsizeof=lambda one: one.weight)
 
     def read(self, logged: LoggedMessage) -> Spoken:
-        """Read a message, or know it."""
+        """Return the features of a message."""
         known = self._kept.get(logged.sequence)
         if known is None:
             known = self._kept[logged.sequence] = spoken(logged)
@@ -83,7 +83,7 @@ class KeptSpoken:
 
 
 def spoken(logged: LoggedMessage) -> Spoken:
-    """Read a message."""
+    """Read the features of a message."""
     chat = message_pb2.ChatMessage.FromString(logged.wire)
     content = chat.content
     words = without_attachments(content)

@@ -15,10 +15,10 @@ from nomemory.server.message import Role
 from nomemory.text.time_range import TimeRange
 
 _WINDOW: Final = 4
-"""Messages on each side whose mean says what a stretch of talk is about."""
+"""Messages on each side; the mean of their scores says what the talk is about at that point."""
 _BEST_OF_CONVERSATION: Final = 2
 _LARGEST_SHARE: Final = 0.5
-"""A conversation with more of the messages than this is no unit of talk."""
+"""A conversation with a larger share of the messages is not taken for one talk."""
 _DAY_US: Final = 86_400e6
 _DAYS_AFTER: Final = 7.0
 """What happens on a date is spoken of for days; a message of so many days later counts a third."""

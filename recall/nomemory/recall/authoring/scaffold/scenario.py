@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from nomemory.recall.errors import RecallError
+from nomemory.text.language import Language
+
+__all__ = ["SCENARIO_CHARS_MAX", "EmptyScenarioError", "Language", "Scenario", "read_scenario"]
 
 SCENARIO_CHARS_MAX: Final = 600
 _CHINESE: Final = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
@@ -23,13 +25,6 @@ _SYNTAX: Final = str.maketrans('`_{}[]<>|#*=~\\"$^', "＇＿｛｝［］＜＞�
 
 class EmptyScenarioError(RecallError, ValueError):
     """There is no sentence to make a skill from."""
-
-
-class Language(Enum):
-    """The language that a skill is written in first."""
-
-    CHINESE = "zh"
-    ENGLISH = "en"
 
 
 @dataclass(frozen=True, slots=True)

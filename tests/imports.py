@@ -1,0 +1,82 @@
+"""Which module of the repository imports which, and which packages import each other in a circle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Arrow(NamedTuple):
+    """One package imports another."""
+
+    start: str
+    end: str
+
+
+def source_files(root: Path, parts: Iterable[str], package: str) -> dict[str, Path]:
+    """Return the modules of a package and their files, without generated ones."""
+    found = {
+        ".".join(file.relative_to(root / part).with_suffix("").parts).removesuffix(".__init__"): file
+        for part in parts
+        for file in sorted((root / part / "nomemory").rglob("*.py"))
+        if "_pb2" not in file.stem
+    }
+    return {module: file for module, file in found.items() if is_within(module, package)}
+
+
+def is_within(module: str, *packages: str) -> bool:
+    """Return whether a module is one of some packages, or stands within one of them."""
+    return any(f"{module}.".startswith(f"{package}.") for package in packages)
+
+
+def imports(file: Path) -> set[str]:
+    """Return all that a file imports, wherever in it, also what only type checkers see."""
+    return {name for node in ast.walk(ast.parse(file.read_text("utf-8"))) for name in _imported(node)}
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        yield node.module
+        if node.module.startswith("nomemory"):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def between_packages(modules: Mapping[str, Path]) -> dict[Arrow, str]:
+    """Return the arrows between packages, each with one import that makes it.
+
+    A package is a folder. A module that stands beside packages, in a folder that has both, is one of its own.
+    """
+    folders = {file.parent for file in modules.values()}
+    mixed = {outer for folder in folders for outer in folder.parents}
+    packages = {
+        module: module if file.parent in mixed or file.stem == "__init__" else module.rpartition(".")[0]
+        for module, file in modules.items()
+    }
+    return {
+        Arrow(packages[module], packages[name]): f"{module} imports {name}"
+        for module, file in modules.items()
+        for name in sorted(imports(file))
+        if name in modules and packages[name] != packages[module]
+    }
+
+
+def on_cycles(arrows: Mapping[Arrow, str]) -> dict[Arrow, str]:
+    """Return the arrows from whose end a way leads back to their start."""
+    targets: dict[str, set[str]] = {}
+    for start, end in arrows:
+        targets.setdefault(start, set()).add(end)
+    return {arrow: witness for arrow, witness in arrows.items() if arrow.start in _reached(arrow.end, targets)}
+
+
+def _reached(start: str, targets: Mapping[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    ahead = [start]
+    while ahead:
+        for target in targets.get(ahead.pop(), set()) - seen:
+            seen.add(target)
+            ahead.append(target)
+    return seen

@@ -1,0 +1,36 @@
+"""The packages of the recall stand on each other in one order."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nomemory.recall
+
+ROOT = Path(nomemory.recall.__path__[0])
+LADDER = (
+    "errors",
+    "model",
+    "passages",
+    "grounding",
+    "tools",
+    "intent",
+    "skills",
+    "llm",
+    "planning",
+    "synthesis",
+    "search",
+    "agent",
+    "api",
+    "authoring",
+)
+"""From the ground up. What stands here imports only what stands before it."""
+
+
+def test_no_package_imports_one_that_stands_above_it() -> None:
+    for file in ROOT.rglob("*.py"):
+        home = file.relative_to(ROOT).parts[0].removesuffix(".py")
+        if home == "__init__":
+            continue
+        for target in re.findall(r"^from nomemory\.recall\.(\w+)", file.read_text(encoding="utf-8"), re.MULTILINE):
+            assert LADDER.index(target) <= LADDER.index(home), f"{file}: {target}"

@@ -1,0 +1,160 @@
+"""What a question says by itself, in Chinese and in English."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from functools import cached_property
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nomemory.text.language import Language
+from nomemory.text.question_reading import QuestionReading
+from nomemory.text.time_expressions import Precision
+
+NOW = datetime(2026, 3, 14, 10, tzinfo=UTC)  # a Saturday
+BRIEF_S = 0.5
+PARTS = [name for name, part in vars(QuestionReading).items() if isinstance(part, cached_property)]
+
+
+def read(text: str) -> QuestionReading:
+    return QuestionReading(text, NOW)
+
+
+def everything(reading: QuestionReading) -> dict[str, object]:
+    return {part: getattr(reading, part) for part in PARTS}
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("我喜欢吃什么？", Language.CHINESE),
+        ("我的 offer 是哪家的？", Language.CHINESE),
+        ("What do I like?", Language.ENGLISH),
+        ("", Language.ENGLISH),
+    ],
+)
+def test_a_chinese_character_makes_a_question_chinese(text: str, language: Language) -> None:
+    assert read(text).language is language
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("今天好累。我对什么过敏？", ("我对什么过敏？",)),
+        ("Nice day! When is my exam? Also, who comes?", ("When is my exam?", "who comes?")),
+        ("中午吃什么？不对，我真正想问的是，我的体检是哪天？", ("我的体检是哪天？",)),
+        ("just words", ("just words",)),
+    ],
+)
+def test_the_sentences_that_ask_are_told_from_chatter(text: str, sentences: tuple[str, ...]) -> None:
+    assert read(text).sentences == sentences
+    assert read(text).asked == " ".join(sentences)
+
+
+def test_a_text_may_ask_nothing() -> None:
+    assert read("我对什么过敏").asks
+    assert read("What now?").asks
+    assert not read("清汤锅").asks
+    assert not read("just words").asks
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("你还记得我在哪里工作吗？", ("在", "工作")),
+        ("Do you remember what my brother is called?", ("brother", "called")),
+    ],
+)
+def test_its_words_are_those_that_can_stand_in_an_answer(text: str, words: tuple[str, ...]) -> None:
+    assert read(text).words == words
+
+
+def test_what_must_stand_in_so_many_words_is_a_phrase() -> None:
+    assert read("我说过“清汤锅”吗？").phrases == ("清汤锅",)
+    assert read("Did I ever say that I was vegetarian?").phrases == ("vegetarian",)
+
+
+def test_people_are_named_by_english_grammar() -> None:
+    assert read("What did Caroline say about Melanie's pottery?").names == ("Caroline", "Melanie")
+    assert read("What is Your view?").names == ()
+
+
+def test_a_time_is_counted_from_when_the_question_is_asked() -> None:
+    signal = read("我上周说了什么？").time_signal
+    assert signal is not None
+    assert (signal.words, signal.precision) == ("上周", Precision.EXACT)
+    assert signal.window.since == datetime(2026, 3, 2, tzinfo=UTC)
+    assert signal.window.until == datetime(2026, 3, 9, tzinfo=UTC)
+
+
+def test_a_time_in_chatter_or_in_a_quotation_is_not_the_questions() -> None:
+    assert read("昨天真累。我真正想问的是，我对什么过敏？").time_signal is None
+    assert read("Who wrote “Yesterday”?").time_signal is None
+
+
+def test_without_a_time_of_asking_no_time_is_read() -> None:
+    assert QuestionReading("What did I say yesterday?").time_signal is None
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("When is my exam?", {"asks_when", "asks_for_date"}),
+        ("我的体检是几号？", {"asks_when", "asks_for_date"}),
+        ("我的體檢是什麼時候？", {"asks_for_date"}),
+        ("How long was the trip?", {"asks_when", "asks_for_number"}),
+        ("我去了多久？", {"asks_when", "asks_for_number"}),
+        ("How many cats do I have?", {"asks_for_number"}),
+        ("年糕几岁了？", {"asks_for_number"}),
+        ("How is the project going?", {"asks_for_latest"}),
+        ("那个项目进展怎样了？", {"asks_for_latest"}),
+        ("What did you promise?", {"asks_for_promise", "asks_of_assistant"}),
+        ("你答应过什么？", {"asks_for_promise", "asks_of_assistant"}),
+        ("Which tent did you explain to Ann?", {"asks_of_assistant"}),
+        ("Who plays the cello?", set()),
+    ],
+)
+def test_what_kind_of_answer_it_wants(text: str, parts: set[str]) -> None:
+    kinds = {part for part in PARTS if part.startswith(("asks_when", "asks_for_", "asks_of_assistant"))}
+    assert {part for part in kinds if getattr(read(text), part)} == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "anywhere", "where_it_asks"),
+    [
+        ("What do I like?", True, True),
+        ("我喜欢什么？", True, True),
+        ("I am tired! Who is Ann?", True, False),
+        ("我累了。安娜是谁？", True, False),
+        ("What does the US export?", False, False),
+    ],
+)
+def test_whether_the_asker_speaks_of_themselves(text: str, *, anywhere: bool, where_it_asks: bool) -> None:
+    assert (read(text).first_person, read(text).asks_of_self) == (anywhere, where_it_asks)
+
+
+@given(st.text(max_size=2_000), st.none() | st.just(NOW))
+@settings(deadline=None)  # how long it takes is a test of its own, in CPU time
+def test_any_text_can_be_read_and_always_reads_the_same(text: str, now: datetime | None) -> None:
+    reading = QuestionReading(text, now)
+    assert everything(reading) == everything(QuestionReading(text, now))
+    assert 1 <= len(reading.sentences) <= 4
+
+
+@pytest.mark.parametrize(
+    "unit", ["我", "问题。我其实", "“", "《", '"', "等等，", "我真正想问的是", "What did I say, ", "8月3号"]
+)
+def test_no_question_takes_long_to_read(unit: str) -> None:
+    """CPU time, several times what it takes: what grows with the square of the length is far above."""
+    text = (unit * 2_000)[:2_000]
+    begun = time.process_time()
+    everything(read(text))
+    assert time.process_time() - begun < BRIEF_S
+
+
+def test_a_reading_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        read("What?").text = "When?"  # type: ignore[misc]  # that it is refused is what is tested
