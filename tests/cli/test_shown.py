@@ -51,7 +51,10 @@ def span(start: int, end: int) -> message_pb2.Span:
 
 LEXICAL = query_service_pb2.LexicalSearchResponse(
     items=[CHAT[1], CHAT[2]],
-    scores=[3.25, 0.125],
+    scores=[
+        query_service_pb2.MessageScore(message_id=CHAT[1].message_id, score=3.25),
+        query_service_pb2.MessageScore(message_id=CHAT[2].message_id, score=0.125),
+    ],
     highlights=[
         query_service_pb2.Highlight(spans=[span(4, 7)], snippet=span(0, 12), snippet_text="我从小就不吃辣椒，你呢？"),
         query_service_pb2.Highlight(
@@ -63,8 +66,8 @@ LEXICAL = query_service_pb2.LexicalSearchResponse(
 )
 SEMANTIC = query_service_pb2.SemanticSearchResponse(
     items=[
-        query_service_pb2.SemanticItem(message=CHAT[0], semantic_score=0.875),
-        query_service_pb2.SemanticItem(message=CHAT[4], semantic_score=0.75),
+        query_service_pb2.SemanticItem(message=CHAT[0], score=0.875),
+        query_service_pb2.SemanticItem(message=CHAT[4], score=0.75),
     ],
     truncated=True,
     index_behind=True,

@@ -81,7 +81,7 @@ CALLS: list[tuple[str, tuple[Any, ...], str, Message, Message]] = [
         ("ann", "tea"),
         "LexicalSearch",
         query_service_pb2.LexicalSearchRequest(user_id="ann", query_text="tea", filter=message_pb2.Filter()),
-        query_service_pb2.LexicalSearchResponse(items=[SAID], scores=[0.5]),
+        query_service_pb2.LexicalSearchResponse(items=[SAID], scores=[query_service_pb2.MessageScore(score=0.5)]),
     ),
     (
         "semantic_search",
@@ -267,8 +267,10 @@ def test_iterating_a_search_gives_each_message_with_its_score(call: Call, script
     marked = query_service_pb2.Highlight(snippet_text="hi")
     script.will(
         "LexicalSearch",
-        query_service_pb2.LexicalSearchResponse(items=[SAID], scores=[2.0], highlights=[marked], next_cursor="c_2"),
-        query_service_pb2.LexicalSearchResponse(items=[SAID], scores=[1.0]),
+        query_service_pb2.LexicalSearchResponse(
+            items=[SAID], scores=[query_service_pb2.MessageScore(score=2.0)], highlights=[marked], next_cursor="c_2"
+        ),
+        query_service_pb2.LexicalSearchResponse(items=[SAID], scores=[query_service_pb2.MessageScore(score=1.0)]),
     )
     hits = call(script.target, "iter_lexical", "ann", "hi")
     assert [(hit.message, hit.score) for hit in hits] == [(SAID, 2.0), (SAID, 1.0)]

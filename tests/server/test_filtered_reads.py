@@ -134,4 +134,4 @@ def test_the_reads_give_what_brute_force_gives(
     nearest = sorted(expected, key=lambda one: (round(cosine(one.vector), 4), one.ts, one.message_id), reverse=True)
     assert [item.message.message_id for item in near.items] == [one.message_id for one in nearest[:10]]
     for item, one in zip(near.items, nearest, strict=False):
-        assert math.isclose(item.semantic_score, cosine(one.vector), abs_tol=1e-4)
+        assert math.isclose(item.score, cosine(one.vector), abs_tol=1e-4)

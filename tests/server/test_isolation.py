@@ -32,7 +32,9 @@ def seen(server: Server, user: str, token: str) -> list[object]:
     near = server.query.SemanticSearch(
         q.SemanticSearchRequest(user_id=user, query_embedding=q.Embedding(values=EAST), top_k=200, at_least=token)
     )
-    return [(ids(one.items), list(one.scores)) for one in found] + [near.items]
+    return [(ids(one.items), [(scored.message_id, scored.score) for scored in one.scores]) for one in found] + [
+        near.items
+    ]
 
 
 def test_another_users_writes_change_neither_scores_nor_order(vector_server: Server, user: str) -> None:

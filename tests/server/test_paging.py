@@ -50,7 +50,7 @@ def walk(server: Server, user: str, query: str | None, sizes: list[int]) -> Iter
             found = server.query.LexicalSearch(
                 q.LexicalSearchRequest(user_id=user, query_text=query, page_size=size, cursor=cursor)
             )
-            page, cursor = list(zip(ids(found.items), found.scores, strict=True)), found.next_cursor
+            page, cursor = [(one.message_id, one.score) for one in found.scores], found.next_cursor
         yield page
 
 
@@ -63,7 +63,7 @@ def test_following_cursors_gives_every_match_once_in_order(vector_server: Server
     )
     walked = [one for page in walk(vector_server, user, query, [7, 1, 13]) for one in page]
     assert [message_id for message_id, _ in walked] == ids(whole.items)
-    assert [score for _, score in walked] == list(whole.scores)
+    assert [score for _, score in walked] == [one.score for one in whole.scores]
     times = {message.message_id: message.ts.seconds for message in messages}
     order = [(score, times[message_id], message_id) for message_id, score in walked]
     assert order == sorted(order, reverse=True)

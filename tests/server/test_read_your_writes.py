@@ -47,7 +47,7 @@ def test_replacements_and_deletions_are_seen_with_their_tokens(vector_server: Se
     near = vector_server.query.SemanticSearch(
         q.SemanticSearchRequest(user_id=user, query_embedding=q.Embedding(values=NORTH), at_least=token)
     )
-    assert [item.semantic_score for item in near.items] == [pytest.approx(1.0)]
+    assert [item.score for item in near.items] == [pytest.approx(1.0)]
     gone = vector_server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=["m"])).write_token
     assert lexical(vector_server, user, "afterwards", gone) == []
     assert semantic(vector_server, user, NORTH, gone) == []

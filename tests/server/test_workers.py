@@ -56,7 +56,7 @@ def worded(channel: grpc.Channel, user: str, text: str, at_least: str = "") -> l
 def near(channel: grpc.Channel, user: str, at_least: str = "") -> list[tuple[str, float]]:
     request = q.SemanticSearchRequest(user_id=user, query_embedding=q.Embedding(values=EAST), at_least=at_least)
     items = QueryServiceStub(channel).SemanticSearch(request, timeout=30).items
-    return [(item.message.message_id, round(item.semantic_score, 3)) for item in items]
+    return [(item.message.message_id, round(item.score, 3)) for item in items]
 
 
 def test_every_write_is_seen_through_every_worker_with_its_token(channels: Channels, user: str) -> None:

@@ -56,7 +56,7 @@ class Human:
     def semantic(self, items: Iterable[query_service_pb2.SemanticItem]) -> None:
         """Show the nearest first."""
         for item in items:
-            self._hit(item.message, item.semantic_score, None)
+            self._hit(item.message, item.score, None)
 
     def hybrid(self, reply: query_service_pb2.HybridSearchResponse) -> None:
         """Show the best first, what their scores are made of if that was asked for, and whether they answer."""

@@ -52,7 +52,7 @@ def lexical_record(hit: LexicalHit) -> Json:
 
 def semantic_record(item: query_service_pb2.SemanticItem) -> Json:
     """Return a hit: the message and its score."""
-    return {**message_record(item.message), "semantic_score": round(item.semantic_score, 6)}
+    return {**message_record(item.message), "semantic_score": round(item.score, 6)}
 
 
 def hybrid_record(item: query_service_pb2.HybridItem) -> Json:

@@ -95,7 +95,8 @@ class ScriptedQuery:
         else:
             reply.items.extend(self._messages)
         if name == "LexicalSearch":
-            reply.scores.extend(float(-place) for place in range(len(self._messages)))
+            for place, message in enumerate(self._messages):
+                reply.scores.add(message_id=message.message_id, score=float(-place))
         return reply  # type: ignore[no-any-return]  # the protobuf types are looked up by name
 
     def _rank(self, reply: pb.HybridSearchResponse) -> None:

@@ -20,4 +20,4 @@ class LexicalHit:
 def lexical_hits(reply: query_service_pb2.LexicalSearchResponse) -> Iterator[LexicalHit]:
     """Walk the hits of a page, best first."""
     for place, (message, score) in enumerate(zip(reply.items, reply.scores, strict=True)):
-        yield LexicalHit(message, score, reply.highlights[place] if reply.highlights else None)
+        yield LexicalHit(message, score.score, reply.highlights[place] if reply.highlights else None)

@@ -220,7 +220,7 @@ class BoundTools:
     async def _lexical(self, asked: LexicalArguments, timeout_s: float) -> ToolResult:
         request = self._requests.lexical(asked)
         reply = await self._stub.LexicalSearch(request, timeout=timeout_s, metadata=self._metadata)
-        found = hits(reply.items, reply.scores, self._before)
+        found = hits(reply.items, [one.score for one in reply.scores], self._before)
         return self._result(found, asked.filter, next_cursor=reply.next_cursor, index_behind=reply.index_behind)
 
     async def _semantic(self, asked: SemanticArguments, timeout_s: float) -> ToolResult:
@@ -230,7 +230,7 @@ class BoundTools:
             raise _MeaningOffError(MEANING_IS_OFF)
         request = self._requests.semantic(asked)
         reply = await self._stub.SemanticSearch(request, timeout=timeout_s, metadata=self._metadata)
-        scores = [item.semantic_score for item in reply.items]
+        scores = [item.score for item in reply.items]
         found = hits((item.message for item in reply.items), scores, self._before)
         return self._result(found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated)
 

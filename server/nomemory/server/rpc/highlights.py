@@ -38,7 +38,7 @@ def room(settings: Settings, snippet_chars: int | None) -> Beside:
     def beside(message: LoggedMessage) -> int:
         size = len(message.wire)
         spans = min(spans_max, size // 2 + 1)  # no span touches another
-        return _FRAME_BYTES + spans * _SPAN_BYTES + min(snippet_bytes, size)
+        return _FRAME_BYTES + len(message.message_id) * _CHAR_BYTES + spans * _SPAN_BYTES + min(snippet_bytes, size)
 
     return beside
 
@@ -54,9 +54,9 @@ async def highlights(
     for item in items:
         content = message_pb2.ChatMessage.FromString(item.message.wire).content
         if len(content) > _SHORT_CHARS:
-            made.append(await asyncio.to_thread(_highlight, content, query, snippet_chars, extent))
+            made.append(await asyncio.to_thread(_highlight, item.message, content, query, snippet_chars, extent))
             continue
-        made.append(_highlight(content, query, snippet_chars, extent))
+        made.append(_highlight(item.message, content, query, snippet_chars, extent))
         since_pause += len(content)
         if since_pause > _SHORT_CHARS:
             await asyncio.sleep(0)
@@ -64,10 +64,10 @@ async def highlights(
     return made
 
 
-def _highlight(content: str, query: Query, snippet_chars: int, extent: Extent) -> pb.Highlight:
+def _highlight(message: LoggedMessage, content: str, query: Query, snippet_chars: int, extent: Extent) -> pb.Highlight:
     found = highlight(content, query, snippet_chars, extent)
     start, end = found.snippet
-    made = pb.Highlight(snippet_text=content[start:end], truncated=found.truncated)
+    made = pb.Highlight(message_id=message.message_id, snippet_text=content[start:end], truncated=found.truncated)
     for span in found.spans:
         made.spans.add(start=span.start, end=span.end)
     made.snippet.start, made.snippet.end = start, end

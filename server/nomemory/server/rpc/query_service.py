@@ -88,7 +88,7 @@ class QueryService:
         page = await (self._page_by_time(query, call) if query.query.is_empty else self._page_by_words(query, call))
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
-            scores=[item.score for item in page.items],
+            scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
             highlights=await highlights(page.items, query.query, self.settings, query.snippet_chars),
             index_behind=page.behind,
         )
