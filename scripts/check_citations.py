@@ -99,7 +99,7 @@ async def check(data: Path, limit: int, embedder: str) -> int:
         questions = records(path.with_name(path.name.replace("messages", "questions")))[: limit or None]
         print(path.name)
         with tempfile.TemporaryDirectory() as directory:
-            settings = Settings.model_validate({"data": directory, "listen": "127.0.0.1:0", "embedder": embedder})
+            settings = Settings.from_environment(data=directory, listen="127.0.0.1:0", embedder=embedder)
             async with running(settings) as address, AsyncClient(str(address)) as client:
                 _, faulty = await check_set(client, records(path), questions)
                 wrong += faulty

@@ -8,15 +8,17 @@ from pathlib import Path
 from generated_page import keep
 from pydantic.fields import FieldInfo
 
-from nomemory.server.settings import Settings
+from nomemory.server.settings.group import SettingsGroup
+from nomemory.server.settings.settings import groups
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 HEAD = """# Settings
 
 Every limit, default and timeout of the server, each an environment variable. This page is generated from
-`server/nomemory/server/settings.py` by `scripts/gen_settings_docs.py`.
-
+`server/nomemory/server/settings/` by `scripts/gen_settings_docs.py`.
+"""
+TABLE = """
 | variable | default | what it is |
 |---|---|---|
 """
@@ -24,11 +26,16 @@ Every limit, default and timeout of the server, each an environment variable. Th
 
 def page() -> str:
     """Make the page."""
-    return HEAD + "".join(_row(name, field) for name, field in Settings.model_fields.items())
+    return HEAD + "".join(_section(group) for group in groups().values())
 
 
-def _row(name: str, field: FieldInfo) -> str:
-    variable = str(field.validation_alias or f"NOMEMORY_{name.upper()}")
+def _section(group: type[SettingsGroup]) -> str:
+    variables = group.variables()
+    rows = "".join(_row(variables[name], field) for name, field in group.model_fields.items())
+    return f"\n## {group.heading}\n{TABLE}{rows}"
+
+
+def _row(variable: str, field: FieldInfo) -> str:
     default = "" if field.default is None else f"`{field.default}`"
     return f"| `{variable}` | {default} | {field.description} |\n"
 

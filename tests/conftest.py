@@ -72,7 +72,9 @@ def started(settings: Settings) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the embedder that this machine has."""
-    with started(Settings(data=tmp_path_factory.mktemp("data"), listen="127.0.0.1:0", drain_s=0.0)) as server:
+    with started(
+        Settings.from_environment(data=tmp_path_factory.mktemp("data"), listen="127.0.0.1:0", drain_s=0.0)
+    ) as server:
         yield server
 
 
@@ -80,7 +82,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def vector_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server without an embedder, for small vectors that messages bring themselves."""
     data = tmp_path_factory.mktemp("vectors")
-    settings = Settings(data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0)
+    settings = Settings.from_environment(
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+    )
     with started(settings) as server:
         yield server
 
@@ -94,7 +98,9 @@ def start() -> Callable[[Settings], AbstractContextManager[Server]]:
 @pytest.fixture
 def own_settings(tmp_path: Path) -> Settings:
     """Settings of a small server of one's own, without an embedder."""
-    return Settings(data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0)
+    return Settings.from_environment(
+        data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+    )
 
 
 @pytest.fixture

@@ -121,9 +121,9 @@ def test_only_the_part_that_is_chosen_is_imported(installed: Installed) -> None:
 import sys
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.settings import Settings
-assert choose_embedder(Settings(embedder="none")).kind == "none"
+assert choose_embedder(Settings.from_environment(embedder="none")).kind == "none"
 assert "nomemory_examples" not in sys.modules
-assert choose_embedder(Settings(embedder="trigrams")).kind == "trigrams"
+assert choose_embedder(Settings.from_environment(embedder="trigrams")).kind == "trigrams"
 print(sorted(name for name in sys.modules if name.startswith("nomemory_examples.")))
 """
     done = installed.run(sys.executable, "-c", program)

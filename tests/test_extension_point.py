@@ -59,5 +59,5 @@ def test_a_part_that_cannot_be_imported_is_told_with_its_package(register: Regis
 def test_no_package_takes_the_name_of_a_built_in_part(register: Register) -> None:
     register("one", "none = string:capwords", EMBEDDERS.group)
     register("two", "jsonl = string:capwords", IMPORTERS.group)
-    assert choose_embedder(Settings(embedder="none")).kind == "none"
+    assert choose_embedder(Settings.from_environment(embedder="none")).kind == "none"
     assert named_format("jsonl")(Given()).name == "jsonl"

@@ -1,4 +1,4 @@
-"""Every setting does something, and the defaults fit what the server runs in."""
+"""Every setting does something, keeps its name, and the defaults fit what the server runs in."""
 
 from __future__ import annotations
 
@@ -6,19 +6,56 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from nomemory.server.settings import Settings
+from nomemory.server.settings.settings import groups
 
 SERVER = Path(__file__).parent.parent / "server" / "nomemory" / "server"
-READERS = "\n".join(file.read_text(encoding="utf-8") for file in SERVER.rglob("*.py") if file.name != "settings.py")
+READERS = "\n".join(file.read_text(encoding="utf-8") for file in SERVER.rglob("*.py") if file.parent.name != "settings")
 
 KILLED_AFTER_S = 10.0  # what container runtimes give a process between SIGTERM and SIGKILL, if nobody says otherwise
 
+FIELDS = [(name, field) for name, group in groups().items() for field in group.model_fields]
 
-@pytest.mark.parametrize("name", Settings.model_fields)
-def test_every_setting_is_read_somewhere(name: str) -> None:
-    assert re.search(rf"(settings|limits)\.{name}\b", READERS), f"nothing reads {name}"
+VARIABLES = frozenset(Path(__file__).with_name("settings_variables.txt").read_text(encoding="utf-8").split())
+"""A deployment's environment outlives a version: a variable may be added there, and none is taken away."""
+
+
+@pytest.mark.parametrize(("group", "name"), FIELDS)
+def test_every_setting_is_read_somewhere(group: str, name: str) -> None:
+    reads = rf"settings\.{group}\.{name}\b" + (rf"|\blimits\.{name}\b" if group == "limits" else "")
+    assert re.search(reads, READERS), f"nothing reads {group}.{name}"
 
 
 def test_calls_in_flight_leave_time_for_the_commits_before_the_process_is_killed() -> None:
-    assert Settings.model_fields["drain_s"].default <= KILLED_AFTER_S / 2
+    assert groups()["timing"].model_fields["drain_s"].default <= KILLED_AFTER_S / 2
+
+
+def test_the_variables_of_the_environment_keep_their_names() -> None:
+    variables = [variable for group in groups().values() for variable in group.variables().values()]
+    assert len(variables) == len(set(variables))
+    assert set(variables) == VARIABLES
+
+
+def test_each_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOMEMORY_RECALL_DEADLINE_S", "2.5")
+    monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")
+    monkeypatch.setenv("nomemory_workers", "3")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    settings = Settings.from_environment(listen="127.0.0.1:1")
+    assert (settings.recall.deadline_s, settings.embedder.kind, settings.workers.count) == (2.5, "none", 3)
+    assert (settings.openai.base_url, settings.server.listen) == ("http://127.0.0.1:9/v1", "127.0.0.1:1")
+
+
+def test_an_override_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOMEMORY_WORKERS", "3")
+    settings = Settings.from_environment(workers=2)
+    assert settings.workers.count == 2
+    assert settings.with_changes(drain_s=1.0).workers.count == 2
+
+
+def test_all_invalid_values_are_named_at_once() -> None:
+    with pytest.raises(ValidationError) as refused:
+        Settings.from_environment(workers=0, recall_anchors=11)
+    assert [fault["loc"][-1] for fault in refused.value.errors()] == ["NOMEMORY_WORKERS", "NOMEMORY_RECALL_ANCHORS"]

@@ -39,7 +39,7 @@ def engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str,
 
 
 async def _engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
-    settings = Settings(data=data, embedder="none", embedding_dimension=DIMENSION)
+    settings = Settings.from_environment(data=data, embedder="none", embedding_dimension=DIMENSION)
     directory = DataDirectory(data)
     async with AsyncExitStack() as stack:
         log, words = SqliteLogReader(directory.log), TantivyLexicalIndex(directory.lexical)

@@ -93,7 +93,7 @@ class OneHandler(grpc.GenericRpcHandler):
 
 def wrapped_once(settings: Settings, access: Access) -> OneHandler:
     """Wrap the null handler in what the interceptor does."""
-    lifecycle = CallLifecycle(access, settings.deadline_default_s, settings.deadline_import_s)
+    lifecycle = CallLifecycle(access, settings.timing.deadline_default_s, settings.timing.deadline_import_s)
     handler: Handler = grpc.unary_unary_rpc_method_handler(
         _wrapped, pb.ListMessagesRequest.FromString, lambda reply: reply
     )
@@ -114,13 +114,13 @@ async def plain_server(handlers: grpc.GenericRpcHandler) -> AsyncIterator[str]:
 
 async def main() -> None:
     """Serve until told to stop."""
-    settings = Settings(listen="127.0.0.1:0")
-    configure_logs(settings.log_level)
+    settings = Settings.from_environment(listen="127.0.0.1:0")
+    configure_logs(settings.server.log_level)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    access = Access(choose_authenticator(settings), settings.id_max_chars)
+    access = Access(choose_authenticator(settings), settings.limits.id_max_chars)
     async with (
-        serving([NullService()], parse_listen_address(settings.listen), settings, access) as intercepted,
+        serving([NullService()], parse_listen_address(settings.server.listen), settings, access) as intercepted,
         plain_server(OneHandler(grpc.unary_unary_rpc_method_handler(_bare))) as bare,
         plain_server(wrapped_once(settings, access)) as wrapped,
     ):

@@ -33,7 +33,7 @@ def found(result: Result) -> dict[str, dict[str, Any]]:
 
 
 def test_all_is_well_beside_a_running_server(run: Run, server: Server) -> None:
-    result = run("doctor", "--data", str(server.settings.data), "--target", server.target, "--json")
+    result = run("doctor", "--data", str(server.settings.server.data), "--target", server.target, "--json")
     checks = found(result)
     assert result.exit_code == 0, result.stdout
     assert {check["state"] for check in checks.values()} <= {"ok", "warn"}
@@ -101,8 +101,8 @@ def test_little_room_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 def test_no_embedder_is_a_warning_and_a_remote_one_is_not_asked() -> None:
-    assert check_embedder(Settings(embedder="none")).state == "warn"
-    assert check_embedder(Settings(embedder="openai")).state == "skip"
+    assert check_embedder(Settings.from_environment(embedder="none")).state == "warn"
+    assert check_embedder(Settings.from_environment(embedder="openai")).state == "skip"
 
 
 def test_what_the_doctor_shows(

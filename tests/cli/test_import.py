@@ -97,6 +97,24 @@ def test_bad_lines_are_in_the_file_of_rejects_and_the_good_ones_are_stored(
     assert all(entry["reasons"] and entry["file"] == str(IMPORTS / "broken.jsonl") for entry in found)
 
 
+@pytest.mark.parametrize("ts", ["1" + "0" * 400, "1e400", "NaN", "-1e99"])
+def test_a_number_that_is_no_time_is_a_reject(ts: str, import_: Import, user: str) -> None:
+    Path("odd.json").write_text(f"[{line(1, user)}]".replace('"2024-05-01T08:00:01Z"', ts), encoding="utf-8")
+    assert import_("odd.json", "--dry-run").exit_code == 1
+    assert rejects("odd.json.rejects.jsonl")[0]["reasons"] == ["ts: is out of range"]
+
+
+@pytest.mark.parametrize("levels", range(900, 1_100, 10))
+@pytest.mark.parametrize("name", ["deep.jsonl", "deep.json"])
+def test_however_deep_a_value_is_nested_it_is_stored_or_a_reject(
+    name: str, levels: int, import_: Import, user: str
+) -> None:
+    deep = line(1, user).replace("}", f', "metadata": {{"a": {"[" * levels}{"]" * levels}}}}}')
+    Path(name).write_text(deep if name.endswith("l") else f"[\n{deep}\n]", encoding="utf-8")
+    summary = json.loads(import_(name, "--dry-run", "--json").stdout)
+    assert summary["sent"] + summary["rejected"] == 1
+
+
 def test_what_the_server_refuses_is_found_by_its_line_over_many_streams(
     import_: Import, server: Server, user: str
 ) -> None:

@@ -114,6 +114,12 @@ def test_what_is_wrong_with_an_array_is_said_once(path: Path, content: bytes, re
     assert last.reasons == (reason,)
 
 
+def test_an_item_is_read_exactly_as_it_stands(path: Path) -> None:
+    content = rb'[{"half": "\ud83d", "whole": "\ud83d\ude00", "large": 123456789012345678901234567890, "f": 0.1}]'
+    (value,) = values(read(path, content))
+    assert value == {"half": "\ud83d", "whole": "😀", "large": 123456789012345678901234567890, "f": 0.1}
+
+
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"[]", b"\xef\xbb\xbf"])
 def test_an_empty_file_has_nothing(path: Path, content: bytes) -> None:
     assert read(path, content) == []

@@ -52,8 +52,8 @@ def test_an_address_that_it_must_not_use_is_refused_in_a_line(tmp_path: Path, ad
 
 
 def test_a_directory_that_is_in_use_is_refused_in_a_line(server: Server) -> None:
-    said = refusal("--data", str(server.settings.data), "--listen", "127.0.0.1:0")
-    assert said == f"Error: another server uses {server.settings.data}\n"
+    said = refusal("--data", str(server.settings.server.data), "--listen", "127.0.0.1:0")
+    assert said == f"Error: another server uses {server.settings.server.data}\n"
 
 
 def test_a_port_that_is_taken_is_refused_in_a_line(server: Server, tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_a_log_that_was_cut_short_is_refused_in_a_line(own_settings: Settings, s
             {"user_id": "u", "role": "user", "ts": moment + timedelta(seconds=n), "content": "x" * 2_000}
             for n in range(200)
         )
-    log = own_settings.data / "log.db"
+    log = own_settings.server.data / "log.db"
     os.truncate(log, 20_000)
-    said = refusal("--data", str(own_settings.data), "--listen", "127.0.0.1:0")
+    said = refusal("--data", str(own_settings.server.data), "--listen", "127.0.0.1:0")
     assert said.startswith(f"Error: the message log {log} cannot be used: ")
     assert "Traceback" not in said

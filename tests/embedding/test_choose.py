@@ -13,7 +13,7 @@ from nomemory.server.settings import Settings
 
 
 def settings(**changed: object) -> Settings:
-    return Settings.model_validate(changed)
+    return Settings.from_environment(**changed)
 
 
 @pytest.fixture

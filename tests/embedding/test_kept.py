@@ -105,13 +105,13 @@ def test_the_file_has_no_text_and_is_its_owners_alone(tmp_path: Path) -> None:
 async def test_a_setting_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "vectors.db"
     endpoint = {"embedder": "openai", "embedding_model": "bge", "embedding_dimension": 1, "openai_api_key": "none"}
-    for settings, is_kept in ((Settings.model_validate(endpoint | {"embedding_cache": path}), True),
-                              (Settings.model_validate(endpoint), False),
-                              (Settings(embedder="none", embedding_cache=path), False)):  # fmt: skip
+    for settings, is_kept in ((Settings.from_environment(**endpoint | {"embedding_cache": path}), True),
+                              (Settings.from_environment(**endpoint), False),
+                              (Settings.from_environment(embedder="none", embedding_cache=path), False)):  # fmt: skip
         chosen = choose_embedder(settings)
         assert isinstance(chosen, CachedEmbedder)
         assert isinstance(chosen._within, KeptEmbedder) == is_kept
         await chosen.close()
     path.write_bytes(b"something else altogether" * 100)
     with pytest.raises(EmbedderSettingsError, match=r"vectors\.db"):
-        choose_embedder(Settings.model_validate(endpoint | {"embedding_cache": path}))
+        choose_embedder(Settings.from_environment(**endpoint | {"embedding_cache": path}))

@@ -47,7 +47,7 @@ class Both:
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     def settings(name: str, timeline_max: int) -> Settings:
-        return Settings(
+        return Settings.from_environment(
             data=tmp_path_factory.mktemp(name), listen="127.0.0.1:0", embedder="none", embedding_dimension=4,
             drain_s=0.0, hybrid_timeline_max=timeline_max, hybrid_candidates_max=50,
         )  # fmt: skip

@@ -49,4 +49,4 @@ def settle(tmp_path: Path) -> Callable[..., Settings]:
 def small(directory: Path, **changed: object) -> Settings:
     """Make the settings of a small server."""
     basis = {"data": directory / "data", "listen": "127.0.0.1:0", "drain_s": 0.0}
-    return Settings.model_validate(basis | {"embedder": "none", "embedding_dimension": 4} | changed)
+    return Settings.from_environment(**basis | {"embedder": "none", "embedding_dimension": 4} | changed)

@@ -75,7 +75,7 @@ def test_a_server_that_must_not_start_touches_nothing(settle: Settle) -> None:
     settings = settle(listen="0.0.0.0:0")
     with pytest.raises(ListenAddressError):
         asyncio.run(_enter(settings))
-    assert not settings.data.exists()
+    assert not settings.server.data.exists()
 
 
 async def _enter(settings: Settings) -> None:

@@ -166,8 +166,8 @@ class Myself:
 
 @asynccontextmanager
 async def importing() -> AsyncIterator[tuple[Imports, Any]]:
-    service, settings = Imports(), Settings(drain_s=0.0)
-    access = Access(Myself(), settings.id_max_chars)
+    service, settings = Imports(), Settings.from_environment(drain_s=0.0)
+    access = Access(Myself(), settings.limits.id_max_chars)
     async with (
         serving([service], ListenAddress("127.0.0.1", 0), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
@@ -192,7 +192,7 @@ async def test_a_method_that_says_nothing_of_its_needs_cannot_be_served() -> Non
         def needs(self) -> Mapping[str, Need]:
             return {name: need for name, need in super().needs().items() if name != "DeleteMessages"}
 
-    settings = Settings(drain_s=0.0)
+    settings = Settings.from_environment(drain_s=0.0)
     with pytest.raises(KeyError, match="DeleteMessages"):
         async with serving([Careless()], ListenAddress("127.0.0.1", 0), settings, Access(Myself(), 128)):
             pass

@@ -38,13 +38,15 @@ def test_a_server_over_former_data_catches_up(start: Start, own_settings: Settin
         token = server.ingest.WriteMessages(
             i.WriteMessagesRequest(messages=[said("u", "m", "we went by bus", embedding=[1, 0, 0, 0])])
         ).write_token
-    (own_settings.data / DIRECTORY).rename(own_settings.data / "moved")  # what it held is in no index any more
-    make_former(own_settings.data / FORMER)
+    (own_settings.server.data / DIRECTORY).rename(
+        own_settings.server.data / "moved"
+    )  # what it held is in no index any more
+    make_former(own_settings.server.data / FORMER)
     with start(own_settings) as server:
         request = q.LexicalSearchRequest(user_id="u", query_text="go bus", at_least=token)
         assert ids(server.query.LexicalSearch(request, timeout=20).items) == ["m"]
-    assert not (own_settings.data / FORMER).exists()
-    assert (own_settings.data / "moved").exists(), "nothing else was touched"
+    assert not (own_settings.server.data / FORMER).exists()
+    assert (own_settings.server.data / "moved").exists(), "nothing else was touched"
 
 
 def test_a_writer_elsewhere_deletes_nothing(tmp_path: Path) -> None:

@@ -49,4 +49,4 @@ def announce(address: ListenAddress) -> None:
 
 
 def main() -> None:
-    serve(Settings(), announce, interceptors=make)
+    serve(Settings.from_environment(), announce, interceptors=make)

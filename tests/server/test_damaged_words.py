@@ -48,7 +48,7 @@ def test_a_server_starts_on_a_damaged_index(start: Start, own_settings: Settings
     with start(own_settings) as server:
         token = write(server, said("u", "m", "hello"))
         assert words(server, token) == ["m"]
-    cut(own_settings.data, extension)
+    cut(own_settings.server.data, extension)
     with start(own_settings) as server:
         assert words(server, token) == ["m"]
 
@@ -56,7 +56,7 @@ def test_a_server_starts_on_a_damaged_index(start: Start, own_settings: Settings
 def test_damage_under_a_running_server_is_mended_and_shown(start: Start, own_settings: Settings) -> None:
     with start(own_settings) as server:
         words(server, write(server, said("u", "m0", "hello", ts=0)))
-        cut(own_settings.data, "term")
+        cut(own_settings.server.data, "term")
         token = write(server, said("u", "m1", "hello", ts=1))
         assert sorted(found_in_the_end(server, token)) == ["m0", "m1"]
         status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())

@@ -51,7 +51,7 @@ def narrow_server(
 ) -> Iterator[Server]:
     from conftest import started  # noqa: PLC0415 - the fixture that starts servers is of a narrower scope
 
-    settings = Settings(
+    settings = Settings.from_environment(
         data=tmp_path_factory.mktemp("narrow"), listen="127.0.0.1:0", drain_s=0.0, embedder="none",
         embedding_dimension=4, reply_max_bytes=20_000,
     )  # fmt: skip

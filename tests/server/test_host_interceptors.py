@@ -166,8 +166,8 @@ class Recalls(Queries):
 
 @asynccontextmanager
 async def hosting(seen: list[Seen], host: HostInterceptors, **changed: float) -> AsyncIterator[grpc.aio.Channel]:
-    settings = Settings.model_validate({"drain_s": 0.0} | changed)
-    services, access = [Queries(seen), Recalls(seen)], Access(ByName(), settings.id_max_chars)
+    settings = Settings.from_environment(**{"drain_s": 0.0} | changed)
+    services, access = [Queries(seen), Recalls(seen)], Access(ByName(), settings.limits.id_max_chars)
     async with (
         serving(services, ListenAddress("127.0.0.1", 0), settings, access, host=host) as address,
         grpc.aio.insecure_channel(str(address)) as channel,

@@ -51,7 +51,9 @@ async def test_while_a_large_batch_is_checked_others_have_their_turn(
             await asyncio.sleep(0)
 
     beside = asyncio.create_task(others())
-    checked = await decode(kind(messages=[said("u", str(n), "x") for n in range(500)]), Settings(embedder="none"), 4)
+    checked = await decode(
+        kind(messages=[said("u", str(n), "x") for n in range(500)]), Settings.from_environment(embedder="none"), 4
+    )
     beside.cancel()
     assert [message.message_id for message in checked.messages] == [str(n) for n in range(500)]
     assert turns >= 10
@@ -79,7 +81,7 @@ def test_bytes_that_are_no_batch_are_placed_too(vector_server: Server, user: str
 
 
 def test_the_rejections_that_are_told_are_the_first(start: Start, own_settings: Settings) -> None:
-    with start(own_settings.model_copy(update={"rejections_max": 3})) as server:
+    with start(own_settings.with_changes(rejections_max=3)) as server:
         server.ingest.ImportMessages(iter([batch("u", "there")]))
         mixed = [said("u", "there", "y"), said("u", "a", " "), said("u", "there", "z"), said("u", "b", " ")]
         summary = server.ingest.ImportMessages(iter([i.ImportMessagesRequest(messages=mixed)]))
@@ -112,8 +114,8 @@ def overload(server: Server) -> str:
 
 
 def test_an_import_waits_for_room_where_too_much_is_queued(start: Start, own_settings: Settings) -> None:
-    with start(own_settings.model_copy(update={"write_queue_max": 1})) as server:
-        with busy(own_settings.data / "log.db"):
+    with start(own_settings.with_changes(write_queue_max=1)) as server:
+        with busy(own_settings.server.data / "log.db"):
             assert overload(server) == "OVERLOADED"
             imported = server.ingest.ImportMessages.future(iter([batch("v", "a"), batch("v", "b")]))
             assert overload(server) == "OVERLOADED"
@@ -122,8 +124,8 @@ def test_an_import_waits_for_room_where_too_much_is_queued(start: Start, own_set
 
 def test_an_import_that_finds_no_room_in_time_says_so(start: Start, own_settings: Settings) -> None:
     with (
-        start(own_settings.model_copy(update={"write_queue_max": 1})) as server,
-        busy(own_settings.data / "log.db"),
+        start(own_settings.with_changes(write_queue_max=1)) as server,
+        busy(own_settings.server.data / "log.db"),
     ):
         assert overload(server) == "OVERLOADED"
         with pytest.raises(grpc.RpcError) as error:

@@ -25,13 +25,8 @@ EAST = q.Embedding(values=[1, 0, 0, 0])
 @pytest.fixture
 def stuck(own_settings: Settings) -> Settings:
     """Settings of a server whose embedder never answers."""
-    return own_settings.model_copy(
-        update={
-            "embedder": "openai",
-            "embedding_model": "absent",
-            "openai_base_url": NOBODY_LISTENS,
-            "openai_api_key": SecretStr("none"),
-        }
+    return own_settings.with_changes(
+        embedder="openai", embedding_model="absent", openai_base_url=NOBODY_LISTENS, openai_api_key=SecretStr("none")
     )
 
 

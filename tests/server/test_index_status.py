@@ -54,7 +54,7 @@ def test_a_users_status_does_not_tell_how_much_others_write(start: Start, own_se
 
 
 def test_an_indexer_that_cannot_work_is_named_and_holds_up_nothing_else(start: Start, own_settings: Settings) -> None:
-    with TantivyLexicalWriter(own_settings.data / DIRECTORY, 15_000_000), start(own_settings) as server:
+    with TantivyLexicalWriter(own_settings.server.data / DIRECTORY, 15_000_000), start(own_settings) as server:
         token = write(server, said("u", "m", "hello"))
         until(lambda: status(server).lexical.fault == "ValueError")
         assert status(server).vector.fault == ""

@@ -77,8 +77,8 @@ class Misbehaving:
 
 @asynccontextmanager
 async def misbehaving(**changed: float) -> AsyncIterator[Any]:
-    settings = Settings(drain_s=0.0, **changed)  # type: ignore[arg-type]
-    access = Access(LocalAuthenticator(), settings.id_max_chars)
+    settings = Settings.from_environment(drain_s=0.0, **changed)
+    access = Access(LocalAuthenticator(), settings.limits.id_max_chars)
     async with (
         serving([Misbehaving()], ListenAddress("127.0.0.1", 0), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,

@@ -45,8 +45,8 @@ def test_a_panic_is_no_exception() -> None:
 
 
 async def test_a_panic_ends_a_call_with_a_status() -> None:
-    settings = Settings(drain_s=0.0)
-    access = Access(LocalAuthenticator(), settings.id_max_chars)
+    settings = Settings.from_environment(drain_s=0.0)
+    access = Access(LocalAuthenticator(), settings.limits.id_max_chars)
     async with (
         serving([Panicking()], ListenAddress("127.0.0.1", 0), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,

@@ -60,7 +60,7 @@ def elsewhere(
     vector_server: Server, start: Callable[[Settings], AbstractContextManager[Server]], tmp_path: Path
 ) -> Iterator[Client]:
     """A client of a process that keeps nothing and reads from that server."""
-    alone = Settings(
+    alone = Settings.from_environment(
         data=tmp_path / "nothing", listen="127.0.0.1:0", recall_query_target=vector_server.target, drain_s=0.0
     )
     with start(alone) as remote, Client(remote.target) as connected:

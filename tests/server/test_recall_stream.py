@@ -31,8 +31,8 @@ async def test_closing_the_stream_cancels_the_recall() -> None:
             raise
         raise AssertionError("it went on")
 
-    settings = Settings()
-    skills = SkillLibrary(skill_folders(settings), settings.recall_skill)
+    settings = Settings.from_environment()
+    skills = SkillLibrary(skill_folders(settings), settings.recall.skill)
     service = RecallService(ask, skills, host_budget(settings), settings)
     admission = Admission(Caller("test", frozenset()), BoundUser("u", "token"))
     call = Call("id", asyncio.get_running_loop().time() + 10, admission)

@@ -85,7 +85,7 @@ class Parts:
 async def connected() -> AsyncIterator[tuple[Parts, WriterClient, PipeConnection]]:
     ours, theirs = socket.socketpair()
     parts, barrier = Parts(), StartupBarrier(1)
-    settings = Settings(data="unused", embedder="none")
+    settings = Settings.from_environment(data="unused", embedder="none")
     barrier.open(Assignment(settings, ListenAddress("127.0.0.1", 1), DESCRIPTION), WriterServices(*[parts] * 5))
     calls = ReaderCalls(barrier)
     serving = await PipeConnection.open(ours, calls.answer, calls.describe_error)

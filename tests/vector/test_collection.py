@@ -32,8 +32,8 @@ def test_another_dimension_is_another_collection() -> None:
 
 async def test_a_collection_on_a_server_has_a_backlog_of_its_own(tmp_path: Path) -> None:
     embedder = NoEmbedder(8)
-    embedded = Settings(qdrant_url=None)
-    on_server = Settings(qdrant_url="http://127.0.0.1:1")
+    embedded = Settings.from_environment(qdrant_url=None)
+    on_server = Settings.from_environment(qdrant_url="http://127.0.0.1:1")
     places = {collection_of(settings, tmp_path, embedder).backlog for settings in (embedded, on_server)}
     assert len(places) == 2
     for settings, kind in ((embedded, EdgeIndex), (on_server, QdrantIndex)):

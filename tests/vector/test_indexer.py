@@ -82,8 +82,8 @@ class World:
     """A log, an index, and the indexer between them."""
 
     def __init__(self, directory: Path, embedder: Embedder, **changed: object) -> None:
-        self.settings = Settings.model_validate(
-            {"data": directory, "vector_flush_s": 0.2, "embedding_part_chars": 50, "embedding_parts_max": 4} | changed
+        self.settings = Settings.from_environment(
+            **{"data": directory, "vector_flush_s": 0.2, "embedding_part_chars": 50, "embedding_parts_max": 4} | changed
         )
         self.embedder = embedder
         directory.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ class Trigrams:
     model = "trigrams-v1"
 
     def __init__(self, settings: Settings) -> None:
-        self.dimension = settings.embedding_dimension or 256
+        self.dimension = settings.embedder.dimension or 256
 
     async def embed_query(self, text: str) -> Vector:
         """Embed what is searched for."""

@@ -8,6 +8,7 @@ import click
 from pydantic import ValidationError
 
 from nomemory.server.settings import Settings
+from nomemory.server.settings.group import PREFIX
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -19,7 +20,12 @@ def configured(**options: object) -> Settings:
         click.UsageError: a value is not valid; it names each.
     """
     try:
-        return Settings.model_validate({name: value for name, value in options.items() if value is not None})
+        return Settings.from_environment(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, fault['loc'])) or 'settings'}: {fault['msg']}" for fault in error.errors()]
+        lines = [f"{_setting(*fault['loc'])}: {fault['msg']}" for fault in error.errors()]
         raise click.UsageError("Bad settings.\n" + "\n".join(f"  {line}" for line in lines)) from None
+
+
+def _setting(_group: int | str, variable: int | str) -> str:
+    """Return a setting's name as options and variables share it."""
+    return str(variable).removeprefix(PREFIX).lower()

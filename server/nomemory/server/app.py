@@ -61,7 +61,7 @@ def serve(
         any of CANNOT_START.
         OSError: the system refuses something; it names the file.
     """
-    configure_logs(settings.log_level, None if settings.workers == 1 else _WRITER)
+    configure_logs(settings.server.log_level, None if settings.workers.count == 1 else _WRITER)
     sys.setswitchinterval(_SWITCH_S)
     uvloop.run(_serve(settings, ready, readers, interceptors))
 
@@ -76,7 +76,7 @@ async def _serve(
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     async with running(settings, readers, interceptors) as address:
-        _log.info("serving", address=str(address), data=str(settings.data))
+        _log.info("serving", address=str(address), data=str(settings.server.data))
         freeze_heap()
         ready(address)
         await stop.wait()
@@ -97,13 +97,13 @@ async def running(
     """
     address, access = listen_address(settings), make_access(settings)
     async with AsyncExitStack() as stack:
-        if settings.recall_query_target:
+        if settings.recall.query_target:
             services = recall_only_services(settings, stack)
             yield await stack.enter_async_context(serving(services, address, settings, access, host=interceptors()))
             return
-        directory = DataDirectory(settings.data)
+        directory = DataDirectory(settings.server.data)
         stack.callback(os.close, directory.lock())
-        if settings.workers == 1:
+        if settings.workers.count == 1:
             services, _ = await _make_everything(settings, directory, stack)
             yield await stack.enter_async_context(serving(services, address, settings, access, host=interceptors()))
         else:

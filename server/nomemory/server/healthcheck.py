@@ -46,8 +46,8 @@ def _name_in(chain: bytes) -> str:
 
 def main() -> int:
     """Ask the server that the settings or the command line name."""
-    settings = Settings()
-    return 0 if is_serving(sys.argv[1] if len(sys.argv) > 1 else settings.listen, tls_files(settings)) else 1
+    settings = Settings.from_environment()
+    return 0 if is_serving(sys.argv[1] if len(sys.argv) > 1 else settings.server.listen, tls_files(settings)) else 1
 
 
 if __name__ == "__main__":

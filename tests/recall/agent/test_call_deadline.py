@@ -25,13 +25,13 @@ from nomemory.v1 import recall_service_pb2 as pb
 
 async def budget_within(left_s: float) -> Budget:
     """Return the budget of a recall whose client waits that long."""
-    settings, seen = Settings(), list[Budget]()
+    settings, seen = Settings.from_environment(), list[Budget]()
 
     async def ask(_user_id: str, query: RecallQuery, _skill: Skill, _on_step: OnStep) -> RecallResult:
         seen.append(query.budget)
         raise QueryServiceUnavailableError
 
-    skills = SkillLibrary(skill_folders(settings), settings.recall_skill)
+    skills = SkillLibrary(skill_folders(settings), settings.recall.skill)
     service = RecallService(ask, skills, host_budget(settings), settings)
     give_up = asyncio.get_running_loop().time() + left_s
     with pytest.raises(Fault):
@@ -48,5 +48,5 @@ async def test_a_short_deadline_leaves_time_for_composing_and_for_the_reply() ->
 
 
 async def test_a_long_deadline_gives_no_more_than_the_host_does() -> None:
-    budget, host = await budget_within(1_000.0), host_budget(Settings())
+    budget, host = await budget_within(1_000.0), host_budget(Settings.from_environment())
     assert (budget.deadline_s, budget.compose_s) == (host.deadline_s, host.compose_s)

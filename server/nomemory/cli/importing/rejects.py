@@ -44,8 +44,15 @@ class Rejects:
         entry |= {"reasons": list(reasons), "original": refused.original}
         if self._file is None:
             self._file = self.path.open("w", encoding="utf-8", errors="backslashreplace")
-        self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        self._file.write(_line(entry))
         self.count += 1
+
+
+def _line(entry: dict[str, object]) -> str:
+    try:
+        return json.dumps(entry, ensure_ascii=False) + "\n"
+    except RecursionError:  # it could just be read, but is one level too deep to be written inside of an entry
+        return json.dumps(entry | {"original": "nested too deeply to be shown"}, ensure_ascii=False) + "\n"
 
 
 def default_path(source: str) -> Path:

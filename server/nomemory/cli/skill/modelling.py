@@ -15,7 +15,7 @@ from nomemory.server.settings import Settings
 
 def has_model(settings: Settings) -> bool:
     """Return whether a server with these settings would ask a model."""
-    return bool(settings.recall_model) and settings.recall_planner != "rules"
+    return bool(settings.recall.model) and settings.recall.planner != "rules"
 
 
 def improved(draft: Draft, settings: Settings) -> tuple[Draft, str]:

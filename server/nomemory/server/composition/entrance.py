@@ -15,7 +15,7 @@ def make_access(settings: Settings) -> Access:
     Raises:
         IdentitySettingsError: the settings contradict each other, or name files that cannot be used.
     """
-    return Access(choose_authenticator(settings), settings.id_max_chars)
+    return Access(choose_authenticator(settings), settings.limits.id_max_chars)
 
 
 def listen_address(settings: Settings) -> ListenAddress:
@@ -24,7 +24,7 @@ def listen_address(settings: Settings) -> ListenAddress:
     Raises:
         ListenAddressError: it is not of the form HOST:PORT, or would open an unprotected server to other machines.
     """
-    address = parse_listen_address(settings.listen)
+    address = parse_listen_address(settings.server.listen)
     credentials, tls = checks_credentials(settings), tls_files(settings) is not None
-    refuse_exposure(address, Protection(credentials, tls, settings.insecure_plaintext))
+    refuse_exposure(address, Protection(credentials, tls, settings.identity.insecure_plaintext))
     return address

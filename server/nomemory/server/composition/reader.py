@@ -59,7 +59,7 @@ async def serve(pipe: socket.socket, number: int) -> int:
 
 async def _serve_for(writer: WriterClient, number: int) -> int:
     assignment: Assignment = await writer.call(GetAssignment())
-    configure_logs(assignment.settings.log_level, number)
+    configure_logs(assignment.settings.server.log_level, number)
     try:
         await _serve_assigned(assignment, writer)
     except (*CANNOT_START, IndexUnusableError) as error:
@@ -87,8 +87,8 @@ async def _serve_assigned(assignment: Assignment, writer: WriterClient) -> None:
 
 async def _make_services(assignment: Assignment, writer: WriterClient, stack: AsyncExitStack) -> list[Service]:
     """Build what a reader serves: everything, with remote parts where only the writer's process has them."""
-    settings, directory = assignment.settings, DataDirectory(assignment.settings.data)
-    embedder = CachedEmbedder(RemoteEmbedder(writer, assignment.embedder), settings.embedding_cache_max)
+    settings, directory = assignment.settings, DataDirectory(assignment.settings.server.data)
+    embedder = CachedEmbedder(RemoteEmbedder(writer, assignment.embedder), settings.embedder.cache_max)
     stack.push_async_callback(embedder.close)
     backlog = BacklogReader(collection_of(settings, directory.vectors, embedder).backlog)
     stack.callback(backlog.close)

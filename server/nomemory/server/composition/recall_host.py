@@ -76,8 +76,8 @@ def recall_service(
         RecallSettingsError: the settings contradict each other.
     """
     planned_by = choose_planner(settings, stack)
-    enough = EnoughRule(settings.recall_sufficiency, settings.recall_sufficiency_waiver)
-    skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall_skill)
+    enough = EnoughRule(settings.recall.sufficiency, settings.recall.sufficiency_waiver)
+    skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
     host = RecallHost(stub, metadata, planned_by, enough)
     return RecallService(host.ask, skills, host_budget(settings), settings, dimension)
 
@@ -91,18 +91,18 @@ def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, 
     """
     channel = _channel(settings)
     stack.push_async_callback(channel.close)
-    key = settings.recall_query_key
+    key = settings.recall.query_key
     metadata = (("authorization", f"Bearer {key.get_secret_value()}"),) if key else ()
     return query_service_pb2_grpc.QueryServiceStub(channel), metadata
 
 
 def _channel(settings: Settings) -> grpc.aio.Channel:
-    target = settings.recall_query_target
-    if settings.recall_query_tls:
-        trusted = settings.recall_query_tls_ca
+    target = settings.recall.query_target
+    if settings.recall.query_tls:
+        trusted = settings.recall.query_tls_ca
         credentials = grpc.ssl_channel_credentials(trusted.read_bytes() if trusted else None)
         return grpc.aio.secure_channel(target, credentials)
-    if not (parse_listen_address(target).is_loopback() or settings.insecure_plaintext):
+    if not (parse_listen_address(target).is_loopback() or settings.identity.insecure_plaintext):
         raise RecallSettingsError(
             f"refusing to read messages from {target} in the clear: set NOMEMORY_RECALL_QUERY_TLS=true, or "
             "NOMEMORY_INSECURE_PLAINTEXT=true where the network itself is encrypted"
@@ -112,22 +112,22 @@ def _channel(settings: Settings) -> grpc.aio.Channel:
 
 def skill_folders(settings: Settings) -> list[Path]:
     """Return the folders of skills, the operator's own before the shipped ones."""
-    own = [Path(folder) for folder in settings.recall_skills.split(os.pathsep) if folder]
+    own = [Path(folder) for folder in settings.recall.skills.split(os.pathsep) if folder]
     return own + [folder for folder in _SHIPPED_SKILLS if folder.is_dir()]
 
 
 def host_budget(settings: Settings) -> Budget:
     """Return what one recall may do at most."""
     return Budget(
-        iterations=settings.recall_iterations,
-        tool_calls=settings.recall_tool_calls,
-        evidence_messages=settings.recall_evidence_messages,
-        deadline_s=settings.recall_deadline_s,
-        compose_s=settings.recall_model_timeout_s,
-        result_items=settings.recall_result_items,
-        result_chars=settings.recall_result_chars,
-        evidence_chars=settings.recall_evidence_chars,
-        neighbors_before=settings.recall_neighbors_before,
-        neighbors_after=settings.recall_neighbors_after,
-        anchors=settings.recall_anchors,
+        iterations=settings.recall.iterations,
+        tool_calls=settings.recall.tool_calls,
+        evidence_messages=settings.recall.evidence_messages,
+        deadline_s=settings.recall.deadline_s,
+        compose_s=settings.recall.model_timeout_s,
+        result_items=settings.recall.result_items,
+        result_chars=settings.recall.result_chars,
+        evidence_chars=settings.recall.evidence_chars,
+        neighbors_before=settings.recall.neighbors_before,
+        neighbors_after=settings.recall.neighbors_after,
+        anchors=settings.recall.anchors,
     )

@@ -28,7 +28,7 @@ class RecallModel:
 
 def recall_model(settings: Settings, stack: AsyncExitStack) -> RecallModel:
     """Connect to the model that the settings name; closed with the stack."""
-    key = settings.openai_api_key
-    client = connect(settings.openai_base_url, key.get_secret_value() if key else None, settings.recall_model_timeout_s)
+    key = settings.openai.api_key
+    client = connect(settings.openai.base_url, key.get_secret_value() if key else None, settings.recall.model_timeout_s)
     stack.push_async_callback(client.close)
-    return RecallModel(ChatEndpoint(client, settings.recall_model, timeout_s=settings.recall_model_timeout_s))
+    return RecallModel(ChatEndpoint(client, settings.recall.model, timeout_s=settings.recall.model_timeout_s))

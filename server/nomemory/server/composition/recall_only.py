@@ -17,9 +17,9 @@ def recall_only_services(settings: Settings, stack: AsyncExitStack) -> list[Serv
     Raises:
         RecallSettingsError: the settings ask for what such a server cannot be, or would open a guarded log.
     """
-    if settings.workers > 1:
+    if settings.workers.count > 1:
         raise RecallSettingsError("a server that only recalls is one process: start several, each at its own address")
-    if settings.recall_query_key is not None and not checks_credentials(settings):
+    if settings.recall.query_key is not None and not checks_credentials(settings):
         raise RecallSettingsError(
             "refusing to open a guarded QueryService to anybody on this machine: a recall service that reads with a "
             "key needs credentials of its own callers; docs/authentication.md tells how to give it some"

@@ -41,8 +41,8 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> PlannedBy:
     Raises:
         RecallSettingsError: there is no such planner, or its settings are missing.
     """
-    name = settings.recall_planner
-    if name == "rules" or (name == "auto" and not settings.recall_model):
+    name = settings.recall.planner
+    if name == "rules" or (name == "auto" and not settings.recall.model):
         return PlannedBy()
     if name in {"auto", "llm"}:
         return _model(settings, stack)
@@ -54,7 +54,7 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> PlannedBy:
 
 
 def _model(settings: Settings, stack: AsyncExitStack) -> PlannedBy:
-    if not settings.recall_model:
+    if not settings.recall.model:
         raise RecallSettingsError(
             "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
         )

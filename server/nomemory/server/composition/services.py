@@ -39,8 +39,8 @@ async def make_services(
     """
     log = open_log(directory, stack)
     cipher = TokenCipher(load_key(directory.key), await log.log_id())
-    tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.cursor_lifetime_s)
-    dimension, reply_max = writer.embedder.dimension, settings.reply_max_bytes
+    tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
+    dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
     query = QueryService(
         log,
         TimeListing(log, cursors, reply_max),
@@ -69,8 +69,8 @@ def _hybrid(settings: Settings, writer: WriterServices, words: LexicalIndex, log
         writer.embedder,
         writer.progress,
         log,
-        weights=weights_without(settings.hybrid_without),
-        candidates_max=settings.hybrid_candidates_max,
-        timeline_max=settings.hybrid_timeline_max,
-        reply_max_bytes=settings.reply_max_bytes,
+        weights=weights_without(settings.hybrid.without),
+        candidates_max=settings.hybrid.candidates_max,
+        timeline_max=settings.hybrid.timeline_max,
+        reply_max_bytes=settings.limits.reply_max_bytes,
     )

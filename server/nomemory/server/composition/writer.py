@@ -48,8 +48,8 @@ class WriterAssembly:
     def _log_writer(self) -> SqliteLogWriter:
         writer = SqliteLogWriter(
             self._directory.log,
-            queue_max=self._settings.write_queue_max,
-            queue_max_bytes=self._settings.write_queue_max_bytes,
+            queue_max=self._settings.log.queue_max,
+            queue_max_bytes=self._settings.log.queue_max_bytes,
             announce=self._committed.announce,
         )
         return self._stack.enter_context(closing(writer))
@@ -63,9 +63,9 @@ class WriterAssembly:
         indexer = LexicalIndexerProcess(
             self._directory.log,
             self._directory.lexical,
-            heap_bytes=self._settings.lexical_heap_bytes,
-            batch_max=self._settings.lexical_batch_max,
-            batch_bytes=self._settings.lexical_batch_bytes,
+            heap_bytes=self._settings.lexical.heap_bytes,
+            batch_max=self._settings.lexical.batch_max,
+            batch_bytes=self._settings.lexical.batch_bytes,
             wake=self._committed.lexical,
         )
         task = self._supervisor.start_task(LEXICAL_JOB, indexer.run)

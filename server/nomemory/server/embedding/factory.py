@@ -36,25 +36,25 @@ def choose_embedder(settings: Settings) -> Embedder:
         EmbedderSettingsError: there is no such embedder, a setting is missing or contradicts the model, or the file
             cannot be used.
     """
-    return CachedEmbedder(_kept(_embedder(settings), settings), settings.embedding_cache_max)
+    return CachedEmbedder(_kept(_embedder(settings), settings), settings.embedder.cache_max)
 
 
 def _kept(embedder: Embedder, settings: Settings) -> Embedder:
-    if settings.embedding_cache is None or isinstance(embedder, NoEmbedder):
+    if settings.embedder.cache is None or isinstance(embedder, NoEmbedder):
         return embedder
     model = f"{embedder.kind} {embedder.model} {embedder.dimension}"
     try:
-        kept = KeptVectors(settings.embedding_cache, model, embedder.dimension * NUMBER.itemsize)
+        kept = KeptVectors(settings.embedder.cache, model, embedder.dimension * NUMBER.itemsize)
     except KeptVectorsError as error:
         raise EmbedderSettingsError(str(error)) from None
     return KeptEmbedder(embedder, kept)
 
 
 def _embedder(settings: Settings) -> Embedder:
-    if settings.embedder in _BUILT_IN:
-        return _BUILT_IN[settings.embedder](settings)
+    if settings.embedder.kind in _BUILT_IN:
+        return _BUILT_IN[settings.embedder.kind](settings)
     try:
-        make = EMBEDDERS.load(settings.embedder)
+        make = EMBEDDERS.load(settings.embedder.kind)
     except ExtensionError as error:
         raise EmbedderSettingsError(f"NOMEMORY_EMBEDDER: {error}") from None
     return make(settings)
@@ -67,25 +67,25 @@ def _auto(settings: Settings) -> Embedder:
 def _local(settings: Settings) -> LocalEmbedder:
     if not local_is_available():
         raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
-    if settings.embedding_dimension not in (0, local.DIMENSION):
+    if settings.embedder.dimension not in (0, local.DIMENSION):
         raise EmbedderSettingsError(f"the local embedder's vectors have {local.DIMENSION} numbers: unset the dimension")
-    return LocalEmbedder(settings.embedding_timeout_s)
+    return LocalEmbedder(settings.embedder.timeout_s)
 
 
 def _none(settings: Settings) -> NoEmbedder:
-    return NoEmbedder(settings.embedding_dimension or _CALLERS_DIMENSION)
+    return NoEmbedder(settings.embedder.dimension or _CALLERS_DIMENSION)
 
 
 def _openai(settings: Settings) -> Embedder:
     """Import the client only where there is an endpoint: it takes half a second."""
     from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect  # noqa: PLC0415
 
-    if not settings.embedding_model or not settings.embedding_dimension:
+    if not settings.embedder.model or not settings.embedder.dimension:
         raise EmbedderSettingsError("`openai` needs NOMEMORY_EMBEDDING_MODEL and NOMEMORY_EMBEDDING_DIMENSION")
-    key = settings.openai_api_key
-    client = connect(settings.openai_base_url, key.get_secret_value() if key else None, settings.embedding_timeout_s)
+    key = settings.openai.api_key
+    client = connect(settings.openai.base_url, key.get_secret_value() if key else None, settings.embedder.timeout_s)
     return OpenAICompatibleEmbedder(
-        client, settings.embedding_model, settings.embedding_dimension, settings.embedding_batch_max
+        client, settings.embedder.model, settings.embedder.dimension, settings.embedder.batch_max
     )
 
 

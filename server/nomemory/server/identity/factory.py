@@ -30,7 +30,14 @@ _SECRET_MIN_BYTES: Final = 32
 
 def checks_credentials(settings: Settings) -> bool:
     """Return whether callers need credentials."""
-    return any((settings.api_keys, settings.jwt_secret, settings.jwt_jwks, settings.tls_identities))
+    return any(
+        (
+            settings.identity.api_keys,
+            settings.identity.jwt_secret,
+            settings.identity.jwt_jwks,
+            settings.identity.tls_identities,
+        )
+    )
 
 
 def choose_authenticator(settings: Settings) -> Authenticator:
@@ -42,26 +49,26 @@ def choose_authenticator(settings: Settings) -> Authenticator:
     if not checks_credentials(settings):
         return LocalAuthenticator()
     return CredentialAuthenticator(
-        ApiKeys(settings.api_keys) if settings.api_keys else None,
+        ApiKeys(settings.identity.api_keys) if settings.identity.api_keys else None,
         _tokens(settings),
-        Certificates(settings.tls_identities) if settings.tls_identities else None,
+        Certificates(settings.identity.tls_identities) if settings.identity.tls_identities else None,
     )
 
 
 def _tokens(settings: Settings) -> Tokens | None:
-    if settings.jwt_secret and settings.jwt_jwks:
+    if settings.identity.jwt_secret and settings.identity.jwt_jwks:
         raise IdentitySettingsError("set NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS, not both")
-    if settings.jwt_secret:
+    if settings.identity.jwt_secret:
         algorithms = _algorithms(settings, _OF_SECRETS, "HS256")
-        return Tokens(_shared_secret(settings.jwt_secret), _rules(settings, algorithms))
-    if settings.jwt_jwks:
+        return Tokens(_shared_secret(settings.identity.jwt_secret), _rules(settings, algorithms))
+    if settings.identity.jwt_jwks:
         algorithms = _algorithms(settings, _OF_KEY_SETS, "RS256 ES256")
-        return Tokens(_key_set(settings.jwt_jwks, settings, algorithms), _rules(settings, algorithms))
+        return Tokens(_key_set(settings.identity.jwt_jwks, settings, algorithms), _rules(settings, algorithms))
     return None
 
 
 def _algorithms(settings: Settings, possible: frozenset[str], default: str) -> frozenset[str]:
-    chosen = frozenset((settings.jwt_algorithms or default).replace(",", " ").split())
+    chosen = frozenset((settings.identity.jwt_algorithms or default).replace(",", " ").split())
     if not chosen or not chosen <= possible:
         allowed = ", ".join(sorted(possible))
         raise IdentitySettingsError(f"NOMEMORY_JWT_ALGORITHMS: where the keys come from there, only {allowed} are safe")
@@ -69,18 +76,18 @@ def _algorithms(settings: Settings, possible: frozenset[str], default: str) -> f
 
 
 def _rules(settings: Settings, algorithms: frozenset[str]) -> TokenRules:
-    if not settings.jwt_issuer or not settings.jwt_audience or not settings.jwt_user_claim:
+    if not settings.identity.jwt_issuer or not settings.identity.jwt_audience or not settings.identity.jwt_user_claim:
         raise IdentitySettingsError(
             "tokens need NOMEMORY_JWT_ISSUER and NOMEMORY_JWT_AUDIENCE, and NOMEMORY_JWT_USER_CLAIM must not be empty"
         )
     return TokenRules(
         algorithms,
-        settings.jwt_issuer,
-        settings.jwt_audience,
-        settings.jwt_user_claim,
-        known_scopes(settings.jwt_default_scopes.split()),
-        settings.jwt_leeway_s,
-        settings.id_max_chars,
+        settings.identity.jwt_issuer,
+        settings.identity.jwt_audience,
+        settings.identity.jwt_user_claim,
+        known_scopes(settings.identity.jwt_default_scopes.split()),
+        settings.identity.jwt_leeway_s,
+        settings.limits.id_max_chars,
     )
 
 
@@ -96,5 +103,7 @@ def _key_set(where: str, settings: Settings, algorithms: frozenset[str]) -> Toke
         return KeySetFile(Path(where), algorithms)
     if not is_trustworthy(where):
         raise IdentitySettingsError("NOMEMORY_JWT_JWKS must be a file or an https URL")
-    times = KeySetTimes(settings.jwks_refresh_s, settings.jwks_stale_s, settings.jwks_pause_s)
-    return KeySetUrl(functools.partial(fetch, where, settings.jwks_timeout_s), algorithms, times)
+    times = KeySetTimes(
+        settings.identity.jwks_refresh_s, settings.identity.jwks_stale_s, settings.identity.jwks_pause_s
+    )
+    return KeySetUrl(functools.partial(fetch, where, settings.identity.jwks_timeout_s), algorithms, times)

@@ -59,11 +59,11 @@ def tls_files(settings: Settings) -> TlsFiles | None:
     Raises:
         IdentitySettingsError: a setting is missing.
     """
-    if settings.tls_identities and not settings.tls_client_ca:
+    if settings.identity.tls_identities and not settings.identity.tls_client_ca:
         raise IdentitySettingsError("NOMEMORY_TLS_IDENTITIES needs NOMEMORY_TLS_CLIENT_CA: who signs the certificates")
-    if settings.tls_cert and settings.tls_key:
-        return TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-    if settings.tls_cert or settings.tls_key or settings.tls_client_ca:
+    if settings.identity.tls_cert and settings.identity.tls_key:
+        return TlsFiles(settings.identity.tls_cert, settings.identity.tls_key, settings.identity.tls_client_ca)
+    if settings.identity.tls_cert or settings.identity.tls_key or settings.identity.tls_client_ca:
         raise IdentitySettingsError("TLS needs both NOMEMORY_TLS_CERT and NOMEMORY_TLS_KEY")
     return None
 

@@ -81,15 +81,16 @@ def main(descriptor: int, log: Path, directory: Path, *, heap_bytes: int, batch_
         wake=wake,
         committed=replies.note,
     )
-    pipe.ready()
     thread = threading.Thread(target=_index, args=(indexer, replies, pipe), name="lexical-indexer")
-    thread.start()
     with suppress(EOFError, ConnectionError):
+        pipe.ready()
+        thread.start()
         while True:
             for call in pipe.receive(wait=True):
                 _take(call.call_id, call.request, replies, wake)
     indexer.stop()
-    thread.join()
+    if thread.ident is not None:
+        thread.join()
 
 
 def _index(indexer: LexicalIndexer, replies: ProgressReplies, pipe: WorkerPipe) -> None:

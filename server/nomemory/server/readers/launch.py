@@ -30,4 +30,4 @@ def start_readers(settings: Settings) -> Mapping[int, Started]:
 
 def reader_numbers(settings: Settings) -> range:
     """Return the numbers of the readers; the writer has 0."""
-    return range(1, settings.workers)
+    return range(1, settings.workers.count)

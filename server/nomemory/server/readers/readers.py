@@ -42,8 +42,8 @@ class Readers:
     def __init__(self, settings: Settings, started: Mapping[int, Started]) -> None:
         self._numbers = reader_numbers(settings)
         self._started = dict(started)
-        self._start_s = settings.workers_start_s
-        self._grace_s = settings.drain_s + _ENDING_S
+        self._start_s = settings.workers.start_s
+        self._grace_s = settings.timing.drain_s + _ENDING_S
         self._barrier = StartupBarrier(len(self._numbers))
         self._calls = ReaderCalls(self._barrier)
         self._supervisor = Supervisor()

@@ -49,8 +49,8 @@ class Checker:
             return value
         if not value.strip():
             self.refuse(field, "must not be blank")
-        elif len(value) > self.settings.id_max_chars:
-            self.refuse(field, f"must be at most {self.settings.id_max_chars} characters")
+        elif len(value) > self.settings.limits.id_max_chars:
+            self.refuse(field, f"must be at most {self.settings.limits.id_max_chars} characters")
         elif _CONTROL.search(value):
             self.refuse(field, "must not contain control characters")
         return value
@@ -118,7 +118,7 @@ class Checker:
         """Check metadata: how many entries, and how long keys and values are. An error never quotes a key."""
         if not value:
             return {}
-        limits = self.settings
+        limits = self.settings.limits
         if len(value) > limits.metadata_max_entries:
             self.refuse(field, f"must have at most {limits.metadata_max_entries} entries")
         if any(not key.strip() or len(key) > limits.metadata_key_max_chars or "\0" in key for key in value):

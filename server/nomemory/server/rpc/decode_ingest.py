@@ -66,7 +66,7 @@ async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dim
     name_id = _id_maker(check, request.messages, request.request_id)
     messages = [
         _message(check, f"messages[{position}].", chat, dimension, partial(name_id, chat.user_id, position))
-        async for position, chat in _in_turns(request.messages[: settings.write_batch_max])
+        async for position, chat in _in_turns(request.messages[: settings.limits.write_batch_max])
     ]
     check.done()
     return WriteBatch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE)
@@ -86,7 +86,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
         alone = Checker(settings)
         message = _message(alone, "", chat, dimension, partial(name_id, chat.user_id, position))
         if alone.violations:
-            shown_id = chat.message_id[: settings.id_max_chars]
+            shown_id = chat.message_id[: settings.limits.id_max_chars]
             reason = Reason.ERROR_REASON_INVALID_FIELD
             batch.refused.append(RefusedMessage(position, shown_id, reason, tuple(alone.violations)))
         else:
@@ -103,8 +103,8 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Dele
     """
     check = Checker(settings)
     user_id = check.identifier("user_id", request.user_id, required=True)
-    check.entries("message_ids", request.message_ids, most=settings.delete_batch_max)
-    for position, message_id in enumerate(request.message_ids[: settings.delete_batch_max]):
+    check.entries("message_ids", request.message_ids, most=settings.limits.delete_batch_max)
+    for position, message_id in enumerate(request.message_ids[: settings.limits.delete_batch_max]):
         check.identifier(f"message_ids[{position}]", message_id, required=True)
     check.done()
     return DeleteBatch(user_id, list(request.message_ids))
@@ -134,7 +134,7 @@ async def _in_turns(
 def _id_maker(
     check: Checker, messages: Sequence[message_pb2.ChatMessage], request_id: str
 ) -> Callable[[str, int], str]:
-    check.entries("messages", messages, most=check.settings.write_batch_max)
+    check.entries("messages", messages, most=check.settings.limits.write_batch_max)
     check.identifier("request_id", request_id, required=False)
     if request_id:
         return lambda user_id, position: derived_id(request_id, user_id, position)
@@ -152,7 +152,7 @@ def _message(
         ts_us=check.timestamp(f"{at}ts", chat.ts),
         role=check.role(f"{at}role", chat.role, required=True) or Role.USER,
         content=_content(check, f"{at}content", chat.content),
-        name=check.text(f"{at}name", chat.name, most=check.settings.name_max_chars),
+        name=check.text(f"{at}name", chat.name, most=check.settings.limits.name_max_chars),
         conversation_id=check.identifier(f"{at}conversation_id", chat.conversation_id, required=False),
         metadata=check.metadata(f"{at}metadata", chat.metadata),
         embedding=check.vector(f"{at}embedding", chat.embedding, dimension) if chat.embedding else None,
@@ -160,7 +160,7 @@ def _message(
 
 
 def _content(check: Checker, field: str, content: str) -> str:
-    limit = check.settings.content_max_bytes
+    limit = check.settings.limits.content_max_bytes
     if not content.strip():
         check.refuse(field, "must not be blank")
     if len(content.encode()) > limit:

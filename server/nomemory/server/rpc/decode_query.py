@@ -110,7 +110,7 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
     """
     check = Checker(settings)
     user_id = check.identifier("user_id", request.user_id, required=True)
-    text = check.text("query_text", request.query_text, most=settings.query_max_chars)
+    text = check.text("query_text", request.query_text, most=settings.limits.query_max_chars)
     narrowed = _narrowed(check, request)
     size = _page_size(check, request.page_size)
     mask = _mask(check, request)
@@ -130,7 +130,7 @@ def decode_semantic(request: pb.SemanticSearchRequest, settings: Settings, dimen
     user_id = check.identifier("user_id", request.user_id, required=True)
     text, vector = _semantic_query(check, request, dimension)
     narrowed = _narrowed(check, request)
-    top_k = check.count("top_k", request.top_k, default=settings.top_k_default, most=settings.top_k_max)
+    top_k = check.count("top_k", request.top_k, default=settings.limits.top_k_default, most=settings.limits.top_k_max)
     min_score = request.min_score if request.HasField("min_score") else None
     if min_score is not None and not -1.0 <= min_score <= 1.0:
         check.refuse("min_score", "must be between -1 and 1")
@@ -148,14 +148,14 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
     """
     check = Checker(settings)
     user_id = check.identifier("user_id", request.user_id, required=True)
-    text = check.text("query_text", request.query_text, most=settings.query_max_chars)
+    text = check.text("query_text", request.query_text, most=settings.limits.query_max_chars)
     if not request.query_text.strip():
         check.refuse("query_text", "must not be blank")
     vector = None
     if request.HasField("query_embedding"):
         vector = check.vector("query_embedding.values", request.query_embedding.values, dimension)
     narrowed = _narrowed(check, request)
-    top_k = check.count("top_k", request.top_k, default=settings.top_k_default, most=settings.top_k_max)
+    top_k = check.count("top_k", request.top_k, default=settings.limits.top_k_default, most=settings.limits.top_k_max)
     mask = _mask(check, request)
     check.done()
     return HybridSearchQuery(user_id, text, vector, narrowed, top_k, request.explain, mask, request.at_least)
@@ -170,10 +170,10 @@ def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> Nei
     check = Checker(settings)
     user_id = check.identifier("user_id", request.user_id, required=True)
     message_id = check.identifier("message_id", request.message_id, required=True)
-    before = request.before if request.HasField("before") else settings.neighbors_before_default
-    after = request.after if request.HasField("after") else settings.neighbors_after_default
-    before = check.amount("before", before, most=settings.neighbors_max)
-    after = check.amount("after", after, most=settings.neighbors_max)
+    before = request.before if request.HasField("before") else settings.limits.neighbors_before_default
+    after = request.after if request.HasField("after") else settings.limits.neighbors_after_default
+    before = check.amount("before", before, most=settings.limits.neighbors_max)
+    after = check.amount("after", after, most=settings.limits.neighbors_max)
     mask = _mask(check, request)
     check.done()
     return NeighborsQuery(user_id, message_id, before, after, mask)
@@ -187,8 +187,8 @@ def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) ->
     """
     check = Checker(settings)
     user_id = check.identifier("user_id", request.user_id, required=True)
-    check.entries("message_ids", request.message_ids, most=settings.batch_get_max)
-    for position, message_id in enumerate(request.message_ids[: settings.batch_get_max]):
+    check.entries("message_ids", request.message_ids, most=settings.limits.batch_get_max)
+    for position, message_id in enumerate(request.message_ids[: settings.limits.batch_get_max]):
         check.identifier(f"message_ids[{position}]", message_id, required=True)
     mask = _mask(check, request)
     check.done()
@@ -204,14 +204,14 @@ def _mask(check: Checker, request: Filtered | pb.GetNeighborsRequest | pb.BatchG
 
 
 def _page_size(check: Checker, value: int) -> int:
-    limits = check.settings
+    limits = check.settings.limits
     return check.count("page_size", value, default=limits.page_size_default, most=limits.page_size_max)
 
 
 def _snippet_chars(check: Checker, request: pb.LexicalSearchRequest) -> int | None:
     if not request.HasField("highlight"):
         return None
-    limits, wanted = check.settings, request.highlight.snippet_chars
+    limits, wanted = check.settings.limits, request.highlight.snippet_chars
     most, default = limits.snippet_max_chars, limits.snippet_default_chars
     return check.count("highlight.snippet_chars", wanted, default=default, most=most)
 
@@ -227,7 +227,7 @@ def _parsed(check: Checker, text: str) -> Query:
 
 
 def _limits(settings: Settings) -> Limits:
-    return Limits(settings.query_max_chars, settings.query_max_terms, settings.query_max_depth)
+    return Limits(settings.limits.query_max_chars, settings.limits.query_max_terms, settings.limits.query_max_depth)
 
 
 def _semantic_query(
@@ -241,4 +241,4 @@ def _semantic_query(
         return None, None
     if not request.query_text.strip():
         check.refuse("query_text", "must not be blank")
-    return check.text("query_text", request.query_text, most=check.settings.query_max_chars), None
+    return check.text("query_text", request.query_text, most=check.settings.limits.query_max_chars), None

@@ -45,7 +45,7 @@ def decode_recall(
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    text = check.text("question", request.question, most=settings.query_max_chars)
+    text = check.text("question", request.question, most=settings.limits.query_max_chars)
     if not text.strip():
         check.refuse("question", "must not be blank")
     question = replace(_question(check, text, request.context, now), embedding=_embedding(check, request, dimension))
@@ -87,7 +87,7 @@ def _asked_at(check: Checker, time_us: int, zone: tzinfo, otherwise: datetime) -
 
 def _zone(check: Checker, name: str) -> tzinfo:
     try:
-        return ZoneInfo(check.text("context.time_zone", name, most=check.settings.id_max_chars) or "UTC")
+        return ZoneInfo(check.text("context.time_zone", name, most=check.settings.limits.id_max_chars) or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
         check.refuse("context.time_zone", "is not the name of a time zone")
         return UTC

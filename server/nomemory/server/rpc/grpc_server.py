@@ -53,7 +53,7 @@ async def serving(
     states = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(states, server)
     names = [service.full_name for service in services]
-    if settings.reflection:
+    if settings.server.reflection:
         reflection.enable_server_reflection([*names, _HEALTH, reflection.SERVICE_NAME], server)
     bound = _bind(server, address, tls_files(settings))
     await server.start()
@@ -63,11 +63,11 @@ async def serving(
         yield bound
     finally:
         await states.enter_graceful_shutdown()
-        await server.stop(settings.drain_s)
+        await server.stop(settings.timing.drain_s)
 
 
 def _interceptor(services: Sequence[Service], settings: Settings, access: Access) -> NoMemoryInterceptor:
-    lifecycle = CallLifecycle(access, settings.deadline_default_s, settings.deadline_import_s)
+    lifecycle = CallLifecycle(access, settings.timing.deadline_default_s, settings.timing.deadline_import_s)
     needs = {path: need for service in services for path, need in needs_by_path(service).items()}
     return NoMemoryInterceptor(lifecycle, needs, frozenset({_HEALTH, reflection.SERVICE_NAME}))
 
@@ -76,14 +76,14 @@ def _server(
     settings: Settings, interceptors: Sequence[grpc.aio.ServerInterceptor], *, is_shared: bool
 ) -> grpc.aio.Server:
     # A connection stays with the process that accepted it. Ending connections now and then spreads them again.
-    age = [("grpc.max_connection_age_ms", int(settings.workers_connection_s * 1000))] if is_shared else []
+    age = [("grpc.max_connection_age_ms", int(settings.workers.connection_s * 1000))] if is_shared else []
     return grpc.aio.server(
         interceptors=interceptors,
         options=[
             *age,
             # Without this a second server on the same port binds silently and takes half of the connections.
             ("grpc.so_reuseport", int(is_shared)),
-            ("grpc.max_receive_message_length", settings.request_max_bytes),
+            ("grpc.max_receive_message_length", settings.limits.request_max_bytes),
             ("grpc.max_send_message_length", -1),
         ],
     )

@@ -33,7 +33,7 @@ def room(settings: Settings, snippet_chars: int | None) -> Beside:
     """
     if snippet_chars is None:
         return nothing_beside
-    spans_max, snippet_bytes = settings.highlight_spans_max, snippet_chars * _CHAR_BYTES
+    spans_max, snippet_bytes = settings.limits.highlight_spans_max, snippet_chars * _CHAR_BYTES
 
     def beside(message: LoggedMessage) -> int:
         size = len(message.wire)
@@ -49,7 +49,7 @@ async def highlights(
     """Return a highlight for each message, none if `snippet_chars` is None. Other calls run in between."""
     if snippet_chars is None:
         return []
-    extent = Extent(settings.highlight_max_chars, settings.highlight_spans_max)
+    extent = Extent(settings.limits.highlight_max_chars, settings.limits.highlight_spans_max)
     made, since_pause = [], 0
     for item in items:
         content = message_pb2.ChatMessage.FromString(item.message.wire).content

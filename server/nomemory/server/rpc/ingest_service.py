@@ -77,7 +77,7 @@ class IngestService:
         self, requests: AsyncIterator[pb.ImportMessagesRequest], call: Call
     ) -> pb.ImportMessagesResponse:
         """Store a stream of batches; what is refused is reported and skipped."""
-        tally = ImportTally(self.settings.rejections_max)
+        tally = ImportTally(self.settings.limits.rejections_max)
         try:
             async for request in requests:
                 batch = await decode_import(request, self.settings, self.dimension)

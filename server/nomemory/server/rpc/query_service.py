@@ -136,7 +136,7 @@ class QueryService:
             query.message_id,
             before=query.before,
             after=query.after,
-            budget_bytes=self.settings.reply_max_bytes,
+            budget_bytes=self.settings.limits.reply_max_bytes,
         )
         reply = pb.GetNeighborsResponse(
             anchor_index=around.anchor_index,
@@ -150,7 +150,7 @@ class QueryService:
         query = decode_batch_get(request, self.settings)
         found = await self.log.by_ids(query.user_id, query.message_ids)
         present = [found[message_id] for message_id in query.message_ids if message_id in found]
-        fits = fitting(present, self.settings.reply_max_bytes)
+        fits = fitting(present, self.settings.limits.reply_max_bytes)
         reply = pb.BatchGetMessagesResponse(
             missing_message_ids=[message_id for message_id in query.message_ids if message_id not in found],
             omitted_message_ids=[message.message_id for message in present[fits:]],
@@ -187,4 +187,4 @@ class QueryService:
 
     async def _wait(self, reached: Callable[[], Awaitable[bool]], name: str, call: Call) -> None:
         timeout_s = call.remaining_s() - _ANSWERING_S
-        await wait_until(reached, name=name, timeout_s=timeout_s, poll_s=self.settings.wait_poll_s)
+        await wait_until(reached, name=name, timeout_s=timeout_s, poll_s=self.settings.timing.wait_poll_s)

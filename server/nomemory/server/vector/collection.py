@@ -48,7 +48,7 @@ class Collection:
 def collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> Collection:
     """Return the collection for an embedder's vectors, in the directory of all collections."""
     name = collection_name(embedder.model, embedder.dimension)
-    place = name if settings.qdrant_url is None else f"{name}-server-{_mark(settings.qdrant_url)}"
+    place = name if settings.vector.qdrant_url is None else f"{name}-server-{_mark(settings.vector.qdrant_url)}"
     return Collection(name, vectors / place)
 
 

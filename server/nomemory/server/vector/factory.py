@@ -20,15 +20,15 @@ def choose_vector_index(settings: Settings, vectors: Path, embedder: Embedder) -
         embedder: whose vectors.
     """
     collection = collection_of(settings, vectors, embedder)
-    if settings.qdrant_url is None:
-        return EdgeIndex(collection.shard, embedder.dimension, settings.vector_timeout_s)
-    return _on_server(settings.qdrant_url, settings, collection, embedder.dimension)
+    if settings.vector.qdrant_url is None:
+        return EdgeIndex(collection.shard, embedder.dimension, settings.vector.timeout_s)
+    return _on_server(settings.vector.qdrant_url, settings, collection, embedder.dimension)
 
 
 def _on_server(url: str, settings: Settings, collection: Collection, dimension: int) -> VectorIndex:
     """Import the client only where there is a server: it takes half a second and 40 MB."""
     from nomemory.server.vector.qdrant_index import QdrantIndex, connect  # noqa: PLC0415
 
-    key = settings.qdrant_api_key
-    client = connect(url, key.get_secret_value() if key else None, settings.vector_timeout_s)
+    key = settings.vector.qdrant_api_key
+    client = connect(url, key.get_secret_value() if key else None, settings.vector.timeout_s)
     return QdrantIndex(client, collection.name, dimension)

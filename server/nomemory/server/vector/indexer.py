@@ -83,10 +83,10 @@ class VectorIndexer:
         self._embedder = embedder
         self._settings = settings
         self._progress = BacklogReader(collection.backlog)
-        self._hot = HotUsers(settings.hot_user_s)
-        call_max = settings.embedding_batch_max if embedder.kind == "openai" else 1
+        self._hot = HotUsers(settings.vector.hot_user_s)
+        call_max = settings.embedder.batch_max if embedder.kind == "openai" else 1
         self._take_max = max(_TAKE_MIN, call_max)
-        self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedding_parts_max)
+        self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.parts_max)
         self._applier = Applier(index, self._vectors, call_max, self._is_interrupted)
         self._changed, self._fed, self._stopping = changed, asyncio.Event(), asyncio.Event()
         self._is_overtaken = False
@@ -146,7 +146,7 @@ class VectorIndexer:
 
     def _open_desk(self) -> Desk:
         settings = self._settings
-        cut = partial(parts_of, part_chars=settings.embedding_part_chars, parts_max=settings.embedding_parts_max)
+        cut = partial(parts_of, part_chars=settings.embedder.part_chars, parts_max=settings.embedder.parts_max)
         return Desk(self._open_feed(), self._backlog, self._embedder.dimension, cut if self._embeds else None)
 
     @property
@@ -210,7 +210,7 @@ class VectorIndexer:
         return True
 
     async def _flush_if_due(self, thread: ThreadPoolExecutor, desk: Desk) -> None:
-        if time.monotonic() - self._flushed_at >= self._settings.vector_flush_s:
+        if time.monotonic() - self._flushed_at >= self._settings.vector.flush_s:
             await self._flush(thread, desk)
 
     async def _flush(self, thread: ThreadPoolExecutor, desk: Desk) -> None:

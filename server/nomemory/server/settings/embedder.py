@@ -1,0 +1,41 @@
+"""What embeds texts, and in what portions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from nomemory.server.settings.group import SettingsGroup, variables
+
+
+class EmbedderSettings(SettingsGroup):
+    """What embeds texts, and in what portions."""
+
+    model_config = variables("embedding_")
+    heading: ClassVar[str] = "The embedder"
+
+    kind: str = Field(
+        "auto",
+        description="What embeds texts: `local`, `openai`, `none`, or the name of an embedder that another package "
+        "adds. `auto`: `local` where its package is installed, else `none`.",
+        validation_alias="NOMEMORY_EMBEDDER",
+    )
+    model: str = Field("", description="Model name for `openai`; `local` has its own.")
+    dimension: int = Field(
+        0,
+        ge=0,
+        le=8192,
+        description="Dimension of the vectors; needed for `openai`. 0: the local model's own, 384 for `none`.",
+    )
+    timeout_s: float = Field(30.0, gt=0, description="How long the embedder may take for one call.")
+    batch_max: int = Field(64, ge=1, description="Most texts in one call of `openai`.")
+    part_chars: int = Field(800, ge=50, description="Length of the parts in which a long message is embedded.")
+    parts_max: int = Field(16, ge=1, description="Most parts of a message; what is beyond is not embedded.")
+    cache_max: int = Field(2048, ge=0, description="Query vectors that are kept for reuse.")
+    cache: Path | None = Field(
+        None,
+        description="File that keeps every vector for later runs, by digests of the texts. It only grows, and a "
+        "deletion leaves it as it is. Unset: none.",
+    )

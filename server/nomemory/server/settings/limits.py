@@ -1,0 +1,42 @@
+"""The contract's limits and defaults."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from nomemory.server.settings.group import SettingsGroup
+
+
+class LimitSettings(SettingsGroup):
+    """The contract's limits and defaults."""
+
+    heading: ClassVar[str] = "The contract's limits"
+
+    page_size_default: int = Field(50, ge=1, description="Page size where a request sets none.")
+    page_size_max: int = Field(500, ge=1, description="Largest page size.")
+    top_k_default: int = Field(20, ge=1, description="`top_k` where a request sets none.")
+    top_k_max: int = Field(200, ge=1, description="Largest `top_k`.")
+    neighbors_before_default: int = Field(20, ge=0, description="`before` where a request sets none.")
+    neighbors_after_default: int = Field(0, ge=0, description="`after` where a request sets none.")
+    neighbors_max: int = Field(200, ge=1, description="Largest `before` and largest `after`.")
+    batch_get_max: int = Field(500, ge=1, description="Most ids in one BatchGetMessages.")
+    write_batch_max: int = Field(1000, ge=1, description="Most messages in one write batch.")
+    delete_batch_max: int = Field(1000, ge=1, description="Most ids in one DeleteMessages.")
+    rejections_max: int = Field(1000, ge=0, description="Most rejections that an import lists.")
+    content_max_bytes: int = Field(262_144, ge=1, description="Longest content, in bytes of UTF-8.")
+    id_max_chars: int = Field(128, ge=1, description="Longest user, message, conversation and request id.")
+    name_max_chars: int = Field(128, ge=1, description="Longest speaker's name.")
+    metadata_max_entries: int = Field(32, ge=0, description="Most metadata entries of a message.")
+    metadata_key_max_chars: int = Field(64, ge=1, description="Longest metadata key.")
+    metadata_value_max_chars: int = Field(1024, ge=0, description="Longest metadata value.")
+    query_max_chars: int = Field(2000, ge=1, description="Longest query text.")
+    query_max_terms: int = Field(128, ge=1, description="Most terms and phrases in a query.")
+    query_max_depth: int = Field(16, ge=1, description="Deepest parentheses in a query.")
+    snippet_default_chars: int = Field(120, ge=1, description="Snippet length where a request sets none.")
+    snippet_max_chars: int = Field(1000, ge=1, description="Longest snippet.")
+    highlight_max_chars: int = Field(20_000, ge=1, description="How far into a content highlights are looked for.")
+    highlight_spans_max: int = Field(200, ge=0, description="Most spans in the highlight of a message.")
+    request_max_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="Largest request message.")
+    reply_max_bytes: int = Field(3_000_000, ge=1024, description="Size at which a reply ends early.")

@@ -1,0 +1,55 @@
+"""What one recall may do, and what it recalls with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field, SecretStr
+
+from nomemory.server.settings.group import SettingsGroup, variables
+
+
+class RecallSettings(SettingsGroup):
+    """What one recall may do, and what it recalls with."""
+
+    model_config = variables("recall_")
+    heading: ClassVar[str] = "Recall"
+
+    skills: str = Field("", description="Folders of recall skills, parted by `:`; searched before the shipped ones.")
+    skill: str = Field("nomemory-recall-default", description="Skill where a request names none.")
+    planner: str = Field(
+        "auto",
+        description="Who plans a recall: `rules`, `llm`, or the name of a planner that another package adds. "
+        "`auto`: `llm` where NOMEMORY_RECALL_MODEL is set, else `rules`.",
+    )
+    model: str = Field("", description="Chat model for `llm`, behind OPENAI_BASE_URL.")
+    model_timeout_s: float = Field(20.0, gt=0, description="How long the chat model may take for one answer.")
+    iterations: int = Field(3, ge=1, description="Most rounds of searching in a recall.")
+    tool_calls: int = Field(12, ge=1, description="Most calls of tools in a recall.")
+    evidence_messages: int = Field(6, ge=1, le=50, description="Most messages in a recall's evidence.")
+    evidence_chars: int = Field(4000, ge=100, description="Longest content of an evidence message; more is cut.")
+    deadline_s: float = Field(10.0, gt=0, description="How long the searching of a recall may take.")
+    result_items: int = Field(50, ge=1, le=200, description="Most messages that one call of a tool may bring.")
+    result_chars: int = Field(12_000, ge=500, description="Most characters that one call may show to a planner.")
+    neighbors_before: int = Field(8, ge=0, le=100, description="Messages taken before an anchor.")
+    neighbors_after: int = Field(0, ge=0, le=100, description="Messages taken after an anchor.")
+    anchors: int = Field(3, ge=0, le=10, description="Anchors whose neighbours are taken.")
+    sufficiency: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="How likely the log must be to answer a question that names one of several speakers.",
+    )
+    sufficiency_waiver: float = Field(
+        0.9,
+        ge=0,
+        le=1,
+        description="How likely it must be, elsewhere, for a verdict whose quotes cover little of the question.",
+    )
+    query_target: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
+    query_tls: bool = Field(default=False, description="Reach that QueryService over TLS; needed beyond this machine.")
+    query_tls_ca: Path | None = Field(
+        None, description="Certificates (PEM) to trust there. Unset: those that gRPC trusts."
+    )
+    query_key: SecretStr | None = Field(None, description="API key of this process at that QueryService.")

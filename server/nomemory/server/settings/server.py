@@ -1,0 +1,23 @@
+"""Where a server keeps its data, where it serves, what it logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from nomemory.server.settings.group import SettingsGroup
+
+
+class ServerSettings(SettingsGroup):
+    """Where a server keeps its data, where it serves, what it logs."""
+
+    heading: ClassVar[str] = "Where it serves"
+
+    data: Path = Field(Path("./data"), description="Directory of the log, the indexes and the server's key.")
+    listen: str = Field("127.0.0.1:7700", description="HOST:PORT to serve on; port 0 picks a free one.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level to log.")
+    reflection: bool = Field(
+        default=True, description="Whether the server describes its contract to anybody who can reach it."
+    )

@@ -1,0 +1,89 @@
+"""Every limit, default and timeout, each with one home.
+
+Each is a variable of the environment; `docs/settings.md` is generated from this package.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+from nomemory.server.settings.embedder import EmbedderSettings
+from nomemory.server.settings.group import PREFIX, SettingsGroup
+from nomemory.server.settings.hybrid import HybridSettings
+from nomemory.server.settings.identity import IdentitySettings
+from nomemory.server.settings.lexical import LexicalSettings
+from nomemory.server.settings.limits import LimitSettings
+from nomemory.server.settings.log import LogSettings
+from nomemory.server.settings.openai import OpenAISettings
+from nomemory.server.settings.recall import RecallSettings
+from nomemory.server.settings.server import ServerSettings
+from nomemory.server.settings.timing import TimingSettings
+from nomemory.server.settings.vector import VectorSettings
+from nomemory.server.settings.workers import WorkerSettings
+
+
+class Settings(BaseModel):
+    """The configuration of one server process. Immutable."""
+
+    model_config = ConfigDict(frozen=True)
+
+    server: ServerSettings
+    identity: IdentitySettings
+    workers: WorkerSettings
+    limits: LimitSettings
+    timing: TimingSettings
+    log: LogSettings
+    lexical: LexicalSettings
+    vector: VectorSettings
+    embedder: EmbedderSettings
+    openai: OpenAISettings
+    hybrid: HybridSettings
+    recall: RecallSettings
+
+    @classmethod
+    def from_environment(cls, **overrides: object) -> Self:
+        """Read the environment.
+
+        Args:
+            overrides: values that go before it, by the names of their variables in small letters, without `NOMEMORY_`.
+
+        Raises:
+            ValidationError: a value is not valid; it names each.
+        """
+        values: dict[str, object] = {name.upper(): value for name, value in os.environ.items()}
+        return cls._of(values | {_variable(name): value for name, value in overrides.items()})
+
+    def with_changes(self, **changes: object) -> Self:
+        """Return these settings with other values, which are named like the overrides of `from_environment`.
+
+        Raises:
+            ValidationError: a value is not valid; it names each.
+        """
+        values = {
+            variable: getattr(getattr(self, name), field)
+            for name, group in groups().items()
+            for field, variable in group.variables().items()
+        }
+        return self._of(values | {_variable(name): value for name, value in changes.items()})
+
+    @classmethod
+    def _of(cls, values: dict[str, object]) -> Self:
+        """Let each group take the variables that are its own."""
+        return cls.model_validate(dict.fromkeys(cls.model_fields, values))
+
+
+def groups() -> dict[str, type[SettingsGroup]]:
+    """Return the groups by their names, in the order of docs/settings.md."""
+    return {
+        name: field.annotation
+        for name, field in Settings.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, SettingsGroup)
+    }
+
+
+def _variable(name: str) -> str:
+    """Return the variable that an override names; the endpoint's have names that every client of it knows."""
+    return name.upper() if name.startswith("openai_") else f"{PREFIX}{name.upper()}"

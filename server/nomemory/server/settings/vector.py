@@ -1,0 +1,33 @@
+"""Which vector index there is, and how it is kept up."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field, SecretStr
+
+from nomemory.server.settings.group import SettingsGroup, variables
+
+
+class VectorSettings(SettingsGroup):
+    """Which vector index there is, and how it is kept up."""
+
+    model_config = variables("vector_")
+    heading: ClassVar[str] = "The vector index"
+
+    qdrant_url: str | None = Field(
+        None,
+        description="A Qdrant server (gRPC or HTTP URL). Unset: embedded Qdrant Edge.",
+        validation_alias="NOMEMORY_QDRANT_URL",
+    )
+    qdrant_api_key: SecretStr | None = Field(
+        None, description="API key of the Qdrant server.", validation_alias="NOMEMORY_QDRANT_API_KEY"
+    )
+    flush_s: float = Field(5.0, gt=0, description="How often the embedded vector index is flushed to disk.")
+    timeout_s: float = Field(30.0, gt=0, description="How long the vector engine may take to answer.")
+    hot_user_s: float = Field(
+        60.0,
+        ge=0,
+        description="How long after a semantic query a user's backlog goes first.",
+        validation_alias="NOMEMORY_HOT_USER_S",
+    )
