@@ -76,10 +76,11 @@ class KeptSpoken:
 
     def read(self, logged: LoggedMessage) -> Spoken:
         """Return the features of a message."""
-        known = self._kept.get(logged.sequence)
-        if known is None:
+        try:
+            return self._kept[logged.sequence]  # `get` would look twice
+        except KeyError:
             known = self._kept[logged.sequence] = spoken(logged)
-        return known
+            return known
 
 
 def spoken(logged: LoggedMessage) -> Spoken:

@@ -159,7 +159,7 @@ class TantivyLexicalIndex:
         with _answering():
             state = self._state(user_id)
             keys = [_PostingKey(user_id, state, term, narrowed, most) for term in terms]
-            kept = [self._postings.get(key) for key in keys]
+            kept = [self._kept(key) for key in keys]
             missing = [key for key, posting in zip(keys, kept, strict=True) if posting is None]
             fresh = self._posted(user_id, [key.term for key in missing], narrowed, most) if missing else []
         self._postings.update(zip(missing, fresh, strict=True))
@@ -255,6 +255,12 @@ class TantivyLexicalIndex:
             borne = left and self._count(user_id, self._cheap_state(user_id), sign)
             yield left if borne else 0.0
             left = 0.0 if borne else left
+
+    def _kept(self, key: _PostingKey) -> Posting | None:
+        try:
+            return self._postings[key]  # `get` would look twice
+        except KeyError:
+            return None
 
     def _posted(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
         """Look terms up in this view, and what they give all at once: it costs as much for one as for many."""
