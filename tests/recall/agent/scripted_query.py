@@ -89,7 +89,7 @@ class ScriptedQuery:
         reply: Any = REPLIES[name]()
         if name == "SemanticSearch":
             for place, message in enumerate(self._messages):
-                reply.items.add(message=message, semantic_score=1 - place / 100)
+                reply.items.add(message=message, score=1 - place / 100)
         elif name == "HybridSearch":
             self._rank(reply)
         else:
