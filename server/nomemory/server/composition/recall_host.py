@@ -1,4 +1,4 @@
-"""Puts a RecallService together: from the settings, over whatever answers as a QueryService."""
+"""Builds a RecallService from the settings, over a stub of a QueryService."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def skill_folders(settings: Settings) -> list[Path]:
 
 
 def host_budget(settings: Settings) -> Budget:
-    """Return what one recall may do at most."""
+    """Return the limits of one recall."""
     return Budget(
         iterations=settings.recall_iterations,
         tool_calls=settings.recall_tool_calls,

@@ -24,7 +24,7 @@ class RecallSettingsError(ValueError):
 
 
 def _rules() -> None:
-    """Leave it to the rules."""
+    """Return None: the rules."""
 
 
 @dataclass(frozen=True, slots=True)
