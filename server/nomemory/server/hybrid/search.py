@@ -256,7 +256,7 @@ class HybridMessages:
 
 
 def _now(narrowed: Filter) -> datetime:
-    """Return the time that a question's expressions are relative to: the end of the filter's range, else the clock's."""
+    """Return the time that a question is relative to: the end of the filter's range, else the clock's."""
     if narrowed.until_us is None:
         return datetime.now(UTC)
     return _EPOCH + timedelta(microseconds=narrowed.until_us)  # exact, up to the calendar's last microsecond

@@ -153,7 +153,7 @@ def _parts(query: Query, weights: Sequence[float]) -> list[tuple[tantivy.Query, 
 
 
 def _is_union(query: Query) -> bool:
-    """Say whether whatever has a leaf matches."""
+    """Return whether every message with a leaf matches."""
     return query.root == any_of(query.leaves)
 
 

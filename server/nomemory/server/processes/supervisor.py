@@ -22,7 +22,7 @@ _ENDINGS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit
 
 
 class Supervisor:
-    """Runs jobs until they end. A job that raises is started again, after a wait that grows while it keeps failing soon."""
+    """Runs jobs until they end. A job that raises is started again; the wait grows while it keeps failing soon."""
 
     def __init__(self) -> None:
         self._faults: dict[str, tuple[str, float]] = {}
