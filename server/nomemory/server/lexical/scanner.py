@@ -120,7 +120,7 @@ def _bare(text: str, *, touches_operand: bool) -> Iterator[Mark]:
 
 
 def _negates(word: str, *, touches_operand: bool) -> bool:
-    """Return whether a word begins with the minus that negates: right before a phrase, a group, or something with content.
+    """Return whether a word begins with the minus that negates: right before a phrase, a group or a word with content.
 
     `--help`, `-_-` and a minus on its own are text.
     """
