@@ -189,7 +189,7 @@ async def test_what_the_lexicon_brings_ranks_below_the_exact_words(sample: Query
 @pytest.mark.parametrize(
     "one", [one for one in labelled() if one.question_id[-3:] < "q07"], ids=lambda one: one.question_id
 )
-async def test_the_default_skill_changes_no_plan(sample: QueryStub, one: Labelled) -> None:
+async def test_the_default_skill_steers_nothing(sample: QueryStub, one: Labelled) -> None:
     default = SkillLibrary(skill_folders(Settings()), Settings().recall_skill).load()
     without = await recall(sample, one.user_id, one.question)
     with_it = await recall(sample, one.user_id, one.question, skill=default)

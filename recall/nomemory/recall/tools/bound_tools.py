@@ -313,7 +313,7 @@ class BoundTools:
 
 
 class _MeaningOffError(ToolRefusedError):
-    """A search by meaning on a server without an embedder."""
+    """A search by meaning, where the server has said that it does without."""
 
 
 def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:

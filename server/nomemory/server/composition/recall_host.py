@@ -39,7 +39,7 @@ def recall_service(
     planned_by = choose_planner(settings, stack)
     enough = EnoughRule(settings.recall_sufficiency, settings.recall_sufficiency_waiver)
     skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall_skill)
-    host = RecallHost(stub, metadata, planned_by.planner, planned_by.synthesiser, enough)
+    host = RecallHost(stub, metadata, planned_by, enough)
     return RecallService(host.ask, skills, host_budget(settings), settings, dimension)
 
 
@@ -78,7 +78,7 @@ def skill_folders(settings: Settings) -> list[Path]:
 
 
 def host_budget(settings: Settings) -> Budget:
-    """Return the limits of one recall."""
+    """Return what one recall may do at most."""
     return Budget(
         iterations=settings.recall_iterations,
         tool_calls=settings.recall_tool_calls,

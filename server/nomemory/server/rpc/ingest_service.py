@@ -76,7 +76,7 @@ class IngestService:
     async def import_messages(
         self, requests: AsyncIterator[pb.ImportMessagesRequest], call: Call
     ) -> pb.ImportMessagesResponse:
-        """Store a stream of batches. Refused messages are reported and skipped."""
+        """Store a stream of batches; what is refused is reported and skipped."""
         tally = ImportTally(self.settings.rejections_max)
         try:
             async for request in requests:

@@ -17,6 +17,18 @@ from nomemory.server.rpc.decode_recall import RecallQuery
 Metadata = Sequence[tuple[str, str]]
 
 
+def _rules() -> None:
+    """Return None: the rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBy:
+    """Makes the planner and the synthesiser of one recall; None: the rules."""
+
+    planner: Callable[[], Planner | None] = _rules
+    synthesiser: Callable[[], Synthesiser | None] = _rules
+
+
 @dataclass(frozen=True, slots=True)
 class RecallHost:
     """Recalls on behalf of requests.
@@ -24,15 +36,13 @@ class RecallHost:
     Attributes:
         stub: where messages are read from.
         metadata: sent with every read: this process's own credentials, where the reads cross a network.
-        planner: makes the planner of one recall; None: the rules.
-        synthesiser: makes the synthesiser of one recall; None: the rules.
+        planned_by: who plans and who composes.
         rule: how likely it must be that the log answers before a verdict says so.
     """
 
     stub: QueryStub
     metadata: Metadata
-    planner: Callable[[], Planner | None]
-    synthesiser: Callable[[], Synthesiser | None]
+    planned_by: PlannedBy
     rule: EnoughRule
 
     async def ask(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
@@ -42,8 +52,8 @@ class RecallHost:
             user_id,
             query.question,
             skill=skill,
-            planner=self.planner(),
-            synthesiser=self.synthesiser(),
+            planner=self.planned_by.planner(),
+            synthesiser=self.planned_by.synthesiser(),
             budget=query.budget,
             rule=self.rule,
             on_step=on_step,
