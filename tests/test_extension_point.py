@@ -31,7 +31,7 @@ def register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Register:
     return install
 
 
-def test_a_part_is_what_its_entry_point_names(register: Register) -> None:
+def test_the_part_that_an_entry_point_names_is_loaded(register: Register) -> None:
     register("one", "capital = string:capwords")
     assert POINT.load("capital")("a part") == "A Part"
 
@@ -42,7 +42,7 @@ def test_an_unknown_name_is_told_with_the_known_ones(register: Register) -> None
         POINT.load("bald")
 
 
-def test_a_name_of_two_packages_is_nobodys(register: Register) -> None:
+def test_a_name_registered_by_two_packages_is_refused(register: Register) -> None:
     register("one", "capital = string:capwords")
     register("two", "capital = string:capwords")
     with pytest.raises(ExtensionError, match=r"^several packages have a 'capital': one, two$"):

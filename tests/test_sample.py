@@ -168,7 +168,7 @@ def test_the_hard_kinds_of_text_are_there(messages: list[Said]) -> None:
 
 
 @pytest.mark.parametrize("canary", CANARIES)
-def test_a_canary_is_in_nobody_elses_log(messages: list[Said], questions: list[Question], canary: str) -> None:
+def test_a_canary_word_is_in_one_users_log_only(messages: list[Said], questions: list[Question], canary: str) -> None:
     holders = {message.user_id for message in messages if canary.lower() in message.content.lower()}
     assert holders == {"mei"}
     askers = {asked.user_id for asked in questions if canary in f"{asked.question} {asked.answer}"}

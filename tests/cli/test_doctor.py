@@ -92,7 +92,7 @@ def test_a_missing_package_and_an_old_sqlite_are_failures(monkeypatch: pytest.Mo
     assert {check.state for check in [*check_packages(), check_sqlite()]} == {"fail"}
 
 
-def test_little_room_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_little_free_space_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     states = []
     for free in (10**6, 5 * 10**8, 10**12):
         monkeypatch.setattr("shutil.disk_usage", lambda _, free=free: type("Usage", (), {"free": free}))

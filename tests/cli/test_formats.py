@@ -227,7 +227,7 @@ def test_chatgpt_skips_what_nobody_said_and_refuses_what_it_cannot_place() -> No
 
 
 @pytest.mark.parametrize("name", ["messages.jsonl", "locomo.json", "openai.json", "loose.json", "conversations.json"])
-def test_ids_are_the_same_every_time(name: str) -> None:
+def test_derived_ids_are_the_same_every_time(name: str) -> None:
     given_ = Given("ann", START)
     assert ids(parsed(name, given_)) == ids(parsed(name, given_))
     assert all(ids(parsed(name, given_)))

@@ -84,7 +84,7 @@ def test_an_object_longer_than_the_head_is_one_value(path: Path) -> None:
     assert values(read(path, json.dumps(value, indent=2).encode())) == [value]
 
 
-def test_a_bad_line_costs_itself(path: Path) -> None:
+def test_a_bad_line_is_refused_and_the_others_are_read(path: Path) -> None:
     items = read(path, b'{"a": 1}\n{"b": 2\n\xff\xfe\n{"c": NaN}\n{"d": 4}')
     assert values(items) == [{"a": 1}, {"d": 4}]
     refused = [item for item in items if isinstance(item, Refused)]

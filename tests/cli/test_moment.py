@@ -34,7 +34,7 @@ def test_a_moment_is_a_date_a_time_or_an_age(text: str, expected: datetime) -> N
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "7", "7y", "-7d", "2024-13-01", "999999w", "昨天", "1.5h"])
-def test_anything_else_is_not_a_moment(text: str) -> None:
+def test_other_texts_are_refused_as_a_moment(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - which words it is refused with is not the point
         parse_moment(text, NOW)
 
@@ -53,6 +53,6 @@ def test_a_span_is_a_number_and_a_unit(text: str, expected: timedelta) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "5 m", "-5m"])
-def test_anything_else_is_not_a_span(text: str) -> None:
+def test_other_texts_are_refused_as_a_span(text: str) -> None:
     with pytest.raises(ValueError, match="not a length of time"):
         parse_span(text)

@@ -42,6 +42,6 @@ def test_the_limit_is_met_exactly_and_the_cursor_goes_on_from_there(length: int,
     assert max(listing.sizes) <= page_size
 
 
-def test_a_cursor_is_where_it_begins() -> None:
+def test_a_cursor_decides_where_paging_begins() -> None:
     (page,) = follow(Listing(10).page, Paging(5, 500, "7"))
     assert page.items == [7, 8, 9]

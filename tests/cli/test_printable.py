@@ -26,7 +26,7 @@ def test_a_text_keeps_its_length_and_loses_its_controls(text: str) -> None:
 
 
 @given(st.text())
-def test_a_line_stays_one_line(text: str) -> None:
+def test_one_line_returns_one_line_of_the_same_length(text: str) -> None:
     shown = one_line(text)
     assert len(shown) == len(text)
     assert not drives(shown)

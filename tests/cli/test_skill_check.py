@@ -28,7 +28,7 @@ BAD = """# Tea
 
 
 @pytest.mark.parametrize("form", ["txt", "jsonl"])
-def test_what_it_shows(form: str, run: Run, golden: Golden) -> None:
+def test_the_output_is_as_in_the_golden_file(form: str, run: Run, golden: Golden) -> None:
     library = Path("skills")
     written(library)
     written(

@@ -65,7 +65,7 @@ def test_what_it_writes_and_says(run: Run, golden: Golden) -> None:
     golden("skill-new.zh.md", Path("skills/recall-crm-sales/SKILL.md").read_text(encoding="utf-8"))
 
 
-def test_what_it_asks(run: Run, golden: Golden) -> None:
+def test_the_interview_is_asked_and_answered(run: Run, golden: Golden) -> None:
     result = run("skill", "new", "--scenario", "A companion app", stdin="b\n\nC\n")
     assert result.exit_code == 0
     golden("skill-new-asked.txt", f"{result.stdout}--- stderr\n{result.stderr}")

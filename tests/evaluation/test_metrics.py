@@ -36,7 +36,7 @@ def test_a_ranking_worked_out_by_hand() -> None:
     assert precision(ranked, {"a", "b", "c", "d"}) == pytest.approx(3 / 9)
 
 
-def test_nothing_found_is_nothing_and_everything_is_one() -> None:
+def test_metrics_are_0_if_nothing_is_found_and_1_if_all_is() -> None:
     assert set(ranking_metrics([], {"a"}).values()) == {0}
     assert set(ranking_metrics(["a"], {"a"}).values()) == {1}
     assert precision([], {"a"}) == 0

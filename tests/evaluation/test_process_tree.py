@@ -31,7 +31,7 @@ def test_the_children_count_too() -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_of_a_process_that_is_gone_nothing_is_known() -> None:
+def test_a_process_that_has_ended_has_no_cpu_time() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     assert tree(process.pid) == [process.pid]

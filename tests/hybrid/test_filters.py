@@ -60,7 +60,7 @@ def test_what_a_filter_admits_and_matches_is_found_and_nothing_else(
     assert set(found(by_both)) == {one.message_id for one in admitted if "tea" in one.content or one.embedding}
 
 
-def test_an_end_behind_everything_is_no_end(vector_server: Server, user: str) -> None:
+def test_an_end_after_all_messages_changes_nothing(vector_server: Server, user: str) -> None:
     """The latest message tells whether there is anything behind the end: it is excluded, so one at it counts."""
     messages = [said(user, f"m{n}", f"tea {n}", ts=n * 60, embedding=(1.0, n / 10, 0.0, 0.0)) for n in range(6)]
     token = write(vector_server, messages)

@@ -58,7 +58,9 @@ def answers(server: Server, user: str, token: str) -> list[q.HybridSearchRespons
 
 @given(mine=lines, theirs=lines, gone=st.integers(0, 25))
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_others_move_nothing(vector_server: Server, mine: list[Line], theirs: list[Line], gone: int) -> None:
+def test_other_users_messages_change_no_answer(
+    vector_server: Server, mine: list[Line], theirs: list[Line], gone: int
+) -> None:
     user = f"user-{uuid.uuid4().hex[:12]}"
     before = answers(vector_server, user, write(vector_server, messages(user, mine, "m")))
     other = messages(f"{user}-other", theirs, "m")

@@ -102,7 +102,9 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
     question=texts.filter(str.strip),
 )
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_anything_goes(vector_server: Server, talk: list[tuple[str, int, str]], question: str) -> None:
+def test_any_talk_and_question_get_a_ranked_answer(
+    vector_server: Server, talk: list[tuple[str, int, str]], question: str
+) -> None:
     user = f"user-{uuid.uuid4().hex[:12]}"
     messages = [said(user, f"m{n}", content, ts, name=name) for n, (content, ts, name) in enumerate(talk)]
     token = write(vector_server, messages) if messages else ""

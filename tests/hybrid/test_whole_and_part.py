@@ -73,7 +73,7 @@ def test_both_find_what_answers(both: Both, place: str) -> None:
     [m.Filter(role=m.ROLE_ASSISTANT), m.Filter(conversation_id="c5"), until(9 * DAY), until(20 * DAY, since=9 * DAY)],
     ids=["role", "conversation", "until", "both ends"],
 )
-def test_both_narrow_alike(both: Both, narrowed: m.Filter) -> None:
+def test_a_filter_narrows_the_whole_and_the_part_alike(both: Both, narrowed: m.Filter) -> None:
     asked = ("bicycle tyre", "noodles and 地铁", "Did Ann buy the kayak in Lisbon?")
     for question in asked:
         of_whole = ask(both.whole, "u", question, filter=narrowed, top_k=200)

@@ -87,7 +87,7 @@ def test_the_file_holds_no_key_and_only_its_owner_reads_it(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "broken", ["", "{", "[]", '{"version": 2, "keys": []}', '{"keys": [{"id": "x"}]}', '{"keys": [], "more": 1}']
 )
-def test_a_file_that_makes_no_sense_opens_nothing(tmp_path: Path, broken: str) -> None:
+def test_no_key_is_accepted_while_the_file_is_malformed(tmp_path: Path, broken: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     key = keyring.key("query")
     keys = ApiKeys(keyring.path)
@@ -99,7 +99,7 @@ def test_a_file_that_makes_no_sense_opens_nothing(tmp_path: Path, broken: str) -
         ApiKeys(keyring.path)
 
 
-def test_a_file_that_is_gone_opens_nothing(tmp_path: Path) -> None:
+def test_no_key_is_accepted_while_the_file_is_missing(tmp_path: Path) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     key = keyring.key("query")
     keys = ApiKeys(keyring.path)

@@ -38,7 +38,7 @@ BAD: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_it_says_what_to_set(settle: Settle, case: str) -> None:
+def test_bad_settings_are_refused_with_what_to_set(settle: Settle, case: str) -> None:
     changed, sentence = BAD[case]
     with pytest.raises(IdentitySettingsError, match=sentence) as error:
         choose_authenticator(settle(**changed))

@@ -46,7 +46,7 @@ def test_this_machine_needs_no_credentials(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", OPEN)
-def test_others_do(host: str) -> None:
+def test_an_open_address_needs_protection(host: str) -> None:
     for protection in (NOTHING, Protection(credentials=False, tls=True, plaintext_accepted=True)):
         with pytest.raises(ListenAddressError, match="nobody would be asked") as error:
             refuse_exposure(ListenAddress(host, 7700), protection)

@@ -241,7 +241,7 @@ async def test_an_issuer_that_is_down_is_forgiven_for_a_while() -> None:
     await good(keys, token_of("rsa-1"))
 
 
-async def test_nothing_is_good_before_the_first_fetch() -> None:
+async def test_no_key_is_accepted_before_the_first_fetch() -> None:
     issuer = Issuer(b"not a key set")
     keys = issuer.keys()
     assert "at the moment" in await refusal(keys, token_of("rsa-1"))
@@ -312,7 +312,7 @@ def test_a_redirect_is_not_followed() -> None:
             fetch(url, 5)
 
 
-def test_a_document_without_end_is_not_read_to_its_end() -> None:
+def test_a_document_over_the_size_limit_is_refused() -> None:
     with web(replying(b"x" * 1_000_001)) as url, pytest.raises(OSError, match="too large"):
         fetch(url, 5)
 

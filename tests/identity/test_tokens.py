@@ -120,7 +120,7 @@ def test_what_is_wrong_with_the_claims_is_told_to_those_who_hold_a_signature_onl
         {"exp": 4_000_000_000},
     ],
 )
-def test_a_good_token_is_good(guarded: Guarded, user: str, changed: dict[str, Any]) -> None:
+def test_a_valid_token_is_accepted(guarded: Guarded, user: str, changed: dict[str, Any]) -> None:
     # Counted from when the test runs, which may be minutes after it was collected.
     moments = {
         name: datetime.now(UTC) + value if isinstance(value, timedelta) else value for name, value in changed.items()

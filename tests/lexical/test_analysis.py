@@ -53,7 +53,7 @@ def test_normalising_keeps_the_length(text: str) -> None:
         ("ΟΔΟΣ", "οδος"),
     ],
 )
-def test_what_reads_the_same_is_the_same(one: str, other: str) -> None:
+def test_spellings_that_read_alike_are_normalised_alike(one: str, other: str) -> None:
     assert normalise(one) == normalise(other)
 
 

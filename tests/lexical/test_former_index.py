@@ -49,7 +49,7 @@ def test_a_server_over_former_data_catches_up(start: Start, own_settings: Settin
     assert (own_settings.server.data / "moved").exists(), "nothing else was touched"
 
 
-def test_a_writer_elsewhere_deletes_nothing(tmp_path: Path) -> None:
+def test_a_writer_in_another_directory_deletes_no_former_index(tmp_path: Path) -> None:
     make_former(tmp_path / FORMER)
     with TantivyLexicalWriter(tmp_path / "words", HEAP_BYTES):
         assert (tmp_path / FORMER).exists()

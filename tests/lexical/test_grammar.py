@@ -177,5 +177,5 @@ def test_over_a_limit_is_a_fault_of_query_text(text: str, description: str) -> N
 
 
 @pytest.mark.parametrize("text", ["x" * 40, "(((a)))", "q w e r y", "(" * 30 + "a", '"' + "辣" * 38 + '"'])
-def test_at_a_limit_is_fine(text: str) -> None:
+def test_a_query_at_a_limit_is_parsed(text: str) -> None:
     parse(text, Limits(chars=40, terms=5, depth=3))

@@ -185,7 +185,7 @@ def test_time_orders_one_word_and_what_operators_find(engine: Engine, tmp_path: 
         ("", False),
     ],
 )
-def test_what_asks(content: str, *, expected: bool) -> None:
+def test_a_question_is_recognised_by_its_end(content: str, *, expected: bool) -> None:
     assert asks(content) is expected
 
 

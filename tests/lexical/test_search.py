@@ -97,7 +97,7 @@ def test_a_query_without_wanted_words_lists_by_time(shelf: Shelf, text: str) -> 
     assert {hit.score for hit in shelf.hits("u", query(text))} == {0.0}
 
 
-def test_only_not_leaves_out(shelf: Shelf) -> None:
+def test_a_query_of_negations_lists_the_other_messages(shelf: Shelf) -> None:
     assert shelf.find("u", "-吃 NOT c") == [text for text in TEXTS[::-1] if "吃" not in text and "C+" not in text]
 
 

@@ -246,7 +246,7 @@ async def test_a_refused_call_never_reaches_an_inner_interceptors_handler(
     assert outer.looked_up_as == inner.looked_up_as == [None]
 
 
-async def test_nobody_is_anybody_while_handlers_are_looked_up() -> None:
+async def test_there_is_no_current_call_while_handlers_are_looked_up() -> None:
     seen: list[Seen] = []
     inner = Host("inner", seen)
     async with hosting(seen, HostInterceptors(inner=(inner,))) as channel:

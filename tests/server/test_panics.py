@@ -38,7 +38,7 @@ class Panicking(Misbehaving):
         panic()
 
 
-def test_a_panic_is_no_exception() -> None:
+def test_a_panic_is_not_derived_from_exception() -> None:
     with pytest.raises(BaseException, match="greater than 0") as raised:
         panic()
     assert not isinstance(raised.value, Exception)

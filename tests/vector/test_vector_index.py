@@ -144,7 +144,7 @@ async def test_a_point_with_the_same_user_message_and_part_is_overwritten(index:
     assert await found(index, vector(1), Filter(role=Role.USER)) == []
 
 
-async def test_parts_are_removed_from_one_on(index: VectorIndex) -> None:
+async def test_a_part_and_those_after_it_are_removed(index: VectorIndex) -> None:
     await index.upsert([point("m", vector(1, part), part=part, sequence=part) for part in range(100)])
     await index.remove("ann", "m", from_part=3)
     assert sorted(await found(index, vector(1), limit=100)) == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""The host of a recall: it lets a planner search within a budget, takes the anchors' context, and has it concluded."""
+"""The loop of a recall: plan and search within a budget, read the neighbours, draft, conclude."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nomemory.recall.synthesis.base import Synthesiser, SynthesiserFailedError
 from nomemory.recall.tools.bound_tools import BoundTools
 
 _KEPT_FOR_FALLBACK_S: Final = 2.0
-"""Of the time for searching: a planner that hangs must leave another one enough to answer."""
+"""Seconds of the search time that are reserved for the fallback, in case the planner hangs."""
 _DEFAULT_RULE: Final = EnoughRule()
 
 
@@ -35,7 +35,7 @@ class RecallAgent:
         synthesiser: drafts the statements.
         fallback_synthesiser: takes over when the synthesiser fails; None: nobody does.
         budget: the host's, as tightened by the request.
-        rule: the host's: from when on the log is said to answer.
+        rule: the host's rule for how likely it must be that the log answers.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RecallAgent:
         self._notes: list[str] = []
 
     async def run(self, question: Question, skill: Skill, on_step: OnStep | None = None) -> RecallResult:
-        """Search, then conclude. Cancelling it stops everything at once.
+        """Search, then conclude. Cancelling it stops all its work at once.
 
         Raises:
             QueryServiceUnavailableError: there is nothing to read from.
@@ -90,7 +90,7 @@ class RecallAgent:
         return StopReason.ITERATIONS
 
     async def _plan(self, search: SearchSession, iteration: int) -> Plan | None:
-        """Ask the planner, and the other one if it fails or takes too long; None if neither decides in time."""
+        """Ask the planner, then the fallback if it fails or is late; None if neither decides in time."""
         situation = search.situation(iteration)
         spare_s = _KEPT_FOR_FALLBACK_S if self._fallback_planner else 0.0
         try:
@@ -105,7 +105,7 @@ class RecallAgent:
         return await self._plan(search, iteration)
 
     async def _drafts(self, question: Question, skill: Skill, evidence: Sequence[Evidence]) -> list[DraftStatement]:
-        """Have statements drafted; the other synthesiser does it if the first fails or takes too long."""
+        """Draft statements; the fallback does it if the synthesiser fails or is late."""
         try:
             async with asyncio.timeout(self._budget.compose_s):
                 return await self._synthesiser.draft(question, skill, evidence)

@@ -42,14 +42,14 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
 
     Args:
         stub: a grpc.aio stub of QueryService, or anything in its form.
-        user_id: the one user whose messages are read. Who calls this answers for it.
+        user_id: the one user whose messages are read. The caller is responsible for it.
         question: what is asked, and when.
         skill: tunes planners that read skills.
-        planner: serves this recall only; None: rules, without a model. Rules go on where it fails.
-        synthesiser: None: rules. Rules take over where it fails.
+        planner: serves this recall only; None: rules, without a model. If it fails, rules go on.
+        synthesiser: None: rules. If it fails, rules take over.
         budget: what the recall may do.
-        rule: from when on the log is said to answer.
-        on_step: is awaited with each step as it happens.
+        rule: how likely it must be that the log answers.
+        on_step: awaited with each step as it happens.
         metadata: sent with every read.
 
     Raises:

@@ -78,7 +78,7 @@ class Streams(NamedTuple):
 
 
 def tokenise(text: str) -> list[Token]:
-    """Split a text of any length into tokens. Whitespace and what shows nothing is in none of them. O(n)."""
+    """Split a text of any length into tokens. Whitespace and invisible characters are in no token. O(n)."""
     normal = normalise(text)
     spell = _composed if _HAS_TRAILING.search(normal) else str
     return [

@@ -60,19 +60,19 @@ def _redirected(part: str) -> str:
 
 
 def exact_phrases(text: str) -> list[str]:
-    """Return what the question wants in so many words: what is quoted, and X in “did I say X”."""
+    """Return the exact phrases that a question asks for: what is quoted, and X in “did I say X”."""
     quoted = [first or second for first, second in _QUOTED.findall(text)]
     said = [found.strip() for found in _SAID.findall(unquoted(text) + "。") if not ASKS.search(found)]
     return _once([*quoted, *said, *_SAID_ENGLISH.findall(unquoted(text))])
 
 
 def unquoted(text: str) -> str:
-    """Leave out what is quoted: its words are not the asker's."""
+    """Remove quoted text: its words are not the asker's."""
     return _QUOTED.sub(" ", text)
 
 
 def without_asking_words(text: str) -> str:
-    """Leave out the Chinese words that only ask."""
+    """Remove the Chinese words that only ask."""
     return ASKING_CHINESE.sub(" ", text)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 _ATTACHMENT: Final = "\n["
-"""What stands after it, in a line of its own, describes something that came with the words."""
+"""It marks a line that describes an attachment."""
 
 
 def without_attachments(content: str) -> str:
-    """Return what was said, without descriptions of what came with it."""
+    """Return the text without the descriptions of attachments."""
     return content.partition(_ATTACHMENT)[0]

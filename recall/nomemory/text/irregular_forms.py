@@ -1,4 +1,4 @@
-"""English words whose other forms share no stem with them: what is asked with one form was said with another."""
+"""English words whose other forms have another stem: a question with one form must find a message with another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the same what people write in several ways: full-width forms, case, traditional Chinese, curly quotes.
+"""Maps different spellings to one form: full-width forms, case, traditional Chinese, curly quotes.
 
 `normalise` is for the index and its highlights: it maps character by character, Latin accents too, so offsets survive.
 `plain` is for comparing whole texts: it simplifies Chinese word by word, and keeps accents and most quotation marks.
@@ -16,7 +16,7 @@ COMBINING = r"\u0300-\u036F"
 """The general accents. They are part of the character before them."""
 
 INVISIBLE = r"\p{Default_Ignorable_Code_Point}"
-"""What shows nothing: joiners, variation selectors, soft hyphens, marks of direction."""
+"""Invisible characters: joiners, variation selectors, soft hyphens, marks of direction."""
 
 _LAST_FOLDED = 0x2FA1F
 """The last code point that has a compatibility form or a case; an assigned Han character may lie beyond."""
@@ -68,7 +68,7 @@ def plain(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text composed, without what shows nothing. Not as long as the original."""
+    """Return the text composed and without invisible characters. Its length may change."""
     seen: str = _UNSEEN.sub("", unicodedata.normalize("NFC", text))
     return seen
 
@@ -104,7 +104,7 @@ def _simplified() -> dict[str, str]:
 
 
 def _changes(character: str) -> bool:
-    """Return whether a character has another form at all: most have none, and need no closer look."""
+    """Return whether a character has another form at all. Most have none."""
     return bool(unicodedata.decomposition(character)) or character.casefold() != character
 
 

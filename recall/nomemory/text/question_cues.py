@@ -45,4 +45,4 @@ ASKS_OF_ASSISTANT: Final = re.compile(
     r"(?:答应|承诺|保证|推荐|建议|介绍|解释|回答|告诉|提醒|说|讲|提)(?:[给过]?我)?(?:[过了的]|什么|哪)",
     re.IGNORECASE,
 )
-"""It is about what the one who is asked has said."""
+"""It asks about something that the assistant has said."""

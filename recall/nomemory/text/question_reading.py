@@ -17,7 +17,7 @@ from nomemory.text.time_expressions import TimeSignal, time_signal
 
 @dataclass(frozen=True)
 class QuestionReading:
-    """What a question says by itself, whoever speaks in the messages that it is asked of.
+    """What a question says by itself, whatever messages it is asked about.
 
     Each part is read when it is first needed, and then kept. So one reading serves all steps of an answer, and a step
     that needs little of it costs little.
@@ -37,7 +37,7 @@ class QuestionReading:
 
     @cached_property
     def asks(self) -> bool:
-        """Whether anything in it asks."""
+        """Whether it holds a question."""
         return bool(ASKS.search(self.text))
 
     @cached_property
@@ -62,7 +62,7 @@ class QuestionReading:
 
     @cached_property
     def phrases(self) -> tuple[str, ...]:
-        """What an answer must hold in so many words."""
+        """Phrases that an answer must hold exactly."""
         return tuple(exact_phrases(self.text))
 
     @cached_property
@@ -72,7 +72,7 @@ class QuestionReading:
 
     @cached_property
     def time_signal(self) -> TimeSignal | None:
-        """When it says that something was; None where it says nothing of that, or `now` is not known."""
+        """The time that it names; None if it names none, or `now` is not known."""
         return None if self.now is None else time_signal(unquoted(self.asked), self.now)
 
     @cached_property

@@ -20,7 +20,7 @@ all any both each few more most other another some such no not own same also eve
 _NEGATED = "ain aren couldn didn doesn hadn hasn haven isn mightn mustn needn shan shouldn wasn weren wouldn"
 
 STOP_WORDS = frozenset(_FUNCTION_WORDS.split()) | frozenset(_NEGATED.split()) | CLITICS
-"""What does not rank in the index, unless a query has nothing else. Normalised; the halves are not among them."""
+"""Words that do not rank in the index, unless a query has nothing else. Normalised; the halves are not among them."""
 
 HALVES = frozenset(["don", "won"])
 """What is the half of a contraction before 't, and a word of its own elsewhere."""
@@ -44,7 +44,7 @@ ain hadn hasn haven herself himself itself mightn mustn needn ourselves shan the
 COMPARISON_STOP_WORDS = (STOP_WORDS - frozenset(_NOT_COMPARED.split())).union(
     HALVES, _OF_TALKING.split(), _COMPARED.split()
 )
-"""What says nothing of what a text is about when two texts are compared. What somebody likes is what follows `like`."""
+"""Words that say nothing about a text's topic when two texts are compared. What somebody likes follows `like`."""
 
 _ASKED_WITH = "kind last mention mentioned recall time type"
 
@@ -57,4 +57,4 @@ yourselves
 QUESTION_STOP_WORDS = (STOP_WORDS - frozenset(_NOT_ASKED_WITH.split())).union(
     HALVES, _OF_TALKING.split(), _ASKED_WITH.split()
 )
-"""What says how a question is asked rather than what about."""
+"""Words that say how a question is asked, not what about."""

@@ -1,4 +1,4 @@
-"""When a question says that something was: time signals in Chinese and English, as windows relative to its `now`."""
+"""The time that a question names: time expressions in Chinese and English, as windows relative to its `now`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _window(read: _Reader, match: re.Match[str], now: datetime) -> TimeRange | N
 
 
 def last_days(days: int, now: datetime) -> TimeRange:
-    """Return the window of so many days before now, or of what there is since the calendar began."""
+    """Return the window of so many days before now. It ends where the calendar begins."""
     earliest = _EARLIEST.replace(tzinfo=now.tzinfo)
     if now <= earliest:
         return TimeRange(None, now)

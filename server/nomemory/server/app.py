@@ -35,7 +35,7 @@ _WRITER = 0
 """The number of the writer's process in logs; readers count from 1."""
 
 _SWITCH_S = 0.0005
-"""How long a thread that wants the interpreter's lock waits for one that has it; SQLite lets go of it at each step."""
+"""Switch interval of the interpreter's lock, in seconds; SQLite releases the lock at each step."""
 
 _NO_READERS: Mapping[int, Started] = MappingProxyType({})
 
@@ -136,6 +136,6 @@ async def _serve_with_readers(
 async def _make_everything(
     settings: Settings, directory: DataDirectory, stack: AsyncExitStack
 ) -> tuple[list[Service], WriterServices]:
-    """Build the whole of a server over its data directory, and what its readers call it for."""
+    """Build all services of a server over its data directory, and the parts that its readers call."""
     writer, words = WriterAssembly(settings, directory, stack).build()
     return await make_services(settings, directory, writer, words, stack), writer

@@ -1,4 +1,4 @@
-"""Cursors: where a listing stands, sealed, so that it goes on in any process and after any restart."""
+"""Cursors: the sealed place of a listing, so that it can continue in any process and after any restart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PREFIX = "c_"
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a cursor is bound to: everything that decides which messages are listed, and in what order."""
+    """The listing that a cursor is bound to: everything that decides which messages are listed, and in what order."""
 
     method: str
     user_id: str
@@ -26,11 +26,11 @@ class Listing:
     narrowed: Filter
 
     def user_digest(self) -> str:
-        """Return the user's mark in a cursor."""
+        """Return the digest of the user in a cursor."""
         return _digest([self.user_id])
 
     def query_digest(self) -> str:
-        """Return the mark of method, query and filter in a cursor."""
+        """Return the digest of method, query and filter in a cursor."""
         n = self.narrowed
         return _digest([self.method, self.query_text, n.since_us, n.until_us, n.role, n.conversation_id])
 

@@ -1,4 +1,4 @@
-"""The directory of one server's data: what is where, and that only one server at a time uses it."""
+"""The directory of one server's data: its layout, and the lock that keeps a second server out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DataDirectoryBusyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """What is where. The log is the system of record; the indexes can be rebuilt from it."""
+    """The layout of the directory. The log is the system of record; the indexes can be rebuilt from it."""
 
     root: Path
 
@@ -32,7 +32,7 @@ class DataDirectory:
 
     @property
     def vectors(self) -> Path:
-        """The directory of the vector collections and of what they still have to do."""
+        """The directory of the vector collections and their backlogs."""
         return self.root / "vectors"
 
     @property

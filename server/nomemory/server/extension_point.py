@@ -11,7 +11,7 @@ Part = TypeVar("Part")
 
 
 class ExtensionError(ValueError):
-    """There is no usable part of this name; the text says why, and which names there are."""
+    """No usable part has this name; the text says why, and which names exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What can go wrong, in the words of the contract. The interceptor turns a `Fault` into a gRPC status."""
+"""Errors that a caller may see. The call lifecycle turns a `Fault` into a gRPC status."""
 
 from __future__ import annotations
 

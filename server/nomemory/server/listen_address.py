@@ -1,4 +1,4 @@
-"""Where the server may listen. Beyond this machine it wants to know who calls, and wants nobody to listen in."""
+"""Where the server may listen. Beyond this machine it needs credentials and TLS."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ListenAddress:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What stands between a server and whoever reaches it."""
+    """The protection of a server: credentials and TLS."""
 
     credentials: bool
     tls: bool
@@ -52,7 +52,7 @@ def parse_listen_address(text: str) -> ListenAddress:
 
 
 def refuse_exposure(address: ListenAddress, protection: Protection) -> None:
-    """Make sure that what is open to others is protected; a loopback address need not be.
+    """Check that an address that others can reach is protected. A loopback address need not be.
 
     Raises:
         ListenAddressError: it is not; says what to do.

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line, on standard error. They never hold content, keys or query text above `debug`."""
+"""Logs: one JSON object a line, on standard error. Above `debug` they never hold content, keys or query text."""
 
 from __future__ import annotations
 

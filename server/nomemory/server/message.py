@@ -1,4 +1,4 @@
-"""What is stored: a message, and the version of it that the log holds."""
+"""A message, and the version of it that the log holds."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LoggedMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a read is narrowed to. `since_us` is inclusive, `until_us` exclusive; None and "" mean any."""
+    """The filter of a read. `since_us` is inclusive, `until_us` exclusive; None and "" mean any."""
 
     since_us: int | None = None
     until_us: int | None = None
@@ -62,7 +62,7 @@ class Filter:
     conversation_id: str = ""
 
     def admits(self, message: Message) -> bool:
-        """Return whether a message is within it."""
+        """Return whether a message passes the filter."""
         since, until = self.since_us, self.until_us
         return (
             (since is None or message.ts_us >= since)

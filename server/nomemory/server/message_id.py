@@ -20,7 +20,7 @@ def fresh_ulid() -> str:
 
 
 def fresh_id() -> str:
-    """Make an id that nobody has."""
+    """Make a new id."""
     return f"m_{fresh_ulid()}"
 
 

@@ -1,4 +1,4 @@
-"""Sealed tokens: what the server hands out and wants back unchanged (cursors, write tokens).
+"""Sealed tokens: cursors and write tokens, which callers return unchanged.
 
 A token is `PREFIX` and the base64url of: one byte of version, two of length, twelve of nonce, and the AES-256-GCM
 ciphertext of the payload (NIST SP 800-38D). The prefix and the log's name are authenticated with it, so a token of
@@ -41,7 +41,7 @@ class TokenCipher:
         self._log_id = log_id.encode()
 
     def close(self, prefix: str, payload: bytes) -> str:
-        """TokenCipher up to 60,000 bytes."""
+        """Seal a payload of up to 60,000 bytes."""
         nonce = os.urandom(_NONCE)
         sealed = self._cipher.encrypt(nonce, payload, self._bound(prefix))
         size = len(nonce) + len(sealed)
@@ -49,7 +49,7 @@ class TokenCipher:
         return prefix + token.rstrip(b"=").decode()
 
     def open(self, prefix: str, token: str) -> bytes:
-        """Return the payload back.
+        """Return the payload of a token.
 
         Raises:
             MalformedTokenError: cut short, or no token at all.

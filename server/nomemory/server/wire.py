@@ -35,7 +35,7 @@ def place_of(wire: bytes) -> tuple[int, str]:
 
 
 def decode(wire: bytes) -> Message:
-    """Read back what `encode` wrote."""
+    """Return the message that `encode` wrote."""
     chat = message_pb2.ChatMessage.FromString(wire)
     ts = chat.ts
     return Message(

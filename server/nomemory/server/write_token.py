@@ -1,4 +1,4 @@
-"""Write tokens: what an acknowledged write hands out, so that a later read can ask to see it."""
+"""Write tokens: a later read can ask with one to see the write."""
 
 from __future__ import annotations
 

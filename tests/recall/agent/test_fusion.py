@@ -80,7 +80,7 @@ def test_the_ranking_of_the_last_scope_stands() -> None:
     ]
 
 
-def test_nods_step_back_in_a_ranking_too() -> None:
+def test_nods_rank_lower_in_a_hybrid_ranking_too() -> None:
     ranking = fusion()
     ranking.take("hybrid_search", "q", brought((message("nods", "😀", days=1), 1.0), (message("says"), 0.9)), 1)
     assert order(ranking) == ["says", "nods"]
@@ -138,7 +138,7 @@ def test_the_latest_is_preferred_where_it_is_asked_for() -> None:
     assert order(ranking) == ["new", "old", "off"]
 
 
-def test_questions_and_nods_step_back() -> None:
+def test_questions_and_nods_rank_lower() -> None:
     ranking = fusion()
     asks, nods = message("asks", "what shall we eat tonight?", days=1), message("nods", "ok 😀", days=1)
     ranking.take("semantic_search", "q", brought((asks, 1), (nods, 1), (message("says"), 1)), 1)

@@ -75,7 +75,7 @@ def test_vague_words_reach_back_so_many_days(text: str, days: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["我一直这样吗", "从小的习惯", "I always do", "have I ever", "多年"])
-def test_all_along_is_any_time(text: str) -> None:
+def test_words_for_all_along_mean_any_time(text: str) -> None:
     signal = time_signal(text, NOW)
     assert signal is not None
     assert signal.window == ANY_TIME
@@ -107,7 +107,7 @@ def test_yesterday_is_the_askers() -> None:
 
 
 @pytest.mark.parametrize("text", ["近0周", "过去00天", "0天前", "last 0 days", "0 days ago"])
-def test_no_time_at_all_is_no_time(text: str) -> None:
+def test_a_text_without_a_time_has_no_time_signal(text: str) -> None:
     assert time_signal(text, NOW) is None
 
 

@@ -28,7 +28,7 @@ TEXTS = st.lists(PIECES | st.text(max_size=8), max_size=30).map("".join)
 
 @given(body=TEXTS, lexicon=TEXTS)
 @settings(max_examples=150, deadline=None)
-def test_a_check_ends_and_what_passes_loads(body: str, lexicon: str) -> None:
+def test_a_skill_that_passes_the_check_loads(body: str, lexicon: str) -> None:
     with tempfile.TemporaryDirectory() as library:
         skill = head("name: tea\ndescription: d", body).encode("utf-8", "replace")
         folder = written(Path(library), SKILL_md=skill, references__lexicon_md=lexicon.encode("utf-8", "replace"))

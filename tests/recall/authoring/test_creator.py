@@ -87,7 +87,7 @@ def test_any_sentence_makes_a_skill_that_passes(sentence: str, answers: Answers,
 
 
 @pytest.mark.parametrize("sentence", HOSTILE)
-def test_a_hostile_sentence_steers_nothing(sentence: str) -> None:
+def test_a_hostile_sentence_adds_no_steering(sentence: str) -> None:
     steered = steering(sentence)
     assert steered.defaults.window == timedelta(days=30)
     assert steered.defaults.role is Role.USER
@@ -125,7 +125,7 @@ def test_there_are_at_most_three_questions_and_a_is_the_default() -> None:
     ("Wine cellar notes for collectors", "recall-wine-cellar-notes-collectors"),
     ("患者随访的客服", "recall-health-support"),
 ])  # fmt: skip
-def test_a_name_says_what_it_is_for(sentence: str, name: str) -> None:
+def test_a_name_is_derived_from_the_business_of_the_sentence(sentence: str, name: str) -> None:
     assert name_for(read_scenario(sentence)) == name
 
 

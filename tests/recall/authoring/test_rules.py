@@ -159,12 +159,12 @@ BODIES = {
 
 
 @pytest.mark.parametrize(("rule", "body"), [(rule, body) for rule, (good, _) in BODIES.items() for body in good])
-def test_what_keeps_a_rule(tmp_path: Path, rule: str, body: str) -> None:
+def test_a_text_that_keeps_a_rule_has_no_finding(tmp_path: Path, rule: str, body: str) -> None:
     assert rule not in rules(found(tmp_path, body))
 
 
 @pytest.mark.parametrize(("rule", "body"), [(rule, body) for rule, (_, bad) in BODIES.items() for body in bad])
-def test_what_breaks_a_rule(tmp_path: Path, rule: str, body: str) -> None:
+def test_a_text_that_breaks_a_rule_has_a_finding(tmp_path: Path, rule: str, body: str) -> None:
     report = found(tmp_path, body)
     assert rule in rules(report)
     assert RULES[rule].severity.value == "error" or not report.errors
@@ -191,7 +191,7 @@ def test_how_a_skill_has_to_begin(tmp_path: Path, rule: str, skill: str | bytes)
     assert rules(check(written(tmp_path, SKILL_md=skill))) == [rule]
 
 
-def test_its_folder_has_to_be_one(tmp_path: Path) -> None:
+def test_a_skill_must_be_a_folder_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "tea").mkdir()
     assert rules(check(tmp_path / "tea")) == ["folder"]
     assert rules(check(tmp_path / "nowhere")) == ["folder"]

@@ -90,12 +90,12 @@ def findings(text: str, evidence: range = range(0)) -> int:
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_prose_may_forbid_it(text: str) -> None:
+def test_prose_that_forbids_a_user_id_is_accepted(text: str) -> None:
     assert findings(text) == 0
 
 
 @pytest.mark.parametrize("text", NAMING)
-def test_nothing_may_take_it(text: str) -> None:
+def test_every_form_of_naming_a_user_is_found(text: str) -> None:
     assert findings(text) == 1
 
 

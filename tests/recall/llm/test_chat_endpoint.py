@@ -100,13 +100,13 @@ async def test_an_endpoint_that_wants_more_time_than_there_is_is_not_waited_for(
 
 
 @pytest.mark.parametrize("wait", ["soon", "-5", "nan", "Mon, 01 Jan 2001 00:00:00 GMT", "Mon, 99 Jan"])
-async def test_an_odd_wait_is_a_short_one(script: ChatScript, endpoint: ChatEndpoint, wait: str) -> None:
+async def test_an_unusable_retry_after_is_a_short_wait(script: ChatScript, endpoint: ChatEndpoint, wait: str) -> None:
     script.answers = [status(429, retry_after=wait), says("{}")]
     assert await endpoint.ask(PROMPT) == "{}"
 
 
 @pytest.mark.parametrize("code", [401, 403])
-async def test_a_refused_key_is_not_tried_again(script: ChatScript, endpoint: ChatEndpoint, code: int) -> None:
+async def test_a_refused_key_is_not_retried(script: ChatScript, endpoint: ChatEndpoint, code: int) -> None:
     script.answers = [status(code)]
     with pytest.raises(ChatFailedError, match=str(code)):
         await endpoint.ask(PROMPT)
@@ -126,7 +126,7 @@ async def test_without_time_nothing_is_asked(script: ChatScript, endpoint: ChatE
     assert script.bodies == []
 
 
-async def test_nobody_there_is_a_failure() -> None:
+async def test_an_unreachable_endpoint_is_a_failure() -> None:
     endpoint = ChatEndpoint(connect("http://127.0.0.1:9/v1", None, 5), "model", timeout_s=5, pause_s=0.01)
     with pytest.raises(ChatFailedError, match="cannot be reached"):
         await endpoint.ask(PROMPT)
@@ -134,14 +134,16 @@ async def test_nobody_there_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("content", ["", "hello", "[]", "{}", '{"choices": []}', '{"choices": {"0": 1}}', "null"])
-async def test_a_reply_that_is_none_is_a_failure(script: ChatScript, endpoint: ChatEndpoint, content: str) -> None:
+async def test_a_malformed_reply_is_a_failure(script: ChatScript, endpoint: ChatEndpoint, content: str) -> None:
     script.answers = [raw(content)]
     with pytest.raises(ChatFailedError, match="no usable reply"):
         await endpoint.ask(PROMPT)
 
 
 @pytest.mark.parametrize("choice", ["null", "{}", '{"message": null}', '{"message": {"content": null}}'])
-async def test_a_model_that_says_nothing_says_nothing(script: ChatScript, endpoint: ChatEndpoint, choice: str) -> None:
+async def test_an_empty_answer_of_a_model_is_an_empty_text(
+    script: ChatScript, endpoint: ChatEndpoint, choice: str
+) -> None:
     script.answers = [raw(f'{{"choices": [{choice}]}}')]
     assert await endpoint.ask(PROMPT) == ""
 

@@ -65,7 +65,7 @@ async def test_one_object_is_one_call(script: ChatScript, planner: LlmPlanner, g
     assert len(script.bodies) == 1
 
 
-async def test_it_stops_when_the_model_does(script: ChatScript, planner: LlmPlanner) -> None:
+async def test_the_plan_stops_if_the_model_says_so(script: ChatScript, planner: LlmPlanner) -> None:
     script.answers = [answers(STOP)]
     plan = await planner.plan(situation(steps=[STEP]))
     assert plan.stop

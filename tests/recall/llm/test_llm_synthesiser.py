@@ -81,7 +81,7 @@ async def test_what_is_no_citation_is_left_out(script: ChatScript, synthesiser: 
     assert draft.citations == (DraftCitation("m1", "不吃辣"),)
 
 
-async def test_there_is_an_end_to_what_is_taken(script: ChatScript, synthesiser: LlmSynthesiser) -> None:
+async def test_statements_and_citations_of_a_model_are_limited(script: ChatScript, synthesiser: LlmSynthesiser) -> None:
     endless = entry("again", *[{"message_id": "m1", "quote": "辣"}] * 20)
     script.answers = [answers({"profile": [endless] * 20})]
     drafts = await synthesiser.draft(QUESTION, SKILL, EVIDENCE)

@@ -61,7 +61,7 @@ def test_its_frontmatter_is_a_name_and_a_description() -> None:
         *QUESTIONS,
     ],
 )
-def test_it_says_what_it_has_to(fact: str) -> None:
+def test_the_default_skill_states_every_fact(fact: str) -> None:
     assert fact in SKILL.body
 
 

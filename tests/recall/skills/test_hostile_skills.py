@@ -96,7 +96,7 @@ def test_an_operator_in_a_skill_finds_nothing_that_its_words_do_not(attacked: Se
     assert reply.evidence[0].message.message_id == "ann-likes"
 
 
-def test_what_it_could_not_say_is_said(attacked: Server) -> None:
+def test_entries_that_were_ignored_are_noted(attacked: Server) -> None:
     notes = ask(attacked, "What tea do I prefer?").limits.notes
     assert any("`page_size` is ignored" in note for note in notes)
     assert [note for note in notes if note.startswith("`SKILL.md` line 10: `role_default`")]

@@ -137,12 +137,12 @@ def test_a_file_that_is_too_large_or_no_text_is_refused(library: Path, file: str
     refused(library, reason)
 
 
-def test_a_file_may_be_as_large_as_it_may_be(library: Path) -> None:
+def test_a_file_at_the_size_limit_is_loaded(library: Path) -> None:
     written(library, references__a_md=b"x" * (64 * 1024))
     load(library)
 
 
-def test_there_is_an_end_to_references(library: Path) -> None:
+def test_the_number_of_references_is_limited(library: Path) -> None:
     written(library, **{f"references__{number}_md": "x" for number in range(16)})
     load(library)
     written(library, scripts__one_too_many_md="x")

@@ -22,7 +22,7 @@ ENTRIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=60).m
 
 @given(ENTRIES, ENTRIES, st.text(max_size=40))
 @settings(max_examples=300, deadline=None)
-def test_nothing_makes_it_raise(skill: str, lexicon: str, question: str) -> None:
+def test_any_text_is_read_without_an_error(skill: str, lexicon: str, question: str) -> None:
     steering = read_steering({"SKILL.md": skill, "references/lexicon.md": lexicon})
     for one in steering.unreadable:
         text = lexicon if one.file == "references/lexicon.md" else skill

@@ -49,7 +49,7 @@ def test_headings_carry_either_language(heading: str) -> None:
 @pytest.mark.parametrize(
     "heading", ["## Default behaviour", "## My defaults", "### Defaults", "Defaults", "##Defaults"]
 )
-def test_other_headings_are_not_it(heading: str) -> None:
+def test_other_headings_set_no_defaults(heading: str) -> None:
     assert defaults("- top_k_default: 20", heading=heading).top_k is None
 
 
@@ -111,7 +111,7 @@ def test_durations_are_those_of_iso_8601(text: str, length: timedelta | None) ->
     assert duration(text) == length
 
 
-def test_the_longest_duration_is_one() -> None:
+def test_the_longest_duration_is_accepted() -> None:
     assert duration("P999999Y999999M999999W999999DT999999H999999M999999S")
 
 
@@ -150,7 +150,7 @@ def test_the_first_of_two_counts() -> None:
     assert [one.line for one in steering.unreadable] == [3]
 
 
-def test_prose_is_prose() -> None:
+def test_prose_about_defaults_sets_none() -> None:
     lines = (
         "There is no default range: choose it.",
         "- 时间范围和角色都没有默认值：由你选定。",

@@ -91,7 +91,7 @@ def test_an_intent_that_nobody_knows_is_said_where_it_stands() -> None:
     assert steering.templates == ()
 
 
-def test_there_is_an_end_to_rewrites() -> None:
+def test_the_number_of_rewrites_is_limited() -> None:
     steering = read("### profile", *(f"- rewrite: {number}" for number in range(9)))
     assert len(steering.templates[0].rewrites) == 4
     assert steering.unreadable_count == 5

@@ -156,6 +156,6 @@ def test_whatever_is_asked_and_found_statements_are_few_and_verbatim(question: s
         assert citation.quote in by_id[citation.message_id]
 
 
-async def test_it_is_a_synthesiser() -> None:
+async def test_the_rules_synthesiser_drafts_statements() -> None:
     drafts = await RulesSynthesiser().draft(Question("我吃辣吗？", NOW), Skill("s", "", ""), evidence("我不吃辣"))
     assert [type(draft) for draft in drafts] == [DraftStatement]

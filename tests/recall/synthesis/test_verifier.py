@@ -137,7 +137,7 @@ def test_an_empty_quote_stands_for_the_best_clause_of_the_message_that_is_named(
     assert statement.citations[0].quote.startswith("I'm a staff nurse")
 
 
-def test_the_same_said_twice_is_said_once() -> None:
+def test_equal_statements_are_merged() -> None:
     twice = [
         draft("不吃辣", ("m1", "不吃辣"), ("m1", "不吃辣"), section=Section.PREFERENCES),
         draft(" 不吃辣 ", ("m1", "我从小不吃辣"), section=Section.CONSTRAINTS),
@@ -194,7 +194,7 @@ def test_whatever_is_drafted_what_survives_was_said(situation: tuple[Retrieval, 
 
 
 @given(situations())
-def test_what_is_exact_survives(situation: tuple[Retrieval, list[DraftStatement]]) -> None:
+def test_every_exact_quote_is_kept(situation: tuple[Retrieval, list[DraftStatement]]) -> None:
     retrieval, drafts = situation
     view, _ = verify(drafts, retrieval)
     kept = {citation.quote for statement in view.statements() for citation in statement.citations}
@@ -206,7 +206,7 @@ def test_what_is_exact_survives(situation: tuple[Retrieval, list[DraftStatement]
 
 
 @pytest.mark.parametrize("quote", ["I", ".", "\u200d", "，", "the"])
-def test_a_quote_that_says_nothing_proves_nothing(quote: str) -> None:
+def test_a_quote_without_content_words_is_removed(quote: str) -> None:
     message = Retrieved("m", datetime(2025, 1, 1, tzinfo=UTC), Role.USER, "I like the rain，so I walked.\u200d")
     retrieval = Retrieval()
     retrieval.add([message])

@@ -29,7 +29,7 @@ _Page = TypeVar("_Page", bound=requests.Page)
 
 
 class AsyncClient(BaseClient):
-    """What `nomemory.client.Client` is, for asyncio. It takes the same. Make it inside the event loop that uses it."""
+    """The asyncio client, with the options of `nomemory.client.Client`. Make it inside the event loop that uses it."""
 
     def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
         self._channel = channel.open_async(target, credentials, attempts)
@@ -60,7 +60,7 @@ class AsyncClient(BaseClient):
     async def import_messages(
         self, messages: Iterable[Writable], *, replace: bool = False
     ) -> ingest_service_pb2.ImportMessagesResponse:
-        """Store any number of messages, cut into batches; what is refused is reported and skipped."""
+        """Store any number of messages in batches. Refused ones are reported and skipped."""
         return await _answer(
             self._ingest.ImportMessages(
                 requests.import_batches(messages, replace=replace),
@@ -102,13 +102,13 @@ class AsyncClient(BaseClient):
     async def semantic_search(
         self, user_id: str, query: str | Sequence[float], **options: Unpack[requests.SemanticOptions]
     ) -> query_service_pb2.SemanticSearchResponse:
-        """Find what means the same as a text, or what is near a vector of the caller's own."""
+        """Find messages near a text in meaning, or near a vector of the caller's own."""
         return await self._call(self._query.SemanticSearch, requests.semantic_search(user_id, query, **options))
 
     async def hybrid_search(
         self, user_id: str, question: str, **options: Unpack[requests.HybridOptions]
     ) -> query_service_pb2.HybridSearchResponse:
-        """Find what answers a question, best first: by words, by meaning, by who spoke and by what stands around."""
+        """Find the messages that answer a question, best first: by words, meaning, speaker and surroundings."""
         return await self._call(self._query.HybridSearch, requests.hybrid_search(user_id, question, **options))
 
     async def neighbors(
@@ -120,11 +120,11 @@ class AsyncClient(BaseClient):
     async def batch_get(
         self, user_id: str, message_ids: Iterable[str], *, return_fields: Sequence[str] | None = None
     ) -> query_service_pb2.BatchGetMessagesResponse:
-        """Resolve up to 500 ids, in the order asked."""
+        """Look up up to 500 ids, in the given order."""
         return await self._call(self._query.BatchGetMessages, requests.batch_get(user_id, message_ids, return_fields))
 
     async def status(self, user_id: str = "") -> ingest_service_pb2.GetIndexStatusResponse:
-        """Ask how far the log and the indexes are, for one user or (empty) for all."""
+        """Return how far the log and the indexes are, for one user or, if empty, for all."""
         return await self._call(self._ingest.GetIndexStatus, requests.status(user_id))
 
     async def recall(
@@ -142,7 +142,7 @@ class AsyncClient(BaseClient):
     def stream_recall(
         self, question: str, *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
     ) -> AsyncGenerator[recall_service_pb2.StreamRecallResponse, None]:
-        """Do the same and give each step as it happens, then the result. Closing the iterator stops the work."""
+        """Recall, and yield each step as it happens, then the result. Closing the iterator cancels the recall."""
         return self._events(requests.stream_recall(question, **options), requests.bound_to(user_id))
 
     async def _events(

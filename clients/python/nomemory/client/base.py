@@ -1,4 +1,4 @@
-"""What the two clients share: who calls, how long a call may take, and how often it is sent."""
+"""What the two clients share: identity, timeouts and retries."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def options(target: str, attempts: int) -> Options:
 
 
 def is_loopback(target: str) -> bool:
-    """Return whether a target is this machine, which no proxy leads to."""
+    """Return whether a target is this machine. No proxy is used for it."""
     host = target.rpartition(":")[0].strip("[]")
     return host in {"localhost", "::1"} or host.startswith("127.")
 

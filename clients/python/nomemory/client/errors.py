@@ -1,4 +1,4 @@
-"""What a refused call says, as one exception."""
+"""The exception that a failed call raises."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class NoMemoryError(Exception):
 
 
 def from_rpc_error(error: grpc.RpcError) -> NoMemoryError:
-    """Read the error that a call ended with, details included. The errors of both kinds of channel are calls."""
+    """Return the error that a call ended with, with its details. The errors of both kinds of channel are calls."""
     if not isinstance(error, grpc.Call | grpc.aio.AioRpcError):
         return NoMemoryError(grpc.StatusCode.UNKNOWN, str(error))
     status = _status(error)

@@ -1,4 +1,4 @@
-"""What a search found, one at a time: the parallel lists of a reply, zipped."""
+"""Search hits one at a time, from the parallel lists of a reply."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nomemory.v1 import message_pb2, query_service_pb2
 
 @dataclass(frozen=True, slots=True)
 class LexicalHit:
-    """A message that matched, and how well. `highlight` is None unless highlights were asked for."""
+    """A message that matched, and its score. `highlight` is None unless highlights were asked for."""
 
     message: message_pb2.ChatMessage
     score: float
@@ -18,6 +18,6 @@ class LexicalHit:
 
 
 def lexical_hits(reply: query_service_pb2.LexicalSearchResponse) -> Iterator[LexicalHit]:
-    """Walk the hits of a page, best first."""
+    """Yield the hits of a page, best first."""
     for place, (message, score) in enumerate(zip(reply.items, reply.scores, strict=True)):
         yield LexicalHit(message, score.score, reply.highlights[place] if reply.highlights else None)

@@ -1,4 +1,4 @@
-"""How a client says who it is, and how it knows whom it talks to."""
+"""How a client proves who it is, and how it verifies the server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 class Identity(TypedDict, total=False):
-    """Credentials of the caller, and TLS. None is as good as absent.
+    """Credentials of the caller, and TLS. None means absent.
 
     `api_key` is a service's key, `token` a user's token: at most one of them. `tls` asks for TLS with the well-known
     authorities; `tls_ca` with the authorities of a PEM file instead. `tls_cert` and `tls_key` are the PEM files of the

@@ -44,7 +44,7 @@ Writable = message_pb2.ChatMessage | NewMessage
 
 
 def as_message(message: Writable) -> message_pb2.ChatMessage:
-    """Return the message that a dictionary describes; a message is given back as it is.
+    """Return the message that a dictionary describes. A message is returned as it is.
 
     Raises:
         ValueError: as `chat_message`.
@@ -127,7 +127,7 @@ def _parsed(field: str, text: str) -> datetime:
 
 
 def role_number(name: str) -> message_pb2.Role.ValueType:
-    """Look up the number of a role.
+    """Return the number of a role.
 
     Raises:
         ValueError: there is no such role.
@@ -138,5 +138,5 @@ def role_number(name: str) -> message_pb2.Role.ValueType:
 
 
 def role_name(number: message_pb2.Role.ValueType) -> str:
-    """Look up the name of a role; a number that this client does not know gives itself as text."""
+    """Return the name of a role. For a number that this client does not know, return the number as text."""
     return _ROLE_NAMES.get(number, str(number))

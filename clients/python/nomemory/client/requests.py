@@ -16,13 +16,13 @@ BATCH_BYTES: Final = 4_000_000  # well below what a server takes in one request
 
 
 class Listing(Protocol):
-    """A request that can go on from a cursor."""
+    """A request that can continue from a cursor."""
 
     cursor: str
 
 
 class Page(Protocol):
-    """A reply that says where the next one goes on; an empty cursor is the end."""
+    """A reply with the cursor of the next page; an empty cursor is the end."""
 
     @property
     def next_cursor(self) -> str:
@@ -30,7 +30,7 @@ class Page(Protocol):
 
 
 class Narrowing(TypedDict, total=False):
-    """What a read is narrowed to. Absent or None: not at all.
+    """The filter of a read. Absent or None: no filter.
 
     `since` is inclusive, `until` exclusive; both need a time zone.
     """
@@ -42,7 +42,7 @@ class Narrowing(TypedDict, total=False):
 
 
 class Reading(TypedDict, total=False):
-    """What every read takes: the fields to return (all by default), and a write token whose write must be seen."""
+    """Options of every read: the fields to return (all by default), and a write token whose write must be seen."""
 
     return_fields: Sequence[str] | None
     at_least: str
@@ -197,7 +197,7 @@ def hybrid_search(  # noqa: PLR0913 - a parameter for each option
     return_fields: Sequence[str] | None = None,
     at_least: str = "",
 ) -> query_service_pb2.HybridSearchRequest:
-    """Build a search for what answers a question."""
+    """Build a search for the messages that answer a question."""
     return query_service_pb2.HybridSearchRequest(
         user_id=user_id,
         query_text=question,
@@ -246,7 +246,7 @@ def write(
 def import_batches(
     messages: Iterable[Writable], *, replace: bool = False
 ) -> Iterator[ingest_service_pb2.ImportMessagesRequest]:
-    """Cut a stream of any length into requests that a server takes, lazily."""
+    """Cut a stream of any length into requests within the server's limits, lazily."""
     for batch in _batches(map(as_message, messages)):
         yield ingest_service_pb2.ImportMessagesRequest(messages=batch, replace=replace, request_id=_request_id(batch))
 
@@ -268,7 +268,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     question_embedding: Sequence[float] | None = None,
     include_trace: bool = False,
 ) -> recall_service_pb2.RecallRequest:
-    """Build a recall. Whose it is travels in metadata, never in the request."""
+    """Build a recall. Its user travels in metadata, never in the request."""
     context = recall_service_pb2.RecallContext(
         time_range=_time_range(since, until),
         role_pref=_role(role),
@@ -302,7 +302,7 @@ def bound_to(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
 
 
 def status(user_id: str = "") -> ingest_service_pb2.GetIndexStatusRequest:
-    """Build a question for the state of the log and the indexes, of one user or (empty) of all."""
+    """Build a request for the state of the log and the indexes, of one user or, if empty, of all."""
     return ingest_service_pb2.GetIndexStatusRequest(user_id=user_id)
 
 

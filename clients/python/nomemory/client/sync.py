@@ -80,7 +80,7 @@ class Client(BaseClient):
     def import_messages(
         self, messages: Iterable[Writable], *, replace: bool = False
     ) -> ingest_service_pb2.ImportMessagesResponse:
-        """Store any number of messages, cut into batches; what is refused is reported and skipped."""
+        """Store any number of messages in batches. Refused ones are reported and skipped."""
         try:
             return self._ingest.ImportMessages(
                 requests.import_batches(messages, replace=replace),
@@ -121,13 +121,13 @@ class Client(BaseClient):
     def semantic_search(
         self, user_id: str, query: str | Sequence[float], **options: Unpack[requests.SemanticOptions]
     ) -> query_service_pb2.SemanticSearchResponse:
-        """Find what means the same as a text, or what is near a vector of the caller's own."""
+        """Find messages near a text in meaning, or near a vector of the caller's own."""
         return self._call(self._query.SemanticSearch, requests.semantic_search(user_id, query, **options))
 
     def hybrid_search(
         self, user_id: str, question: str, **options: Unpack[requests.HybridOptions]
     ) -> query_service_pb2.HybridSearchResponse:
-        """Find what answers a question, best first: by words, by meaning, by who spoke and by what stands around."""
+        """Find the messages that answer a question, best first: by words, meaning, speaker and surroundings."""
         return self._call(self._query.HybridSearch, requests.hybrid_search(user_id, question, **options))
 
     def neighbors(
@@ -139,11 +139,11 @@ class Client(BaseClient):
     def batch_get(
         self, user_id: str, message_ids: Iterable[str], *, return_fields: Sequence[str] | None = None
     ) -> query_service_pb2.BatchGetMessagesResponse:
-        """Resolve up to 500 ids, in the order asked."""
+        """Look up up to 500 ids, in the given order."""
         return self._call(self._query.BatchGetMessages, requests.batch_get(user_id, message_ids, return_fields))
 
     def status(self, user_id: str = "") -> ingest_service_pb2.GetIndexStatusResponse:
-        """Ask how far the log and the indexes are, for one user or (empty) for all."""
+        """Return how far the log and the indexes are, for one user or, if empty, for all."""
         return self._call(self._ingest.GetIndexStatus, requests.status(user_id))
 
     def recall(
@@ -161,7 +161,7 @@ class Client(BaseClient):
     def stream_recall(
         self, question: str, *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
     ) -> Generator[recall_service_pb2.StreamRecallResponse, None, None]:
-        """Do the same and give each step as it happens, then the result. Closing the iterator stops the work."""
+        """Recall, and yield each step as it happens, then the result. Closing the iterator cancels the recall."""
         return self._events(requests.stream_recall(question, **options), requests.bound_to(user_id))
 
     def _events(

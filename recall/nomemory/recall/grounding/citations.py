@@ -1,4 +1,4 @@
-"""Checks what a synthesiser says: what is not a quote from a retrieved message is struck."""
+"""Checks a synthesiser's drafts: citations that are not quotes from a retrieved message are removed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ABOUT_THE_USER = regex.compile(r"(?:该|这位)?用户|\bthe user\b|\buser\b", 
 
 @dataclass(slots=True)
 class _Struck:
-    """What did not pass. Ids that were never retrieved are counted only: a model may have made them up of anything."""
+    """What did not pass. Ids that were never retrieved are only counted: a model may have made them up."""
 
     not_retrieved: int = 0
     not_there: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ class _Claim:
 
 
 def verify(drafts: Sequence[DraftStatement], retrieval: Retrieval) -> tuple[MemoryView, tuple[str, ...]]:
-    """Return the statements that hold, each with quotes from a retrieved message, and notes on what was struck.
+    """Return the verified statements, each with quotes from a retrieved message, and notes on what was removed.
 
     Notes have counts and ids of retrieved messages only, never content.
     """
@@ -101,7 +101,7 @@ def _view(verified: dict[str, tuple[Section, dict[Citation, None]]]) -> MemoryVi
 
 
 def _presentable(text: str) -> str:
-    """Return a statement's text as it can be sent: of bounded length and without lone surrogates."""
+    """Return a statement's text in a form that can be sent: of bounded length, without lone surrogates."""
     return text.strip()[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode("utf-8").strip()
 
 
@@ -152,7 +152,7 @@ def _best_clause(text: str, messages: Iterable[Retrieved]) -> Citation | None:
 
 
 def _share(claim: _Claim, clause: Clause) -> float:
-    """Return how many of a statement's words a clause has; none if its figures are missing, or one denies the other."""
+    """Return the share of a statement's words in a clause; 0 if its figures are missing or one negates the other."""
     if not claim.figures <= numbers(clause.text) or claim.negative != _negative(clause.text):
         return 0.0
     return len(claim.words & terms(clause.text)) / len(claim.words)

@@ -1,4 +1,4 @@
-"""From drafts to an answer: verified, with its contradictions, and a verdict."""
+"""Turns drafts into an answer: verified statements, contradictions, and a verdict."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def conclude(
     sufficiency: Sufficiency | None = None,
     rule: EnoughRule = _DEFAULT_RULE,
 ) -> Synthesis:
-    """Verify drafts, find what contradicts what, and decide the verdict.
+    """Verify drafts, find contradictions, and decide the verdict.
 
-    A view that does not answer the question is left empty: the evidence speaks for itself.
+    A view that does not answer the question is left empty. The evidence is returned all the same.
     """
     reading = PassageReader(retrieval)
     view, notes = verify(drafts, retrieval)

@@ -1,4 +1,4 @@
-"""What a question is after: hypotheses, whose words would decide them, and which tool to begin with."""
+"""The intent of a question: hypotheses, whose words would decide them, and which tool to begin with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nomemory.text.question_reading import QuestionReading
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a question is after.
+    """The intent of a question.
 
     Attributes:
         hypotheses: up to three, the strongest first; none: anything.
@@ -36,7 +36,7 @@ _MAX_HYPOTHESES: Final = 3
 
 
 def read_intent(reading: QuestionReading) -> Intent:
-    """Derive what a question is after."""
+    """Return the intent of a question."""
     topics = [topic for topic in TOPICS if topic.asked.search(reading.asked)]
     hypotheses = tuple(dict.fromkeys(topic.hypothesis for topic in topics))[:_MAX_HYPOTHESES]
     return Intent(

@@ -1,4 +1,4 @@
-"""What questions are about: the words by which a topic is recognised, and the words in which people speak of it."""
+"""The topics of questions: the words that recognise a topic, and the words in which people speak of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nomemory.text.question_cues import ASKS_FOR_PROMISE
 
 
 class Hypothesis(Enum):
-    """What evidence could decide: that the user stated such a thing."""
+    """The kinds of statement that could answer a question."""
 
     PREFERENCE = "preference"
     PROFILE = "profile"

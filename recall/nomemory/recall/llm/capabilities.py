@@ -11,7 +11,7 @@ from openai.types.shared_params import ResponseFormatJSONObject, ResponseFormatJ
 
 
 class AnswerFormat(Enum):
-    """How an endpoint is held to JSON, the strictest first."""
+    """The ways to ask an endpoint for JSON, the strictest first."""
 
     SCHEMA = "json_schema"
     OBJECT = "json_object"

@@ -1,4 +1,4 @@
-"""What can go wrong between us and a chat endpoint, in our own words: an endpoint's words may quote the prompt."""
+"""Errors of a chat endpoint, in our own words: an endpoint's words may quote the prompt."""
 
 from __future__ import annotations
 

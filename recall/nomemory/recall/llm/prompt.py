@@ -1,4 +1,4 @@
-"""What a model is asked, and the parts that all prompts share. Nothing in here names a user."""
+"""Prompts, and the parts that all of them share. None names a user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a recall may do. It belongs to the host: a request may tighten it, a skill may not touch it."""
+"""How much a recall may do. The host sets it, a request may tighten it, and a skill cannot change it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Budget:
         deadline_s: float = 0.0,
         compose_s: float = 0.0,
     ) -> Budget:
-        """Return this budget with what a request wants less of; 0 leaves what is there."""
+        """Return this budget with the lower limits that a request asks for; 0 keeps a limit."""
         return replace(
             self,
             iterations=min(iterations or self.iterations, self.iterations),

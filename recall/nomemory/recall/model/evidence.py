@@ -22,7 +22,7 @@ class Retrieved:
 
     @property
     def speaker(self) -> str:
-        """Name who spoke: the name if there is one, else the role."""
+        """Who spoke: the name if there is one, else the role."""
         return self.name or self.role.value
 
 
@@ -36,12 +36,12 @@ class Evidence:
 
 @dataclass(slots=True)
 class Retrieval:
-    """All that one recall has retrieved so far, by id. What is not in here cannot be cited."""
+    """All messages that one recall has retrieved so far, by id. No other message can be cited."""
 
     _messages: dict[str, Retrieved] = field(default_factory=dict)
 
     def add(self, messages: Iterable[Retrieved]) -> int:
-        """Take messages in; returns how many were new."""
+        """Add messages; return how many were new."""
         before = len(self._messages)
         for message in messages:
             self._messages.setdefault(message.message_id, message)

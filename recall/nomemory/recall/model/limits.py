@@ -1,4 +1,4 @@
-"""What a recall looked at, and why it stopped."""
+"""What a recall searched, and why it stopped."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class StopReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What was looked at: the widest range and role that were searched, and how much that brought.
+    """What was searched: the widest range and role, and how much was found.
 
-    `sufficiency` is how likely it is that the log answers, 0 to 1; None: nothing said so.
+    `sufficiency` is how likely it is that the log answers, 0 to 1; None: no search said.
     """
 
     time_range: TimeRange

@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Section(Enum):
-    """Where in a memory view a statement stands."""
+    """The sections of a memory view."""
 
     PREFERENCES = "preferences"
     PROFILE = "profile"
@@ -44,7 +44,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class DraftCitation:
-    """What a synthesiser claims: not checked yet. With no quote, any message that is cited stands for itself."""
+    """A citation that a synthesiser claims, not checked yet. Without a quote, the message's best clause is cited."""
 
     message_id: str
     quote: str = ""
@@ -52,7 +52,7 @@ class DraftCitation:
 
 @dataclass(frozen=True, slots=True)
 class DraftStatement:
-    """What a synthesiser says: not checked yet."""
+    """A statement of a synthesiser, not checked yet."""
 
     section: Section
     text: str
@@ -82,7 +82,7 @@ class MemoryView:
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """What a synthesiser makes of the evidence, verified. `notes` say what was struck, and why the verdict is so."""
+    """The verified answer. `notes` say what was removed, and what the verdict rests on."""
 
     view: MemoryView
     verdict: Verdict

@@ -37,5 +37,5 @@ class Question:
 
     @cached_property
     def reading(self) -> QuestionReading:
-        """What the text says, read once for all steps of the recall."""
+        """The reading of the text, made once for all steps of the recall."""
         return QuestionReading(self.text, self.now)

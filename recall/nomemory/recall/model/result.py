@@ -1,4 +1,4 @@
-"""What a recall gives back."""
+"""The result of a recall."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nomemory.recall.model.trace import Step
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """A memory view, the evidence best first, what was looked at, and the verdict."""
+    """A memory view, the evidence best first, what was searched, and the verdict."""
 
     memory_view: MemoryView
     evidence: tuple[Evidence, ...]

@@ -32,7 +32,7 @@ class SearchScope:
         return spoken and (since is None or message.ts >= since) and (until is None or message.ts < until)
 
     def joined(self, other: SearchScope) -> SearchScope:
-        """Return the least scope that holds both."""
+        """Return the smallest scope that holds both."""
         role = self.role if self.role is other.role else Role.ANY
         since = _outermost(min, self.window.since, other.window.since)
         return SearchScope(TimeRange(since, _outermost(max, self.window.until, other.window.until)), role)
@@ -60,7 +60,7 @@ class Coverage:
 
     @property
     def widest(self) -> SearchScope:
-        """Return the least scope that holds all searches; nothing searched: nothing before now."""
+        """Return the smallest scope that holds all searches; without a search, an empty one."""
         return self._widest or SearchScope(TimeRange(self._now, self._now))
 
     @property

@@ -1,4 +1,4 @@
-"""How likely it is that a log answers a question, and from when on that is enough."""
+"""How likely it is that a log answers a question, and how likely it must be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sufficiency:
-    """What a search says: a probability, and whether it knows of whom, among several speakers, things were said."""
+    """The probability that a log answers, and whether speakers could be told apart for it."""
 
     probability: float
     told_apart: bool
@@ -15,11 +15,11 @@ class Sufficiency:
 
 @dataclass(frozen=True, slots=True)
 class EnoughRule:
-    """The operating points of the verdict: the host's.
+    """The operating points of the verdict, set by the host.
 
     Attributes:
-        told_apart: the probability that is enough, and needed, where speakers are told apart.
-        otherwise: the probability that is enough elsewhere even if the quotes cover little of the question.
+        told_apart: the least probability where speakers are told apart. Nothing else counts there.
+        otherwise: elsewhere, the probability that is enough even if the quotes cover little of the question.
     """
 
     told_apart: float = 0.5

@@ -1,4 +1,4 @@
-"""Who decides the next calls of tools: the protocol of planners."""
+"""The protocol of planners, which decide the next calls of tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nomemory.recall.skills.skill import Skill
 class ToolCall:
     """A call that a planner wants. Its arguments are not trusted: the bound tools check them.
 
-    What a call of a lower `weight` brings counts less, and beside what the others bring.
+    Results of a call with a lower `weight` count less, and add to those of the others.
     """
 
     tool: str
@@ -54,7 +54,7 @@ class Situation:
 
 
 class PlannerFailedError(RecallError):
-    """The planner cannot go on (its model does not answer): the host goes on with another. Holds no content."""
+    """The planner cannot go on, for example because its model does not answer. The text holds no content."""
 
 
 class Planner(Protocol):

@@ -73,5 +73,5 @@ class LlmPlanner:
 
 
 def _key(tool: str, arguments: Mapping[str, JsonValue]) -> str:
-    """Name a call by what it does: a user id would be dropped, so it makes no difference."""
+    """Return a call's identity, without user ids: they would be dropped and make no difference."""
     return json.dumps([tool, without_identity(arguments)[0]], sort_keys=True)

@@ -1,4 +1,4 @@
-"""What a planning model is told. Nothing in here names a user, and what anybody ever said stands inside a fence."""
+"""The prompt of a planning model. It names no user, and all messages stand inside a fence."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _step(step: Step, bounds: PromptBounds) -> dict[str, JsonValue]:
 
 
 def _found(situation: Situation, bounds: PromptBounds) -> Iterator[dict[str, JsonValue]]:
-    """Return the best messages, as many as the budget lets one see."""
+    """Return the best messages, as many as the budget allows."""
     left = situation.budget.result_chars
     for one in situation.ranked[: situation.budget.result_items]:
         left -= min(len(one.message.content), bounds.message)

@@ -1,4 +1,4 @@
-"""The planner that needs no model: it reads the question, searches by words and by meaning, widens and follows up."""
+"""The planner that needs no model: it has the question ranked, follows up, and widens the search."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from nomemory.text.time_range import TimeRange
 _WINDOWS_DAYS: Final = (7, 30, 180)
 """Windows from the shortest to the longest; after that, any time."""
 _LATELY_DAYS: Final = 30
-"""How far back a question about what is coming up looks first."""
+"""How far back to look first for a question about coming events."""
 _PAGE: Final = 50
 _FOLLOW_UP_PAGE: Final = 20
 _LOOKED_AROUND: Final = 2
-"""Of the best hits; the host looks around others once the search has ended."""
+"""How many of the best hits; the host reads around others after the search."""
 _OF_REWRITE: Final = 0.5
 _OF_LEXICON: Final = 0.7
 """What a skill adds to a question counts less than the question's own words."""
@@ -105,7 +105,7 @@ class RulesPlanner:
         yield from self._asked(question, _hypotheses(question, intent))
 
     def _asked(self, question: Question, why: str) -> Iterator[ToolCall]:
-        """Ask for the question itself, then for it as the skill would have it asked; first that, if it says so.
+        """Search for the question itself and for the skill's versions of it, in the order that the skill says.
 
         The ranking looks for the question's words, too: to ask for them once more would count them twice.
         """
@@ -119,7 +119,7 @@ class RulesPlanner:
             yield ranked
 
     def _ranked(self, question: Question, why: str) -> ToolCall:
-        """Have the question ranked. A time that it names itself ranks, but excludes nothing: people are vague."""
+        """Have the question ranked. A time that it names ranks but excludes nothing: people are vague about time."""
         is_vague = question.time_range is None and question.reading.time_signal is not None
         scope = SearchScope(role=self._scope.role) if is_vague else self._scope
         arguments: dict[str, JsonValue] = {
@@ -130,13 +130,13 @@ class RulesPlanner:
         return ToolCall(HYBRID_SEARCH, arguments, f"{why}: what answers best")
 
     def _in_so_many_words(self, question: Question) -> Iterator[ToolCall]:
-        """Ask for what has to stand just so."""
+        """Search for exact phrases."""
         words = words_query([], question.reading.phrases)
         if words:
             yield self._by_words(words, self._scope, question, self._page, "in just these words")
 
     def _in_other_terms(self, question: Question, why: str) -> Iterator[ToolCall]:
-        """Ask with the lexicon's other words for what the question names; in a call of its own, they displace none."""
+        """Search with the lexicon's synonyms, in a call of their own, so that they displace no hit of the question."""
         others = self._steering.expansions(question.reading.asked)
         if others:
             words = [*question.reading.words, *filter(_WORD.fullmatch, others)]
@@ -145,7 +145,7 @@ class RulesPlanner:
             yield replace(call, weight=_OF_LEXICON)
 
     def _rewritten(self, question: Question) -> Iterator[ToolCall]:
-        """Ask as the template rewrites the question, by words if it begins with them, else by meaning."""
+        """Search for the template's rewrites, by words if the template begins with words, else by meaning."""
         reading = question.reading
         meant = without_names(reading.asked, reading.names) or reading.asked
         for rewrite in self._template.rewrites if self._template else ():
@@ -167,7 +167,7 @@ class RulesPlanner:
         yield from (call for call in calls if call.tool != SEMANTIC_SEARCH)
 
     def _around(self, situation: Situation) -> Iterator[ToolCall]:
-        """Look, once, at what stands around the best hits, where the template asks for it."""
+        """Read once around the best hits, if the template asks for it."""
         if self._template and self._template.neighbors and not self._looked_around:
             self._looked_around = True
             for evidence in situation.ranked[: min(_LOOKED_AROUND, situation.budget.anchors)]:
@@ -257,7 +257,7 @@ def _narrower(scope: SearchScope, question: Question) -> SearchScope:
 
 
 def _has_names(ranked: tuple[Evidence, ...]) -> bool:
-    """Return whether the messages say who spoke: then a role says little."""
+    """Return whether the messages have speakers' names. Then a role says little."""
     return any(evidence.message.name for evidence in ranked[:5])
 
 
@@ -273,6 +273,6 @@ def _filter(scope: SearchScope, question: Question) -> dict[str, JsonValue]:
 
 
 def _times(window: TimeRange, question: Question) -> dict[str, JsonValue]:
-    """Write a window; its end is said even where it is the time of the question."""
+    """Write a window with its end, even if that is the time of the question."""
     until = (window.until or question.now).isoformat()
     return {"until": until} if window.since is None else {"since": window.since.isoformat(), "until": until}

@@ -1,4 +1,4 @@
-"""One ranking out of what the tools brought: by words, by meaning, by time, by neighbourhood."""
+"""One ranking of what all calls found: by words, by meaning, by time, by neighbourhood."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from nomemory.text.names import beginning
 
 _WEIGHTS: Final = {SEMANTIC_SEARCH: 0.6, LEXICAL_SEARCH: 0.4, MESSAGES_LIST: 0.2}
 _BESIDE_RANKING: Final = 1.5
-"""What other calls count beside a ranking of the whole question; follow-ups so much only if no word of it was found."""
+"""Weight of other calls beside a ranking of the whole question. Follow-ups get all of it only if no word was found."""
 _OF_ROUNDS: Final = (1.0, 0.85, 0.5)
-"""What follows up on what was found counts less than what was asked, round by round."""
+"""Weight of the calls of each round: later rounds count less."""
 _RANK_SMOOTHING: Final = 10
 _OF_ANCHOR: Final = 0.3
-"""What an anchor lends to the message next to it; less to those farther away."""
+"""Share of an anchor's score that the next message gets; those farther away get less."""
 _OF_ROLE: Final = 0.15
 _NAMED: Final = 0.4
 _IN_WINDOW: Final = 0.15
@@ -42,7 +42,7 @@ _UNSTEERED: Final = Steering()
 
 
 class _Voice(NamedTuple):
-    """What has a say in the ranking: a tool, asked in the question's own words or, for less, in others."""
+    """A source of scores: a tool, asked in the question's own words or, with less weight, in others."""
 
     tool: str
     weight: float = 1.0
@@ -50,7 +50,7 @@ class _Voice(NamedTuple):
 
 @dataclass(slots=True)
 class _Query:
-    """The best score of each message over the calls that asked for one thing."""
+    """The best score of each message over the calls with one query."""
 
     weight: float
     scores: dict[str, float] = field(default_factory=dict)
@@ -71,12 +71,12 @@ class _Query:
 
 @dataclass(slots=True)
 class _Ranking:
-    """What was ranked as a whole. Scores of several scopes do not compare, so the last scope's stand."""
+    """The ranking of the whole question. Scores of several scopes do not compare, so the last scope's count."""
 
     scores: dict[str, float] = field(default_factory=dict)
 
     def add(self, hits: Iterable[Hit]) -> None:
-        """Take another scope's ranking; what it does not have counts no more than its least."""
+        """Add another scope's ranking. Messages that it lacks count no more than its lowest."""
         latest = {hit.message.message_id: hit.score for hit in hits}
         least = min(latest.values(), default=math.inf)
         self.scores = {message_id: min(score, least) for message_id, score in self.scores.items()} | latest
@@ -110,7 +110,7 @@ class Fusion:
         self._ranked: tuple[Evidence, ...] | None = None
 
     def take(self, tool: str, query: str, result: ToolResult, iteration: int, weight: float = 1.0) -> None:
-        """Take in what a call brought; `query` is what it asked for (the anchor's id for neighbours).
+        """Add the result of a call; `query` is what it asked for (the anchor's id for neighbours).
 
         What a call of a lower weight brings is added to what the others bring. A query that is asked with further
         words is such a call: what matches in the question's own words gains from it too, and stays ahead.
@@ -143,7 +143,7 @@ class Fusion:
         return [Evidence(self._messages[message_id], score) for message_id, score in scores.items()]
 
     def _scores(self) -> dict[str, float]:
-        """Return what each message is worth; where the question was ranked as a whole, the rest counts beside that."""
+        """Return each message's score. If the whole question was ranked, other calls add to that ranking."""
         ranked, share = self._ranking.scores, self._share(1.0)
         scores = {
             message_id: score + (0.0 if message_id in ranked else share * self._boost(self._messages[message_id]))
@@ -154,13 +154,13 @@ class Fusion:
         return scores
 
     def _share(self, weight: float) -> float:
-        """Return what calls count beside the ranking. Those of a lower weight were asked for by name: they count."""
+        """Return the weight of calls beside the ranking. Calls of a lower weight are a skill's and count in full."""
         if not self._ranking.scores:
             return 1.0
         return _BESIDE_RANKING * (1 - self._coverage if weight == 1.0 else 1.0)
 
     def _beside(self, message: Retrieved) -> float:
-        """Return what a message is worth beside a ranking that knows who spoke, and what asks."""
+        """Return what a message gains beside the ranking, which has judged speaker and questions already."""
         worth = self._worths.get(message.message_id)
         if worth is None:
             asked = self._of_role(message) if self._asked_role else 0.0
@@ -174,7 +174,7 @@ class Fusion:
             self._around[anchor] = {one: abs(at - place) for at, one in enumerate(ids) if one != anchor}
 
     def _matched(self) -> dict[str, float]:
-        """Sum the voices' weights times the best score under each of them."""
+        """Sum each source's weight times its best score."""
         best: dict[_Voice, dict[str, float]] = {_Voice(tool): {} for tool in _WEIGHTS}
         for (voice, _), query in self._queries.items():
             scores = best.setdefault(voice, {})
@@ -185,14 +185,14 @@ class Fusion:
         )
 
     def _boost(self, message: Retrieved) -> float:
-        """Return what a message is worth beside what it matched."""
+        """Return what a message gains apart from what it matches."""
         asks = ends_asking(message.content)
         return (
             self._of_speaker(message) + self._of_time(message) - _ASKS * asks - _SAYS_LITTLE * _is_nod(message.content)
         )
 
     def _of_speaker(self, message: Retrieved) -> float:
-        """Prefer the person asked about, or, where messages carry no names, the role."""
+        """Prefer the person asked about; where messages have no names, the role."""
         if message.name:
             named = beginning(message.name) in self._beginnings or message.name.lower() in self._text
             return _NAMED * named
@@ -202,14 +202,14 @@ class Fusion:
         return _OF_ROLE * (self._role is not Role.ANY and message.role is self._role)
 
     def _of_time(self, message: Retrieved) -> float:
-        """Prefer the window that is meant, and the latest where the question asks for it."""
+        """Prefer the named window, and recent messages if the question asks how things stand."""
         age_s = (self._now - message.ts).total_seconds()
         latest = _LATEST * 0.5 ** (age_s / _LATEST_HALF_LIFE_S) if self._wants_latest else 0.0
         return latest + _IN_WINDOW * (self._window is not None and self._window.holds(message))
 
 
 def _is_nod(content: str) -> bool:
-    """Return whether it says next to nothing: an emoji, “ok”, “好的”."""
+    """Return whether a message says next to nothing: an emoji, “ok”, “好的”."""
     return len(_LETTERS.findall(content)) < _NOD_CHARS and len(_WORDS.findall(content)) < _NOD_WORDS
 
 

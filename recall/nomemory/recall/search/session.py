@@ -1,4 +1,4 @@
-"""One recall's searching: the calls made so far, what they brought, and what is left of the budget."""
+"""The search of one recall: its calls so far, their results, and what is left of the budget."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OnStep = Callable[[Step], Awaitable[None]]
 _SHOWN_IDS: Final = 20
 _WITHOUT_MEANING: Final = "not everything was searched by meaning"
 _SHARE_OF_MEANING: Final = 1 / 3
-"""Of the time that is left: an embedder that hangs must leave the words enough to answer."""
+"""Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
 _SHORTEST_CALL_S: Final = 0.001
 
 
@@ -39,7 +39,7 @@ class SearchSession:
         question: what is asked.
         skill: what planners see.
         budget: the host's, as tightened by the request.
-        on_step: is told of each step as it happens.
+        on_step: awaited with each step as it happens.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class SearchSession:
 
     @property
     def sufficiency(self) -> Sufficiency | None:
-        """How likely it is that the log answers, as the first search that says so has it."""
+        """How likely it is that the log answers, from the first search that says."""
         return self._sufficiency
 
     @property
@@ -83,12 +83,12 @@ class SearchSession:
 
     @property
     def gained(self) -> bool:
-        """Return whether the last round brought a message that was not known before."""
+        """Whether the last round brought a new message."""
         return self._new_in_round > 0
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Return all steps so far."""
+        """All steps so far."""
         return tuple(self._steps)
 
     def ranked(self) -> tuple[Evidence, ...]:
@@ -108,7 +108,7 @@ class SearchSession:
         )
 
     async def follow(self, plan: Plan, iteration: int) -> StopReason | None:
-        """Make the calls of a plan; returns why to stop if the budget ends it."""
+        """Make the calls of a plan; return why to stop if the budget is spent."""
         self._iterations = iteration
         self._new_in_round = 0
         if not plan.calls:
@@ -122,11 +122,11 @@ class SearchSession:
         return None
 
     async def decided(self, plan: Plan, iteration: int) -> None:
-        """Note a decision to stop."""
+        """Record a decision to stop."""
         await self._tell(Step(iteration, plan.thought))
 
     async def take_neighbours(self) -> None:
-        """Take the neighbours of the best anchors that nobody has looked around yet."""
+        """Read the neighbours of the best anchors, unless a call has read them already."""
         anchors = [evidence.message.message_id for evidence in self.ranked()[: self._budget.anchors]]
         looked_around = {str(step.arguments.get("message_id")) for step in self._steps if step.tool == NEIGHBORS}
         for anchor in anchors:
@@ -140,7 +140,7 @@ class SearchSession:
             await self._make(ToolCall(NEIGHBORS, arguments, "what was said before an anchor"), self._iterations)
 
     def limits(self, planner: str, stop: StopReason, notes: tuple[str, ...], *, truncated: bool) -> Limits:
-        """Say what was looked at."""
+        """Return what was searched."""
         widest = self._coverage.widest
         return Limits(
             time_range=widest.window,

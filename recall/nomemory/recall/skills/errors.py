@@ -1,4 +1,4 @@
-"""What is wrong with a skill."""
+"""Errors of a skill."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SKILL_FILE: Final = "SKILL.md"
 
 
 class SkillFault(Enum):
-    """What part of a skill keeps it from loading."""
+    """The part of a skill that keeps it from loading."""
 
     FOLDER = "folder"
     TEXT = "text"

@@ -34,7 +34,7 @@ class SkillFolder:
             raise SkillInvalidError("its folder is a link that leads out of the skills folder", SkillFault.FOLDER)
 
     def fingerprint(self) -> Fingerprint:
-        """Tell one state of the files from another, without reading them."""
+        """Return a value that changes when the files do, without reading them."""
         marks = []
         for name in (SKILL_FILE, *self._names()):
             status = self._file(name).stat()

@@ -1,6 +1,6 @@
 """The head of a SKILL.md: YAML of which only top-level keys and plain strings are used.
 
-It is read as a stream of events and nothing is built from it: an alias is never unfolded, a tag never makes an object.
+It is read as a stream of events and nothing is built from it: an alias is never expanded, a tag never makes an object.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FrontmatterError(RecallError):
 
 @dataclass(frozen=True, slots=True)
 class Frontmatter:
-    """What the head of a text says, and what stands after it.
+    """The frontmatter of a text, and the text after it.
 
     `values` are the strings of the top-level keys. None is in place of a list, a mapping, an alias, and a string with
     an anchor or a tag.

@@ -89,6 +89,6 @@ def _read(name: str, folder: SkillFolder) -> Skill:
 
 
 def _ignored(head: Mapping[str, object], body: str) -> Iterator[str]:
-    """Name what a skill tries to set: it may advise, but limits and permissions are the host's."""
+    """Return the host's settings that a skill tries to set; they are ignored."""
     for key in (*(key for key in head if key not in _KEYS), *host_settings(body)):
         yield f"the skill's `{key}` is ignored: limits and tools are the server's"

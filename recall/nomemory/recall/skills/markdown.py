@@ -1,4 +1,4 @@
-"""Reads Markdown into blocks, in time linear in its length. What is inline stays text."""
+"""Reads Markdown into blocks, in time linear in its length. Inline marks stay text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who composes statements from evidence: the protocol of synthesisers."""
+"""The protocol of synthesisers, which draft statements from evidence."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nomemory.recall.skills.skill import Skill
 
 
 class SynthesiserFailedError(RecallError):
-    """The synthesiser cannot go on (its model does not answer): the host takes another. Holds no content."""
+    """The synthesiser cannot go on, for example because its model does not answer. The text holds no content."""
 
 
 class Synthesiser(Protocol):
-    """Drafts statements. Whatever it says is checked afterwards by code."""
+    """Drafts statements. Code checks them afterwards."""
 
     @property
     def name(self) -> str:

@@ -45,7 +45,7 @@ class LlmSynthesiser:
         self._bounds = bounds
 
     async def draft(self, question: Question, skill: Skill, evidence: Sequence[Evidence]) -> list[DraftStatement]:
-        """Draft statements; without evidence there are none, and nobody is asked.
+        """Draft statements. Without evidence there are none, and the model is not asked.
 
         Raises:
             SynthesiserFailedError: the endpoint gives no answer, or none that can be used.

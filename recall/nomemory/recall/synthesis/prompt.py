@@ -1,4 +1,4 @@
-"""What a composing model is told. Nothing in here names a user, and what anybody ever said stands inside a fence."""
+"""The prompt of a composing model. It names no user, and all messages stand inside a fence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what a planner gives as arguments. What is wrong with it is said without quoting it."""
+"""Reads a planner's arguments. Errors never quote them."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _NOT_NOW: Final = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 )
 _NOT_NOW_FOR_MEANING: Final = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
-"""An embedder that breaks is no reason not to search for words."""
+"""With these the embedder has failed. Words can still be searched."""
 _REFUSED: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND})
 _VECTOR: Final = "query_embedding.values"
 """The contract's field for the caller's own vector."""
@@ -86,12 +86,12 @@ class BoundTools:
 
     @property
     def has_meaning(self) -> bool:
-        """False once the server said that it does without meaning, or let a search for it run out of its time."""
+        """Whether meaning can be searched: False once the server has no embedder, or such a search has timed out."""
         return self._has_meaning
 
     @property
     def unreachable(self) -> bool:
-        """True while nothing has answered, and what failed was not the search for meaning alone."""
+        """Whether no call has been answered, and more than the search by meaning has failed."""
         return not self._answers and bool(self._failed - {SemanticArguments})
 
     def check_answered(self) -> None:
@@ -104,7 +104,7 @@ class BoundTools:
             raise QueryServiceUnavailableError("the query service does not answer")
 
     async def call(self, tool: str, arguments: Mapping[str, JsonValue], timeout_s: float) -> ToolResult:
-        """Call a tool as a planner wants it. What cannot be called as asked is an observation.
+        """Call a tool for a planner. If the call cannot be made as asked, the result's observation says why.
 
         Raises:
             QueryServiceUnavailableError: the service refuses to be read from, whatever the arguments.
@@ -184,7 +184,7 @@ class BoundTools:
         return await self._read_and_call(NeighborArguments, given, self._budget.deadline_s)
 
     async def _read_and_call(self, type_: type[Arguments], given: Mapping[str, object], timeout_s: float) -> ToolResult:
-        """Make a call; what is wrong with its arguments is an observation."""
+        """Make a call. If its arguments are wrong, the observation says so."""
         try:
             return await self._call(read_arguments(type_, given, self._before.tzinfo), timeout_s)
         except ToolRefusedError as refused:
@@ -290,7 +290,7 @@ class BoundTools:
         )
 
     def _observed(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
-        """Make an observation of an error that another call may not meet."""
+        """Turn an error into an observation, if another call may still succeed."""
         error, for_meaning = service_error(raised), isinstance(arguments, SemanticArguments)
         if isinstance(arguments, HybridArguments) and _VECTOR in error.violations:
             raise EmbeddingRefusedError(error.violations[_VECTOR]) from raised

@@ -55,7 +55,7 @@ CALLABLE: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
         HYBRID_SEARCH: ToolDefinition(HYBRID_SEARCH, "Find what answers a question, best first.", HybridArguments),
     }
 )
-"""What can be called: the four tools, and the one ranking that the rules begin with. Models are not told of it."""
+"""All that can be called: the four tools, and the ranking that the rules begin with. Models are not offered it."""
 
 
 def tool_schemas() -> dict[str, Schema]:

@@ -1,4 +1,4 @@
-"""Arguments that would name a user: they are taken out of whatever a planner says, wherever they stand."""
+"""Removes arguments that name a user from whatever a planner gives, at any depth."""
 
 from __future__ import annotations
 

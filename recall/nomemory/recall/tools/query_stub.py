@@ -1,4 +1,4 @@
-"""What the recall reads through: a stub of QueryService, bound to one user."""
+"""The stub of QueryService that a recall reads through, and the binding to one user."""
 
 from __future__ import annotations
 

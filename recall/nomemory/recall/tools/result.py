@@ -1,4 +1,4 @@
-"""What a call of a tool brings."""
+"""The result of a tool call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a call.
+    """The result of a call.
 
     Attributes:
         items: best first, or in the tool's order.

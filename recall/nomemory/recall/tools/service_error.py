@@ -1,4 +1,4 @@
-"""What an error of the QueryService says: its code, its sentence, and its violations by field."""
+"""The parts of an error of the QueryService: its code, its message, and its violations by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a server listens, and whom it lets in."""
+"""The address that a server listens on, and who may call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nomemory.server.settings import Settings
 
 
 def make_access(settings: Settings) -> Access:
-    """Make what decides whether a call may go on.
+    """Make the access control of a server.
 
     Raises:
         IdentitySettingsError: the settings contradict each other, or name files that cannot be used.

@@ -1,4 +1,4 @@
-"""What this process has loaded, as the garbage collector sees it."""
+"""Keeps the garbage collector away from what a process has loaded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import gc
 
 
 def freeze_heap() -> None:
-    """Exempt every object there is by now from garbage collection: to walk them holds every call for 20 to 60 ms."""
+    """Exempt all present objects from garbage collection. Walking them would stop every call for 20 to 60 ms."""
     gc.collect()
     gc.freeze()

@@ -49,7 +49,7 @@ _log = structlog.get_logger("workers")
 
 
 async def serve(pipe: socket.socket, number: int) -> int:
-    """Serve until SIGTERM, then drain; return the exit code. A writer that went away meanwhile has said why itself."""
+    """Serve until SIGTERM, then drain; return the exit code. If the writer is gone, it has logged why."""
     writer = WriterClient(await PipeConnection.open(pipe))
     try:
         return await _serve_for(writer, number)

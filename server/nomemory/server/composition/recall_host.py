@@ -1,25 +1,20 @@
-"""Puts a RecallService together: from the settings, over whatever answers as a QueryService."""
+"""Builds a RecallService from the settings, over a stub of a QueryService."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 
-from nomemory.recall.api import OnStep, recall
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.skills import loader as skill_loader
-from nomemory.recall.skills.skill import Skill
 from nomemory.recall.tools.bound_tools import QueryStub
-from nomemory.server.composition.recall_planner import PlannedBy, RecallSettingsError, choose_planner
+from nomemory.server.composition.recall_planner import RecallSettingsError, choose_planner
 from nomemory.server.listen_address import parse_listen_address
-from nomemory.server.rpc.decode_recall import RecallQuery
+from nomemory.server.rpc.recall_host import Metadata, RecallHost
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2_grpc
@@ -27,40 +22,6 @@ from nomemory.v1 import query_service_pb2_grpc
 _HERE = Path(skill_loader.__file__)
 _SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")
 """Where the shipped skills are: in an installed package, and in a checkout."""
-
-Metadata = Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class RecallHost:
-    """Recalls on behalf of requests.
-
-    Attributes:
-        stub: where messages are read from.
-        metadata: sent with every read: this process's own credentials, where the reads cross a network.
-        planned_by: who plans and who composes.
-        rule: from when on a log is said to answer.
-    """
-
-    stub: QueryStub
-    metadata: Metadata
-    planned_by: PlannedBy
-    rule: EnoughRule
-
-    async def ask(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
-        """Recall for one user. A planner and a synthesiser serve one recall."""
-        return await recall(
-            self.stub,
-            user_id,
-            query.question,
-            skill=skill,
-            planner=self.planned_by.planner(),
-            synthesiser=self.planned_by.synthesiser(),
-            budget=query.budget,
-            rule=self.rule,
-            on_step=on_step,
-            metadata=self.metadata,
-        )
 
 
 def recall_service(

@@ -1,4 +1,4 @@
-"""What a recall asks a chat model for. Importing this takes half a second: only where there is a model."""
+"""The chat model of recalls. Importing this takes half a second, so it is imported only where there is a model."""
 
 from __future__ import annotations
 

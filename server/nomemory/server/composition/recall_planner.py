@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Final
 
 from nomemory.recall.planning.base import Planner
-from nomemory.recall.synthesis.base import Synthesiser
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
+from nomemory.server.rpc.recall_host import PlannedBy
 from nomemory.server.settings import Settings
 
 PlannerFactory = Callable[[Settings], Planner]
@@ -21,18 +20,6 @@ PLANNERS: Final[ExtensionPoint[PlannerFactory]] = ExtensionPoint("nomemory.plann
 
 class RecallSettingsError(ValueError):
     """The settings ask for a planner that there cannot be; the text says what to set."""
-
-
-def _rules() -> None:
-    """Leave it to the rules."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedBy:
-    """Makes the planner and the synthesiser of one recall; None: the rules."""
-
-    planner: Callable[[], Planner | None] = _rules
-    synthesiser: Callable[[], Synthesiser | None] = _rules
 
 
 def choose_planner(settings: Settings, stack: AsyncExitStack) -> PlannedBy:

@@ -1,4 +1,4 @@
-"""The parts that a server has once, from the log up: they live in the writer's process."""
+"""Builds the parts that a server has once. They live in the writer's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes out of a text what embedders cannot read."""
+"""Removes from a text what embedders cannot read."""
 
 from __future__ import annotations
 

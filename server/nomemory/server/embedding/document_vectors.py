@@ -28,7 +28,7 @@ class DocumentVectors:
         self.embedded = 0
 
     async def embed(self, texts: Sequence[str], interrupted: Callable[[], bool]) -> bool:
-        """Have the vectors of these texts at hand; False if it was interrupted between two calls.
+        """Embed these texts; return False if it was interrupted between two calls.
 
         Raises:
             Fault: EMBEDDER_UNAVAILABLE; what was embedded before is kept.

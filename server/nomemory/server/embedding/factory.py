@@ -1,4 +1,4 @@
-"""Makes the embedder that the settings ask for."""
+"""Makes the embedder of the settings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from nomemory.server.settings import Settings
 EmbedderFactory = Callable[[Settings], Embedder]
 
 _CALLERS_DIMENSION = local.DIMENSION
-"""Dimension of callers' own vectors where nothing else is said: that of the model which may be added later."""
+"""Default dimension of callers' own vectors: that of the local model, which may be added later."""
 
 
 class EmbedderSettingsError(ValueError):
-    """The settings ask for an embedder that there cannot be; the text says what to set."""
+    """The settings do not describe an embedder; the text says what to set."""
 
 
 def choose_embedder(settings: Settings) -> Embedder:

@@ -63,14 +63,14 @@ class LocalEmbedder:
             raise unavailable("the embedder cannot be started", "start") from error
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed what is searched for."""
+        """Embed a query."""
         try:
             return l2_normalise(await self._queries.call((text, True)), DIMENSION)
         except WorkerError as error:
             raise unavailable("the embedder does not answer", "crash") from error
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed what is stored, one text after another: batches are no faster."""
+        """Embed documents, one text after another, because batches are no faster."""
         return [await self._document(position, text) for position, text in enumerate(texts)]
 
     async def close(self) -> None:

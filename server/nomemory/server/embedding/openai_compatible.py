@@ -46,7 +46,7 @@ class OpenAICompatibleEmbedder:
         self._dimensions: int | Omit = dimension if model.startswith(_SHORTENABLE) else omit
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed what is searched for; a failure that often passes at once is tried a second time.
+        """Embed a query. A failure that often passes at once is tried a second time.
 
         Raises:
             Fault: also INVALID_FIELD, if the model refuses the text.
@@ -57,7 +57,7 @@ class OpenAICompatibleEmbedder:
             raise invalid([Violation("query_text", "is refused by the embedding model")]) from None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed what is stored."""
+        """Embed documents."""
         vectors: list[Vector] = []
         for at in range(0, len(texts), self._batch_max):
             vectors += await self._batch(texts[at : at + self._batch_max], at)

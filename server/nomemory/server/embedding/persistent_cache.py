@@ -1,4 +1,4 @@
-"""Vectors that outlast the process: an index that is built anew over the same texts does not wait for the model."""
+"""A persistent cache of vectors: an index that is built anew does not wait for the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nomemory.server.embedding.wrapper import EmbedderWrapper
 
 
 class KeptEmbedder(EmbedderWrapper):
-    """An `Embedder` that looks into a file first, and adds to it what it had to embed.
+    """An `Embedder` with a file as its cache.
 
     Args:
         embedder: what embeds.
@@ -23,7 +23,7 @@ class KeptEmbedder(EmbedderWrapper):
         self._kept = kept
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed what is searched for, unless it is kept."""
+        """Embed a query, unless its vector is in the file."""
         vector = self._kept.get(text, "query")
         if vector is None:
             vector = await self._within.embed_query(text)

@@ -36,10 +36,10 @@ class Embedder(Protocol):
         """How many numbers a vector has."""
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed what is searched for. Does not wait behind documents."""
+        """Embed a query. It does not wait behind documents."""
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed what is stored.
+        """Embed documents.
 
         Raises:
             TextRefusedError: one of the texts can never be embedded; none of the others was returned.

@@ -1,4 +1,4 @@
-"""Query vectors that are kept: people and agents ask the same thing again."""
+"""A cache of query vectors: people and agents repeat queries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CachedEmbedder(EmbedderWrapper):
         self._asked: dict[str, asyncio.Task[Vector]] = {}
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed what is searched for, unless it is known. A failure is not kept."""
+        """Embed a query, unless its vector is cached. A failure is not cached."""
         if text in self._kept:
             return self._kept[text]
         asked = self._asked.get(text)
@@ -37,7 +37,7 @@ class CachedEmbedder(EmbedderWrapper):
         return await asyncio.shield(asked)  # who gives up must not take the answer from the others
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed what is stored."""
+        """Embed documents."""
         return await self._within.embed_documents(texts)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A vector as it crosses processes and rests in the log."""
+"""The form of a vector between processes and in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors in a file, by what was embedded: SQLite behind two calls."""
+"""A file of vectors, by the text that was embedded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import structlog
 from nomemory.server.embedding.vector import Vector
 
 Use = Literal["document", "query"]
-"""What a text was embedded as: models make different vectors of the two."""
+"""The use of a text: models make different vectors of queries and documents."""
 
 _WAIT_S = 0.1  # for another process that writes: these calls run on the event loop
 _OWNER_ONLY = 0o600
@@ -73,7 +73,7 @@ class KeptVectors:
         return hashlib.blake2b(f"{self._model}\0{use}\0{text}".encode(), digest_size=32).digest()
 
     def _report(self, error: sqlite3.Error) -> None:
-        """Say it once: the server goes on, only slower."""
+        """Log the failure once. The server goes on, only slower."""
         if not self._is_ill:
             _log.warning("the file of kept vectors does not work", cause=type(error).__name__)
         self._is_ill = True

@@ -6,14 +6,14 @@ from nomemory.server.embedding.protocol import Embedder
 
 
 class EmbedderWrapper:
-    """The part of an `Embedder` that is as the one within has it."""
+    """The attributes of an `Embedder`, taken from the wrapped one."""
 
     def __init__(self, within: Embedder) -> None:
         self._within = within
 
     @property
     def kind(self) -> str:
-        """The kind of the one within."""
+        """The kind of the wrapped embedder."""
         return self._within.kind
 
     @property

@@ -1,4 +1,4 @@
-"""What a ranking looks at: all that a user said, where that is little; else the candidates and what stands around."""
+"""The messages that are ranked: all of a user with few messages, else the candidates and what stands around them."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
 from nomemory.server.vector.protocol import VectorHit
 
 _COMMON: Final = 4096
-"""A term that more of a user's messages have than this tells nothing apart, and is left out."""
+"""A term in more of a user's messages than this distinguishes nothing, and is left out."""
 _SURROUNDED: Final = 32
 """Candidates whose surroundings are read."""
 _AROUND: Final = 4
 _LATEST: Final = 40
-"""Messages that tell who speaks in a long log."""
+"""Latest messages that are read to find the speakers of a long log."""
 _DAYS_BACK: Final = (1, 7, 30, 90, 365, 1095)
-"""How far the log is looked into, step by step, for those who have fallen silent."""
+"""Days before the latest messages at which a long log is sampled for speakers who are silent now."""
 _SAMPLED: Final = 12
 _DAY_US: Final = 86_400_000_000
 SPEAKERS_MAX: Final = 40
-"""Names that a question is read with: of those who speak most."""
+"""Most speakers' names that a question is parsed with: of those who speak most."""
 _NO_BOUND: Final = 2**62
 _AT_ONCE: Final = 128
-"""Messages that are read off the log at once."""
+"""Messages that are read from the log at once."""
 _READ_BYTES: Final = 16_000_000
-"""What is read for one ranking, about: a user with longer messages is looked at as one with many."""
+"""About how many bytes are read for one ranking. A user with longer messages is treated as one with many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +50,18 @@ class Stretch:
     narrowed: Filter
 
     def before(self, until_us: int | None) -> Stretch:
-        """Return the same without what was said at or after a time."""
+        """Return it without the messages said at or after a time."""
         return replace(self, timeline=self.timeline.before(until_us))
 
 
 class Stretches:
-    """Reads stretches off the log. What was said at or after the end of a filter's range has no part in any.
+    """Reads the messages to rank. None was said at or after the end of the filter's range.
 
     Args:
         log: where the messages are.
         words: the lexical index.
         candidates_max: how many messages each of words and meaning proposes.
-        timeline_max: a user with no more messages than this is looked at as a whole.
+        timeline_max: all messages of a user with at most this many are ranked.
     """
 
     def __init__(self, log: LogReader, words: LexicalIndex, candidates_max: int, timeline_max: int) -> None:
@@ -73,7 +73,7 @@ class Stretches:
         self._spoken = KeptSpoken()
 
     async def open_ended(self, user_id: str, narrowed: Filter) -> Filter:
-        """Return a filter that admits the same of what has been said, without an end that lies behind all of it.
+        """Return a filter that admits the same messages, without an end that lies after all of them.
 
         Who asks at some time asks for what was said before: that end is another with each question, and costs a search
         of a long log dear.
@@ -84,7 +84,7 @@ class Stretches:
         return replace(narrowed, until_us=None) if latest and latest[0].ts_us < narrowed.until_us else narrowed
 
     async def speakers(self, user_id: str, until_us: int | None) -> tuple[str, ...]:
-        """Return the names of those who speak: in a long log, of some who spoke lately, and some who did before."""
+        """Return the speakers' names; of a long log, some who spoke lately and some who spoke before."""
         whole = await self._whole(user_id, until_us)
         if whole is not None:
             return whole.timeline.foremost(SPEAKERS_MAX)
@@ -94,7 +94,7 @@ class Stretches:
     async def read(
         self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]]
     ) -> Stretch:
-        """Read what to rank; where that takes long, other calls have their turn in between."""
+        """Read the messages to rank. Other calls run in between."""
         whole = await self._whole(user_id, narrowed.until_us)
         if whole is not None:
             return whole
@@ -112,7 +112,7 @@ class Stretches:
     async def found(
         self, user_id: str, stretch: Stretch, terms: Sequence[str], *, most: int = _COMMON
     ) -> Mapping[str, Found]:
-        """Return where terms are; places are left out for a term that more messages have than `most`."""
+        """Return the places of terms. A term in more than `most` messages has a count and no places."""
         postings = await self._words.postings(user_id, terms, stretch.narrowed, most)
         if not postings:
             return {}
@@ -125,7 +125,7 @@ class Stretches:
         }
 
     async def _whole(self, user_id: str, until_us: int | None) -> Stretch | None:
-        """Return all that a user said before a time; None if that is too much to look at."""
+        """Return all of a user's messages before a time; None if there are too many to rank."""
         counts = await self._log.counts(user_id)
         if counts.messages > self._timeline_max and (
             until_us is None or await self._words.total(user_id, Filter(until_us=until_us)) > self._timeline_max
@@ -185,7 +185,7 @@ class Stretches:
     async def _proposed(
         self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]], total: int
     ) -> list[int]:
-        """Return the sequences of the candidates, the most promising first, whatever proposes them."""
+        """Return the sequences of the candidates by words and by meaning, the most promising first."""
         promise: dict[int, float] = {}
         for place, sentence in enumerate(asked.sentences):
             await asyncio.sleep(0)
@@ -198,12 +198,12 @@ class Stretches:
 
 
 def _end(until_us: int | None) -> Position | None:
-    """Return the place before which everything was said before a time: one place bounds a page better than two."""
+    """Return the position before which all messages were said before a time. It bounds a page better than a filter."""
     return None if until_us is None else Position(until_us, "")
 
 
 async def _read(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:
-    """Read pages up to the message at which they are too much, included."""
+    """Read pages up to the message that exceeds the limit in bytes, included."""
     read, size = list[LoggedMessage](), 0
     async with aclosing(pages):
         async for page in pages:
@@ -215,7 +215,7 @@ async def _read(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[Lo
 
 
 def _within_budget(messages: Iterable[LoggedMessage]) -> Iterator[LoggedMessage]:
-    """Return messages up to the one at which they are too much, included."""
+    """Return messages up to the one that exceeds the limit in bytes, included."""
     size = 0
     for message in messages:
         yield message
@@ -225,7 +225,7 @@ def _within_budget(messages: Iterable[LoggedMessage]) -> Iterator[LoggedMessage]
 
 
 def _by_words(postings: Sequence[Posting], total: int) -> Iterator[tuple[int, float]]:
-    """Sum up what the terms are worth in each message, best first."""
+    """Sum up the rarities of the terms in each message, best first."""
     present = [posting for posting in postings if len(posting.sequences)]
     if not present:
         return
@@ -238,7 +238,7 @@ def _by_words(postings: Sequence[Posting], total: int) -> Iterator[tuple[int, fl
 
 
 def _shares(listed: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Bring the scores of a list, best first, between 0 and 1."""
+    """Scale the scores of a list, best first, to 0 to 1."""
     if not listed:
         return []
     best, least = listed[0][1], listed[-1][1]

@@ -12,14 +12,14 @@ from nomemory.server.hybrid.timeline import Floats, Timeline
 from nomemory.server.vector.protocol import VectorHit
 
 _BEYOND: Final = 0.8
-"""How far the farthest message is taken to lie beyond the last of a list, against how far that lies from the first."""
+"""Estimated distance of the farthest message beyond the last of a list, as a share of the list's own span."""
 _UNSEEN: Final = 0.7
-"""Where between that farthest one and the last of the list a message is taken to be that is not in it."""
+"""Estimated place, between that farthest message and the last of the list, of a message that is not in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a search by meaning says of a timeline: nearness 0 to 1, raw cosines, and which messages it found."""
+    """The result of a search by meaning on a timeline: nearness 0 to 1, raw cosines, and which messages it found."""
 
     nearness: Floats
     cosines: Floats

@@ -1,4 +1,4 @@
-"""A question parsed for one log: what each sentence that asks is searched by, and which speakers it names."""
+"""A question parsed for one user's log: the terms of each sentence that asks, and the speakers that it names."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class ParsedSentence:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """A question, and what it means in a log with certain speakers.
+    """A question, parsed for a log with certain speakers.
 
     Attributes:
-        reading: what it says by itself.
+        reading: the reading of its text alone.
         sentences: the sentences that ask, one to four.
-        persons: the speakers whom it names.
+        persons: the speakers that it names.
     """
 
     reading: QuestionReading
@@ -61,7 +61,7 @@ class ParsedQuestion:
 
     @property
     def dates(self) -> TimeRange | None:
-        """The time that it names outright, if it does."""
+        """The exact time that it names; None if it names none."""
         signal = self.reading.time_signal
         return signal.window if signal and signal.precision is Precision.EXACT else None
 
@@ -86,7 +86,7 @@ def _terms(text: str) -> tuple[str, ...]:
 
 
 def _first_clause(sentence: str) -> str:
-    """Return the first clause of a Chinese sentence of several, which names what the rest asks about; else nothing."""
+    """Return the first of several clauses of a Chinese sentence, which names the topic of the rest; else nothing."""
     if language_of(sentence) is not Language.CHINESE:
         return ""
     clauses = [clause for part in _CLAUSE.split(sentence) if len(clause := part.strip(" ？?。")) >= _LEAST_CLAUSE]
@@ -94,7 +94,7 @@ def _first_clause(sentence: str) -> str:
 
 
 def _without_speakers(sentence: str, speakers: Sequence[str]) -> str:
-    """Strip the names of speakers, shortened ones too: what they say holds them rarely, greetings do."""
+    """Remove speakers' names, shortened ones too: they stand in greetings, and rarely in what the speakers say."""
     beginnings = set(_beginnings(speakers))
     bare = _CAPITALISED.sub(
         lambda word: " " if beginning(word[0]) in beginnings else word[0], without_names(sentence, speakers)
@@ -109,7 +109,7 @@ def _named(text: str, speakers: Sequence[str]) -> Iterable[str]:
 
 @lru_cache(_PATTERNS_KEPT)
 def _mentioned(name: str) -> re.Pattern[str]:
-    """Return what finds a name that stands for itself, or amid a script without spaces."""
+    """Return the pattern of a name as a word of its own, or within a script without spaces."""
     return re.compile(rf"(?<![a-z0-9]){re.escape(name.strip() or name)}(?![a-z0-9])", re.IGNORECASE)
 
 

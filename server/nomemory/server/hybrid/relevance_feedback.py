@@ -1,4 +1,4 @@
-"""One hop: messages that share rare words with the best ones. It finds the second half of what is asked.
+"""Relevance feedback in one hop: messages that share rare words with the best ones.
 
 "The one who is 57, what does he do?" One message says that uncle Li is 57, another that uncle Li drives a bus: the
 second matches little of the question, and shares "uncle Li" with the first.
@@ -17,24 +17,24 @@ from nomemory.server.hybrid.timeline import Floats, Timeline
 from nomemory.server.hybrid.word_scores import Found, rarity
 
 RARE: Final = 64
-"""A term in more of a user's messages than this ties nothing together."""
+"""A term in more of a user's messages than this does not relate them."""
 _LEADERS: Final = 10
 _TEMPERATURE: Final = 0.05
-"""How much better a message must be to lead: a lead of this much counts e times more."""
+"""Temperature of the leads: a message that scores this much better leads e times as much."""
 _LEAST_LEAD: Final = 0.05
-"""What leads less than this share of the first is not followed."""
+"""Messages that lead less than this share of the first are not followed."""
 _DECIMALS: Final = 6
 """Scores that differ less are equal."""
 _TERMS_OF_LEADER: Final = 8
 _TYPICAL_RARITY: Final = 0.76
-"""Of the rarity of a term that stands once: what the terms of a message have on average."""
+"""Average rarity of a message's terms, as a share of the rarity of a term that stands once."""
 _CHARS_OF_TERM: Final = 5.0
 """About how many characters of a message hold one term, in either script."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """One of the best messages: where it stands, how much it leads (all together: 1), and its terms."""
+    """One of the best messages: its place, its share of the lead (all shares add up to 1), and its terms."""
 
     place: int
     lead: float
@@ -47,7 +47,7 @@ def leaders(timeline: Timeline, scores: Floats, known: Collection[str]) -> list[
     Args:
         timeline: the messages.
         scores: how good they are.
-        known: terms that say nothing new: the question's, and the speakers'.
+        known: terms that add nothing: the question's, and the speakers'.
     """
     rounded = np.round(scores, _DECIMALS)
     best = np.argsort(-rounded, kind="stable")[: _LEADERS + 1]
@@ -67,7 +67,7 @@ def leaders(timeline: Timeline, scores: Floats, known: Collection[str]) -> list[
 
 
 def shared(timeline: Timeline, followed: Sequence[Leader], found: Mapping[str, Found], total: int) -> Floats:
-    """Return each message the most that it shares with a leader, as a cosine of rarities times the lead.
+    """Return for each message the most that it shares with a leader: a cosine of rarities times the lead.
 
     Args:
         timeline: the messages.

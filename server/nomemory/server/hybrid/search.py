@@ -1,4 +1,4 @@
-"""The hybrid search: finds candidates by words and by meaning, reads what stands around them, and ranks."""
+"""The hybrid search: finds candidates by words and by meaning, reads the messages around them, and ranks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WITHOUT_MEANING: Final = frozenset(
 _DECIMALS: Final = 6
 """Scores that differ less are equal: sums of floats may come in any order."""
 _EXPLANATION_BYTES: Final = 300
-"""What an explanation takes in a reply, at most."""
+"""Most bytes of an explanation in a reply."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -63,7 +63,7 @@ class HybridQuery:
 
 @dataclass(frozen=True, slots=True)
 class HybridHit:
-    """A message, its score, and what that is made of."""
+    """A message, its score, and the components of the score."""
 
     message: LoggedMessage
     score: float
@@ -87,7 +87,7 @@ class HybridAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """A sentence's ranking of a timeline, and what it was made from; `matching` prefers nobody."""
+    """A sentence's ranking of a timeline, and its parts. `matching` scores without any preference for a speaker."""
 
     ranking: Ranking
     matching: Floats
@@ -106,7 +106,7 @@ class HybridMessages:
         log: where the messages are.
         weights: of the ranking's steps.
         candidates_max: how many messages each of words and meaning proposes.
-        timeline_max: a user with no more messages than this is looked at as a whole.
+        timeline_max: all messages of a user with at most this many are ranked.
         reply_max_bytes: where a reply ends early.
     """
 
@@ -239,7 +239,7 @@ class HybridMessages:
         return shared(timeline, followed, found, stretch.total)
 
     def _candidates(self, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:
-        """Gather what tells whether the question is answered: for several sentences, the best of each."""
+        """Gather the features of sufficiency; for several sentences, the best of each."""
         cosines = None
         if self._embedder.kind == "local" and all(one.meaning for one in ranked):
             cosines = np.max([one.meaning.cosines for one in ranked if one.meaning], axis=0)[eligible]
@@ -256,7 +256,7 @@ class HybridMessages:
 
 
 def _now(narrowed: Filter) -> datetime:
-    """Return the time from which a question counts back: the end of what is looked at, else the clock's."""
+    """Return the time that a question is relative to: the end of the filter's range, else the clock's."""
     if narrowed.until_us is None:
         return datetime.now(UTC)
     return _EPOCH + timedelta(microseconds=narrowed.until_us)  # exact, up to the calendar's last microsecond
@@ -267,7 +267,7 @@ def _explanation(_message: LoggedMessage) -> int:
 
 
 def _eligible(timeline: Timeline, ranked: Sequence[_Ranked], narrowed: Filter) -> Ints:
-    """Return the places of messages that match: what stands around one may rank it, but no more."""
+    """Return the places of messages that match. The messages around one may rank it, but cannot make it match."""
     matches = np.zeros(len(timeline), dtype=np.bool_)
     for one in ranked:
         matches |= one.words.coverage > 0

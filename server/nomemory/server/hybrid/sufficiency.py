@@ -1,4 +1,4 @@
-"""Whether what a search found can answer the question at all, as a probability.
+"""The probability that what a search found answers the question.
 
 Two things tell. Whether the topic was spoken of: how near in meaning the best message is, and how much of the question
 its words cover. And, where the question names one speaker among several, whether that was said of them: most

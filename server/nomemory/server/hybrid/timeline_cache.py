@@ -1,4 +1,4 @@
-"""Timelines that are kept: a recall asks one user several things in a row, and a chat asks again after each turn."""
+"""A cache of timelines: a recall asks about one user several times in a row, and a chat asks after each turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Key(NamedTuple):
 
 
 class KeptTimelines:
-    """Keeps the timelines that were looked at last, one of each user.
+    """Caches the latest timelines, one of each user.
 
     A change to a user's messages, a deletion too, has a sequence of its own: a key never comes to mean something else.
 
@@ -39,13 +39,13 @@ class KeptTimelines:
 
     @property
     def weight(self) -> int:
-        """About how much memory they take."""
+        """About how many bytes of memory they take."""
         return int(self._kept.currsize)
 
     async def get(
         self, key: Key, make: Callable[[Key, Timeline | None], Awaitable[Timeline | None]]
     ) -> Timeline | None:
-        """Return a timeline, or None where there is none to look at.
+        """Return a timeline; None if `make` returns None.
 
         Args:
             key: which.

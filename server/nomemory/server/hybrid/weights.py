@@ -1,4 +1,4 @@
-"""What each step of the hybrid ranking is worth. docs/quality.md has the figures behind every one."""
+"""The weights of the hybrid ranking's steps. docs/quality.md has the figures behind them."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _LEFT_OUT: Final = re.compile(f"^ *(?:(?:{'|'.join(STEPS)})(?: +|$))*$")
 
 
 class UnknownStepError(ValueError):
-    """The settings leave out a step that there is not; the text names the setting and what it may hold."""
+    """The settings name an unknown step; the text names the setting and its possible values."""
 
 
 def weights_without(left_out: str) -> Weights:
-    """Return the weights without the steps that are named, parted by spaces.
+    """Return the weights without the named steps, which are separated by spaces.
 
     Raises:
         UnknownStepError: one of them is no step.

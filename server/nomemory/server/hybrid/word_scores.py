@@ -13,11 +13,11 @@ import numpy as np
 from nomemory.server.hybrid.timeline import Floats, Ints, Timeline
 
 _SATURATION: Final = 0.9
-"""k1 of BM25: how soon finding a word again is worth little."""
+"""k1 of BM25: how soon further occurrences of a word count little."""
 _OF_LENGTH: Final = 0.4
-"""b of BM25: how much a long message has to hold more."""
+"""b of BM25: how much the length of a message counts."""
 _OF_QUESTION: Final = 5 / 3
-"""What a word of the question before counts, against one of any other message beside."""
+"""Weight of a word in the question before a message, relative to one in another message beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class WordScores:
-    """What the words say of each message.
+    """The scores of each message by words.
 
     `scores` are BM25 over the message and what stands beside it. `coverage` is the share, 0 to 1, of the weight of the
     question's terms that stand in the message itself. `has_terms` tells whether there was anything to look for.

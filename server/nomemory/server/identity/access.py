@@ -1,4 +1,4 @@
-"""The one place where it is decided whether a call may go on.
+"""Access control: the one place that decides whether a call may go on.
 
 A call is admitted by who makes it, before its request is looked at; then the request is confined to the users whom that
 caller may read, before anything else in it is looked at.
@@ -35,7 +35,7 @@ class Admission:
     bound: BoundUser | None = None
 
     def facts(self) -> dict[str, str]:
-        """Return what a log line may say of it: what vouches for the bound user, never who that is."""
+        """Return what a log line may say: what proves the bound user, never who that is."""
         return {} if self.bound is None else {"identity": self.bound.identity}
 
 

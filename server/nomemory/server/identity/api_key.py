@@ -38,7 +38,7 @@ class ApiKey:
 
 
 def new_key() -> ApiKey:
-    """Make a key that nobody has."""
+    """Make a new key."""
     return ApiKey(secrets.token_hex(6), secrets.token_urlsafe(32))
 
 

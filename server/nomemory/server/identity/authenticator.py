@@ -1,4 +1,4 @@
-"""What finds out who calls."""
+"""The protocol of authenticators."""
 
 from __future__ import annotations
 

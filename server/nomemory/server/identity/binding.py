@@ -1,4 +1,4 @@
-"""Which one user a recall reads. It is settled before the request is looked at, from who calls and nothing else."""
+"""Binds a recall to one user. The user follows from the caller alone, before the request is read."""
 
 from __future__ import annotations
 

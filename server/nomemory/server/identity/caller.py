@@ -1,4 +1,4 @@
-"""Who calls."""
+"""The caller of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call brings to say who makes it."""
+"""The credentials of a call."""
 
 from __future__ import annotations
 

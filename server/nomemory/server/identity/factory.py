@@ -1,4 +1,4 @@
-"""Makes what finds out who calls, as the settings ask."""
+"""Makes the authenticator of the settings."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _log = structlog.get_logger("identity")
 class KeySetTimes:
     """How old a key set may get, in seconds.
 
-    After `refresh_s` it is fetched again in the background; after `stale_s` it is good for nothing. `pause_s` is the
+    After `refresh_s` it is fetched again in the background; after `stale_s` it expires. `pause_s` is the
     least time between two fetches, so that forged tokens with made-up keys do not turn into load on the issuer.
     """
 

@@ -22,10 +22,10 @@ class Scope(StrEnum):
 
 
 READS = frozenset({Scope.QUERY, Scope.RECALL})
-"""What a user's token can be good for: reads of that user."""
+"""The scopes that a user's token can have: reads of that user."""
 
 
 def known_scopes(names: Iterable[str]) -> frozenset[Scope]:
-    """Keep the scopes among names; whatever else a token is good for elsewhere means nothing here."""
+    """Return the known scopes among names. Other names are ignored."""
     known = frozenset(Scope)
     return frozenset(Scope(name) for name in names if name in known)

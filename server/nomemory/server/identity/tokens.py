@@ -16,7 +16,7 @@ from nomemory.server.identity.scope import READS, Scope, known_scopes
 from nomemory.server.identity.token_keys import TokenKeyError, TokenKeys
 
 NAME: Final = "user-token"
-"""The caller's name in logs: whose token it was is not for them."""
+"""The caller's name in logs, which never say whose token it was."""
 
 _NOT_GOOD: Final = "the token is not valid"
 _SENTENCES: Final[Mapping[type[Exception], str]] = {

@@ -1,4 +1,4 @@
-"""What the form of a message, whoever reads it, says about how much it tells."""
+"""The form of a message: its length and whether it asks, which say how informative it is."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from nomemory.text.asking import ends_asking
 from nomemory.text.attachments import without_attachments
 
 _LENGTHS: Final = (8, 24, 72)
-"""Terms from which on a message is a longer one: it holds a word more easily without being about it."""
+"""Numbers of terms from which a message counts as longer. A long one may hold a word without being about it."""
 
 _ASKS: Final = 2
-"""How many lengths a message counts as longer if it asks: what asks seldom answers."""
+"""By how many steps a question counts as longer: a question seldom answers."""
 
 FORMS: Final = range(len(_LENGTHS) + 1 + _ASKS)
-"""All forms: 0 is a short statement, and each step tells less."""
+"""All forms: 0 is a short statement, and each step is less informative."""
 
 _STEPS: Final = 16
 

@@ -19,7 +19,7 @@ __all__ = ["Limits", "Query", "parse"]
 
 
 _PARSED_KEPT = 256
-"""Queries that are remembered: who turns pages sends the same again, and a recall asks for much in the same words."""
+"""Queries that are cached: paging sends the same query again, and a recall repeats words."""
 
 _OPERATORS = frozenset([MarkKind.AND, MarkKind.OR, MarkKind.NOT])
 
@@ -61,7 +61,7 @@ def parse(text: str, limits: Limits) -> Query:
 
 
 def _asked(text: str, marks: Sequence[Mark], query: Query) -> Query:
-    """Read words and phrases without operators as somebody's question."""
+    """Read words and phrases without operators as a question."""
     if any(mark.kind in _OPERATORS for mark in marks):
         return query
     return as_asked(QuestionReading(text), query, [phrase(mark.text) for mark in marks if mark.kind is MarkKind.PHRASE])
@@ -72,12 +72,12 @@ def _too_complex(description: str) -> Fault:
 
 
 def _clause(clause: Clause, *, decides: bool) -> Node:
-    """Resolve a clause. What decides about a match, under AND and NOT, is taken exactly; the rest ranks."""
+    """Resolve a clause. Under AND and NOT, text is taken exactly, because it decides what matches; the rest ranks."""
     return any_of(_group(chains, decides=decides) for chains in clause.groups)
 
 
 def _group(chains: Sequence[Chain], *, decides: bool) -> Node:
-    """Resolve what stands side by side: any of it, without what is negated."""
+    """Resolve operands side by side: any of them, without the negated ones."""
     reading = combined(_reading(chain, decides=decides) for chain in chains)
     refused = [node for node in reading.strong if isinstance(node, AllOf) and node.only_negates]
     asked = [node for node in reading.strong if node not in refused] or reading.weak

@@ -1,4 +1,4 @@
-"""Where in a message a query matched, and the stretch that shows most of it."""
+"""Highlights: where in a message a query matched, and the snippet that shows most of it."""
 
 from __future__ import annotations
 

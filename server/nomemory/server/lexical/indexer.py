@@ -1,4 +1,4 @@
-"""The thread that keeps the lexical index up with the log."""
+"""The thread that applies the log's changes to the lexical index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
 from nomemory.server.log.protocol import Change, ChangeFeed
 
 _POLL_S = 0.5
-"""How long a change waits at most if nobody rings."""
+"""Longest time, in seconds, that a change waits without a signal."""
 
 _PAUSE_MAX_S = 0.2
 """Longest pause between two commits. Each commit is a view that every reader has to open."""

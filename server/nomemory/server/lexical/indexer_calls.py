@@ -14,12 +14,12 @@ from nomemory.server.lexical.protocol import IndexUnusableError
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Look for changes in the log at once. No answer."""
+    """Read the log's changes now. No answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitCommit:
-    """Wait until the index has come further. Answer: the sequence up to which everything is committed.
+    """Wait until the index has committed more. Answer: the sequence up to which everything is committed.
 
     Attributes:
         known: the latest answer; None if there is none from this process.

@@ -35,13 +35,13 @@ class ProgressReplies:
         self._waiting: tuple[int, int | None] | None = None
 
     def note(self, applied: int) -> None:
-        """Note what the index has come to."""
+        """Record the sequence that the index has reached."""
         with self._lock:
             self._applied = applied
             self._reply()
 
     def fail(self, failure: str) -> None:
-        """Note that the index will come no further, and the kind of error."""
+        """Record that the index has failed, and the kind of error."""
         with self._lock:
             self._failure = failure
             self._reply()

@@ -93,7 +93,7 @@ def _ranks(token: Token) -> bool:
 
 
 def _is_weak(core: Sequence[Token]) -> bool:
-    """Say whether a knot is nothing but stop words and punctuation, or a contraction of them (don't, I'm)."""
+    """Return whether a knot is nothing but stop words and punctuation, or a contraction of them (don't, I'm)."""
     return _is_contraction(core) or all(token.text in STOP_WORDS or _is_punctuation(token) for token in core)
 
 

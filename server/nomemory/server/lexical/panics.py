@@ -1,4 +1,4 @@
-"""Panics of the engine as ordinary errors.
+"""Turns panics of the engine into ordinary errors.
 
 A panic arrives as an exception that derives from BaseException and whose class cannot be imported. It would pass every
 `except Exception` on its way: a call would end without a status, a thread for good.
@@ -13,12 +13,12 @@ _PANIC = ("pyo3_runtime", "PanicException")
 
 
 class EnginePanicError(Exception):
-    """The engine gave up in the middle of a call. Nothing that it was doing can be relied on."""
+    """The engine panicked in the middle of a call. What it was doing may be incomplete."""
 
 
 @contextmanager
 def ordinary_panics() -> Iterator[None]:
-    """Let panics out as EnginePanicError, and everything else as it is."""
+    """Raise panics as EnginePanicError, and everything else as it is."""
     try:
         yield
     except BaseException as error:

@@ -114,11 +114,11 @@ class LexicalIndex(Protocol):
         """
 
     async def close(self) -> None:
-        """Let go of the index."""
+        """Close the index."""
 
 
 class LexicalProgress(Protocol):
-    """Knows how far the lexical index has come, in whichever process it is written."""
+    """How far the lexical index has come, whichever process writes it."""
 
     @property
     def applied(self) -> int:

@@ -1,4 +1,4 @@
-"""A query as it is evaluated: what must, may and must not be found."""
+"""A parsed query: what must, may and must not be found."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _TOKENS_PER_TERM = 8
 
 
 VERSION = 2
-"""Raise it when a text is read into other leaves or weights than before: cursors of then do not fit any more."""
+"""Version of the parser. Raise it when a text gets other leaves or weights: older cursors then no longer fit."""
 
 _ASIDE = 1 / 8
-"""What a leaf counts that stands beside what is asked."""
+"""Weight of a leaf outside the sentences that ask."""
 
 
 class Stream(Enum):
@@ -43,7 +43,7 @@ class AllOf:
 
     @property
     def only_negates(self) -> bool:
-        """Whether it asks for nothing, but refuses something."""
+        """Whether it only excludes."""
         return not self.wanted and bool(self.unwanted)
 
 
@@ -95,7 +95,7 @@ class Query:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it asks for nothing and refuses nothing."""
+        """Whether it neither asks for nor excludes anything."""
         return self.root == EVERYTHING
 
     @cached_property

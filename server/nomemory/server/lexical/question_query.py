@@ -1,4 +1,4 @@
-"""A query that is a question: what of it is asked, and whose words would answer."""
+"""Reads a query as a question: which words are asked, and whose words would answer."""
 
 from __future__ import annotations
 

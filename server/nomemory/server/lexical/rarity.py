@@ -1,4 +1,4 @@
-"""How rare words are in a user's messages: what weights are made of, and what they let one expect of a search."""
+"""The rarity of words in a user's messages: weights, and estimates of how much a search finds."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def rounded(weight: float) -> float:
 
 
 def expected(messages: int, query: Query, weights: Sequence[float]) -> Mapping[Leaf, float]:
-    """Guess in how many of a user's messages each leaf is found: a rarity is about ln(all / matching)."""
+    """Estimate in how many of a user's messages each leaf is found: a rarity is about ln(all / matching)."""
     leaves = zip(query.leaves, weights, strict=False)
     return {leaf: messages * math.exp(-weight / query.share(leaf)) for leaf, weight in leaves}
 
 
 def expected_all(messages: int, query: Query, weights: Sequence[float]) -> float:
-    """Guess in how many messages all leaves are found, as if none went with another."""
+    """Estimate in how many messages all leaves are found, as if they were independent."""
     shares = expected(messages, query, weights).values()
     return messages * math.prod(found / max(messages, 1) for found in shares)
 

@@ -1,4 +1,4 @@
-"""The first half of the query parser: text becomes marks, of which every operator can operate.
+"""The first half of the query parser: text becomes marks, and every operator has its operands.
 
 Whatever cannot be an operator where it stands is text: a quote or parenthesis without its partner, empty quotes or
 parentheses, AND, OR and NOT without an operand. All of it is O(n) in the length of the text.
@@ -120,7 +120,7 @@ def _bare(text: str, *, touches_operand: bool) -> Iterator[Mark]:
 
 
 def _negates(word: str, *, touches_operand: bool) -> bool:
-    """Say whether a word begins with the minus that negates: right before a phrase, a group, or something with content.
+    """Return whether a word begins with the minus that negates: right before a phrase, a group or a word with content.
 
     `--help`, `-_-` and a minus on its own are text.
     """

@@ -56,7 +56,7 @@ def of_range(field: str, *, least: int | None = None, most: int | None = None) -
 
 
 def of_leaf(leaf: Leaf) -> tantivy.Query:
-    """Match where a leaf stands, in anybody's messages."""
+    """Match the messages that have a leaf, of all users."""
     field = leaf.stream.value
     if len(leaf.tokens) == 1:
         return tantivy.Query.term_query(_SCHEMA, field, leaf.tokens[0], _UNRANKED)
@@ -64,7 +64,7 @@ def of_leaf(leaf: Leaf) -> tantivy.Query:
 
 
 def of_sign(sign: Sign) -> tantivy.Query:
-    """Match what bears a sign, in anybody's messages."""
+    """Match the messages that have a sign, of all users."""
     if not sign.names:
         return _of_role(Role.USER)
     return _boolean(
@@ -153,7 +153,7 @@ def _parts(query: Query, weights: Sequence[float]) -> list[tuple[tantivy.Query, 
 
 
 def _is_union(query: Query) -> bool:
-    """Say whether whatever has a leaf matches."""
+    """Return whether every message with a leaf matches."""
     return query.root == any_of(query.leaves)
 
 

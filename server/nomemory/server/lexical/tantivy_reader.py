@@ -85,7 +85,7 @@ class _PostingKey(NamedTuple):
 
 @contextmanager
 def _answering() -> Iterator[None]:
-    """Let callers hear of an index that cannot be read, and when to come again."""
+    """Turn the error of an unreadable index into a fault that says when to retry."""
     try:
         with ordinary_panics():
             yield
@@ -176,7 +176,7 @@ class TantivyLexicalIndex:
             self._take_latest()
 
     async def close(self) -> None:
-        """Let go of the index."""
+        """Close the index."""
         del self._searcher, self._index
 
     def _take_latest(self) -> None:

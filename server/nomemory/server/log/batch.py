@@ -48,7 +48,7 @@ def plan_batch(messages: Sequence[Message], existing: Mapping[Key, Version], on_
     """Plan a batch against the versions that exist.
 
     Raises:
-        Fault: MESSAGE_CONFLICT, naming every message whose id exists with something else in it.
+        Fault: MESSAGE_CONFLICT, naming every message whose id exists with other content.
     """
     plan = BatchPlan()
     for message in messages:

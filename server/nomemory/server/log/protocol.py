@@ -20,18 +20,18 @@ class Outcome(Enum):
     UNCHANGED = "unchanged"
     REPLACED = "replaced"
     CONFLICT = "conflict"
-    """Skipped: its id exists with something else in it. Only with `OnConflict.SKIP`."""
+    """Skipped: its id exists with other content. Only with `OnConflict.SKIP`."""
 
 
 class OnConflict(Enum):
-    """What to do with a message whose id exists with something else in it."""
+    """What to do with a message whose id exists with other content."""
 
     REFUSE = "refuse"
     """Refuse the whole batch."""
     SKIP = "skip"
     """Leave the stored version, store the rest of the batch."""
     REPLACE = "replace"
-    """Let the new version take its place."""
+    """Replace the stored version with the new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class LogReader(Protocol):
     async def wires(
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[bytes]:
-        """Return what `page` gives as the bytes of ChatMessages, at half of the cost."""
+        """Return what `page` returns as the bytes of ChatMessages, at half of the cost."""
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
@@ -162,7 +162,7 @@ class LogReader(Protocol):
 
 
 class ChangeFeed(Protocol):
-    """What an index that follows the log reads of it, over all users.
+    """The log's changes over all users, for an index that follows it.
 
     Its calls block: they are made in background threads. A feed belongs to the thread that opened it.
     """
@@ -177,7 +177,7 @@ class ChangeFeed(Protocol):
         """Return up to `limit` entries of the feed with `sequence > after`, in order of sequence."""
 
     def touched(self, after: int, until: int, *, own_vectors_only: bool) -> list[Touched]:
-        """Return what the feed is about between two sequences (`after < sequence <= until`), without the messages.
+        """Return the ids in the feed between two sequences (`after < sequence <= until`), without the messages.
 
         `until` is at most the latest sequence. With `own_vectors_only`, stored messages without a caller's own vector
         are left out.
@@ -200,7 +200,7 @@ class LogWriter(Protocol):
         """Store a batch, all or nothing.
 
         Raises:
-            Fault: MESSAGE_CONFLICT, naming every message whose id exists with something else in it (with
+            Fault: MESSAGE_CONFLICT, naming every message whose id exists with other content (with
                 `OnConflict.REFUSE`); OVERLOADED if too much is queued; STORAGE_UNAVAILABLE if the disk refuses.
         """
 

@@ -49,7 +49,7 @@ class SqliteChangeFeed:
         return sorted(feed, key=lambda change: change.sequence)[:limit]
 
     def touched(self, after: int, until: int, *, own_vectors_only: bool) -> list[Touched]:
-        """Return what the feed is about between two sequences; what is removed between the two looks comes later."""
+        """Return the ids in the feed between two sequences. Messages removed between the two queries come later."""
         stored = f"{_STORED} AND {_HAS_VECTOR}" if own_vectors_only else _STORED
         rows = [
             row for statement in (stored, _REMOVED) for row in self._rows.connection.execute(statement, (after, until))

@@ -65,7 +65,7 @@ class SqliteLogReader:
     async def wires(
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[bytes]:
-        """Return what `page` gives as the bytes of ChatMessages."""
+        """Return what `page` returns as the bytes of ChatMessages."""
         return self._rows.wires(*_newest(user_id, narrowed, before, pinned, limit))
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:

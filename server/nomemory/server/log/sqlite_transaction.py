@@ -1,4 +1,4 @@
-"""What one commit of the log does."""
+"""One commit of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the message log to SQLite: one thread, one commit for whatever has queued up."""
+"""Writes the message log to SQLite: one thread, one commit for all queued jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nomemory.server.message import Message
 Receipt = TypeVar("Receipt", Written, Deleted)
 
 _GROUP_MAX = 64
-"""Most jobs in one commit: enough to share its cost, few enough that nobody waits long for the others."""
+"""Most jobs in one commit: enough to share its cost, few enough that no caller waits long for the others."""
 
 TUNING: Final = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
 """How many pages of 4 KB are remembered: a commit of many users' messages touches thousands. And how far the WAL grows
@@ -43,7 +43,7 @@ class _Job(Generic[Receipt]):
             self.answer = fault
 
     def settle(self, failure: BaseException | None) -> None:
-        """Tell whoever waits."""
+        """Set the result for the waiting caller."""
         if failure is not None:
             self.done.set_exception(failure)
         elif isinstance(self.answer, Fault):
@@ -96,7 +96,7 @@ class SqliteLogWriter:
         return await asyncio.wrap_future(job.done)
 
     def _commit_queued(self) -> None:
-        """Commit what has queued up. Each job submits one call of this; most find their job done already."""
+        """Commit the queued jobs. Each job submits one call of this; most find their job done already."""
         group = [job for job in self._queue.take(_GROUP_MAX) if job.done.set_running_or_notify_cancel()]
         if not group:
             return
@@ -106,7 +106,7 @@ class SqliteLogWriter:
             self._announce()
 
     def _commit_together(self, group: Sequence[_Job[Written] | _Job[Deleted]]) -> None:
-        """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""
+        """Commit jobs together. If that fails, commit each alone, so that one failure does not affect the others."""
         with ExitStack() as one_by_one:
             for job in reversed(group):
                 one_by_one.callback(self._commit_alone, job)
@@ -135,7 +135,7 @@ class SqliteLogWriter:
 
 
 def _size(message: Message) -> int:
-    """Return about how many bytes a message takes: content, metadata and vector are what can be large."""
+    """Return about how many bytes a message takes, from its content, metadata and vector."""
     metadata = sum(len(key) + len(value) for key, value in message.metadata.items())
     return len(message.content.encode()) + metadata + len(message.embedding or b"")
 

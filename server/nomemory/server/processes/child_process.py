@@ -1,4 +1,4 @@
-"""One further process of a server, and the pipe to it."""
+"""A child process of a server, and the pipe to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EXIT_MAX_S = 20.0
 
 
 class ChildProcess:
-    """A process that ends when its pipe does. `start` makes one.
+    """A process that ends when its pipe is closed. `start` makes one.
 
     Attributes:
         pipe: this end of the pipe.
@@ -47,7 +47,7 @@ class ChildProcess:
         return child
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self._process.kill()
 
     async def close(self, grace_s: float = _EXIT_MAX_S) -> None:

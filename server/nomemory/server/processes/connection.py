@@ -19,7 +19,7 @@ DescribeError = Callable[[BaseException], object]
 
 
 class PipeClosedError(Exception):
-    """The other end is gone; whether it still did what it was asked to is unknown."""
+    """The other end is gone. It may or may not have done what it was asked."""
 
 
 class CallFailedError(Exception):

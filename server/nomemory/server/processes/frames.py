@@ -28,7 +28,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """The caller of the earlier request with the same id gave up. Nobody waits for its reply."""
+    """The caller of the earlier request with the same id has given up, and does not wait for its reply."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Keeps background work going: what fails is logged, shown in the status, and started again."""
+"""Keeps background jobs going: a failure is logged and shown in the status, and the job starts again."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 10.0
 _REMEMBERED_S = 30.0
 
 _ENDINGS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What ends a job and is no failure of it. All else is one: an engine's panic derives from BaseException, too."""
+"""Exceptions that end a job without a failure. All others are failures, even a BaseException such as a panic."""
 
 
 class Supervisor:
-    """Runs jobs until they end by themselves. A job that raises is started again, later each time it fails soon."""
+    """Runs jobs until they end. A job that raises is started again; the wait grows while it keeps failing soon."""
 
     def __init__(self) -> None:
         self._faults: dict[str, tuple[str, float]] = {}
@@ -38,7 +38,7 @@ class Supervisor:
         return asyncio.create_task(self._run_task(name, job), name=name)
 
     def stop(self) -> None:
-        """Start nothing again from now on."""
+        """Start no job again."""
         self._stopped.set()
 
     async def _run_task(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
@@ -69,7 +69,7 @@ class Supervisor:
 
 
 def _wait_s(backoff: Backoff, began_at: float) -> float:
-    """Return how long to wait after a failure: a job that had gone well for a while is started again soon."""
+    """Return how long to wait after a failure, in seconds. A job that went well for a while is started again soon."""
     if time.monotonic() - began_at > _LONGEST_WAIT_S:
         backoff.reset()
     return backoff.next_s()

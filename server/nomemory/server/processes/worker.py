@@ -1,4 +1,4 @@
-"""A worker process that is started on demand, for what would hold this process's interpreter lock."""
+"""A worker process that is started on demand, for calls that would hold this process's interpreter lock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
 
 
 class Worker:
-    """A worker that is started by the first call and again by the first one after its death.
+    """A worker that the first call starts, and the first call after its death starts again.
 
     Args:
         launch: how to start it.
@@ -43,7 +43,7 @@ class Worker:
         return self._child.process_id if self._child and self._child.pipe.is_open else None
 
     async def start(self) -> None:
-        """Have a process ready.
+        """Start the process, if it is not running.
 
         Raises:
             WorkerUnavailableError: it cannot be started.
@@ -51,10 +51,10 @@ class Worker:
         await self._started()
 
     async def call(self, request: object) -> Any:  # noqa: ANN401 - as the worker answers
-        """Have a request answered.
+        """Send a request and return the answer.
 
         Raises:
-            WorkerError: it was not; one of its kinds.
+            WorkerError: one of its subclasses says why there is no answer.
         """
         child = await self._started()
         try:
@@ -66,7 +66,7 @@ class Worker:
         return answer
 
     async def close(self) -> None:
-        """Let the process finish what it has, and end it."""
+        """Let the process finish its calls, then end it."""
         self._closed = True
         if self._starting is not None:
             await asyncio.wait([self._starting])

@@ -56,7 +56,7 @@ class WorkerPipe:
         self._socket.sendall(pack(call_id, Reply(error=error)))
 
     def close(self) -> None:
-        """Hang up: both ends see the end of the pipe."""
+        """Close the pipe for both ends."""
         self._socket.shutdown(socket.SHUT_RDWR)
 
     def _drain(self) -> None:
@@ -73,6 +73,6 @@ class WorkerPipe:
 
 
 def _calls(frames: list[tuple[int, Any]]) -> list[ReceivedCall]:
-    """Leave out what was withdrawn before it was begun. What has been begun is finished."""
+    """Leave out calls that were withdrawn before they began. A call that has begun is finished."""
     withdrawn = {call_id for call_id, body in frames if isinstance(body, Withdrawal)}
     return [ReceivedCall(call_id, body) for call_id, body in frames if call_id not in withdrawn]

@@ -12,7 +12,7 @@ _log = structlog.get_logger("workers")
 
 
 class ReaderCalls:
-    """Answers the calls of readers. It is what their pipes are opened with.
+    """Answers the calls of readers. Their pipes are opened with its methods.
 
     Args:
         barrier: knows what readers serve, and who answers them.

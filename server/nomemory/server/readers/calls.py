@@ -1,4 +1,4 @@
-"""What a reader asks the writer's process for."""
+"""The calls that a reader makes to the writer's process."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class SearchVectors:
 
 @dataclass(frozen=True, slots=True)
 class EmbedQuery:
-    """Embed what is searched for. Answer: a Vector."""
+    """Embed a query. Answer: a Vector."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedDocuments:
-    """Embed what is stored. Answer: a list of Vector."""
+    """Embed documents. Answer: a list of Vector."""
 
     texts: tuple[str, ...]
 
@@ -116,7 +116,7 @@ class FaultRecord:
         return cls(fault.reason, fault.message, fault.violations, dict(fault.metadata), fault.retry_after_s)
 
     def fault(self) -> Fault:
-        """Return the fault again."""
+        """Return the fault of the record."""
         return Fault(
             self.reason,
             self.message,

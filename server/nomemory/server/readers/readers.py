@@ -1,4 +1,4 @@
-"""The readers of a server: started, kept going, drained."""
+"""Starts the readers of a server, keeps them going, and drains them."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class Readers:
         await asyncio.sleep(0)  # lets each job get as far as having a process
 
     def assign(self, assignment: Assignment, services: WriterServices) -> None:
-        """Have the readers serve, and these services answer them."""
+        """Let the readers serve, answered by these services."""
         self._barrier.open(assignment, services)
 
     async def all_serve(self) -> None:
-        """Wait until all readers serve, but not for ever: those that are late join when they can."""
+        """Wait until all readers serve, for a limited time. Late ones join when they can."""
         if not await self._barrier.all_serve(self._start_s):
             _log.warning("not all workers serve yet")
 
@@ -85,7 +85,7 @@ class Readers:
             await asyncio.wait(late)
 
     async def _run(self, number: int) -> None:
-        """Have a reader and answer it, until it is gone."""
+        """Start a reader and answer it until it is gone."""
         process, ours = self._started.pop(number) if number in self._started else start_reader(number)
         self._processes[number] = process
         await self._answer(number, await PipeConnection.open(ours, self._calls.answer, self._calls.describe_error))
@@ -96,7 +96,7 @@ class Readers:
             raise ReaderLostError
 
     async def _answer(self, number: int, pipe: PipeConnection) -> None:
-        """Answer a reader until it is gone. What it was still waiting for is dropped, as if a caller had hung up."""
+        """Answer a reader until it is gone. Its open calls are then cancelled."""
         with suppress(PipeClosedError):
             await pipe.wait_ready()
             self._barrier.note_serving(number)

@@ -1,4 +1,4 @@
-"""What only the writer's process has, as a reader reaches it: over the pipe."""
+"""A reader's access to the parts of the writer's process, over the pipe."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WriterClient:
         self._pipe = pipe
 
     async def call(self, request: WriterCall | GetAssignment) -> Any:  # noqa: ANN401 - each request says its answer
-        """Have a request answered.
+        """Send a request and return the answer.
 
         Raises:
             Fault: the writer's; STORAGE_UNAVAILABLE if its process is gone.
@@ -52,7 +52,7 @@ class WriterClient:
             raise record.fault() from None
 
     def notify(self, request: NoteQuery) -> None:
-        """Send what needs no answer."""
+        """Send a request that needs no answer."""
         self._pipe.notify(request)
 
     def ready(self) -> None:
@@ -99,12 +99,12 @@ class RemoteEmbedder:
         self.dimension = description.dimension
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed what is searched for."""
+        """Embed a query."""
         vector: Vector = await self._writer.call(EmbedQuery(text))
         return vector
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed what is stored."""
+        """Embed documents."""
         vectors: list[Vector] = await self._writer.call(EmbedDocuments(tuple(texts)))
         return vectors
 
@@ -124,7 +124,7 @@ class RemoteProgress:
         return self._backlog.is_behind(user_id, sequence)
 
     def note_query(self, user_id: str) -> None:
-        """Have the user's backlog go first. Where there is none, the search itself reports it."""
+        """Have the user's backlog go first. If there is none, the search itself reports the query."""
         if self._backlog.is_pending(user_id):
             self._writer.notify(NoteQuery(user_id))
 

@@ -1,4 +1,4 @@
-"""Where the processes of a server wait for each other."""
+"""The barrier at which the processes of a server wait for each other."""
 
 from __future__ import annotations
 

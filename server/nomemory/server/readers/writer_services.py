@@ -1,4 +1,4 @@
-"""What only the writer's process has, and how it answers readers."""
+"""The parts that only the writer's process has, and its answers to readers."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from nomemory.server.vector.protocol import VectorHit, VectorSearch
 
 @dataclass(frozen=True, slots=True)
 class NearestQuery:
-    """What to look for: a text or the caller's own vector, exactly one of them."""
+    """A search by meaning, by a text or by the caller's own vector, exactly one of them."""
 
     user_id: str
     text: str | None
@@ -65,11 +65,11 @@ class NearestMessages:
 
     @property
     def model(self) -> str:
-        """Name the model whose vectors are compared."""
+        """The name of the model whose vectors are compared."""
         return self._embedder.model
 
     def expect(self, user_id: str) -> None:
-        """Hear that a user is about to be searched: their backlog goes first from now on."""
+        """Note that a user is about to be searched, so that their backlog goes first."""
         self._progress.note_query(user_id)
 
     async def reached(self, user_id: str, sequence: int) -> bool:

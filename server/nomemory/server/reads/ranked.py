@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from nomemory.server.message import LoggedMessage
 
 _MARGIN = 8
-"""Hits fetched beyond what is wanted, for those that the log no longer has: enough that a second search is rare."""
+"""Extra hits that are fetched for those that the log no longer has, so that a second search is rare."""
 
 _GROWTH = 4
 
@@ -22,7 +22,7 @@ class Ranked(NamedTuple):
     score: float
 
     def order(self) -> tuple[float, int, str]:
-        """Return the key whose descending order is that of the listing."""
+        """Return the sort key of the listing, for descending order."""
         return (self.score, self.message.ts_us, self.message.message_id)
 
 
@@ -31,7 +31,7 @@ async def best(
     fetch: Callable[[int], Awaitable[Sequence[_Hit]]],
     resolve: Callable[[Sequence[_Hit]], Awaitable[list[Ranked]]],
 ) -> list[Ranked]:
-    """Return as many messages as are wanted, if there are as many, best first.
+    """Return the wanted number of messages, or all if there are fewer, best first.
 
     Args:
         wanted: how many.

@@ -10,11 +10,11 @@ _OVERHEAD = 64
 """Bytes that a message takes in a reply beyond its own: framing, a score, an id in a list."""
 
 Beside = Callable[[LoggedMessage], int]
-"""Says how many bytes a reply holds beside a message because of it, at most: its highlight."""
+"""Returns the most bytes that a reply holds for a message beside the message itself, such as its highlight."""
 
 
 def nothing_beside(_message: LoggedMessage) -> int:
-    """Say that there is nothing but the message."""
+    """Return 0: the reply holds only the message."""
     return 0
 
 

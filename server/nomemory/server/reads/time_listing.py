@@ -71,7 +71,7 @@ class TimeListing:
         return WirePage(wires, self._cursors.issue(listing, Place(pinned, *place_of(wires[-1]))))
 
     async def _resume(self, listing: Listing, cursor: str) -> tuple[Position | None, int]:
-        """Return the position that a page stands before, and the sequence up to which the log is looked at."""
+        """Return the position that a page starts after, and the sequence that pins the listing."""
         if not cursor:
             return None, await self._log.user_sequence(listing.user_id)
         place = self._cursors.resume(listing, cursor)

@@ -1,4 +1,4 @@
-"""Read your writes: a read waits until its index has applied a write."""
+"""Lets a read wait until its index has applied a write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nomemory.server.faults import Fault, Reason
 
 
 async def wait_until(reached: Callable[[], Awaitable[bool]], *, name: str, timeout_s: float, poll_s: float) -> None:
-    """Wait for an index. It is polled, so that it does not matter which process moves it on.
+    """Wait for an index. It is polled, so any process may write it.
 
     Raises:
         Fault: INDEX_BEHIND if it does not get there in time.

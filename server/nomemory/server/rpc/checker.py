@@ -24,7 +24,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Checker:
-    """Checks fields one by one and keeps the violations. For a wrong value it returns a harmless one."""
+    """Checks fields one by one and collects the violations. For a wrong value it returns a harmless one."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -35,7 +35,7 @@ class Checker:
         self.violations.append(Violation(field, description))
 
     def done(self) -> None:
-        """Refuse the request if there are violations.
+        """Raise a fault if there are violations.
 
         Raises:
             Fault: INVALID_FIELD, with all of them.

@@ -43,7 +43,7 @@ class IngestService:
     full_name: str = "nomemory.v1.IngestService"
 
     def needs(self) -> Mapping[str, Need]:
-        """Say what each method needs of its caller."""
+        """Return what each method needs of its caller."""
         write, look = Need(frozenset({Scope.INGEST})), Need(frozenset({Scope.QUERY, Scope.ADMIN}))
         return {"WriteMessages": write, "DeleteMessages": write, "ImportMessages": write, "GetIndexStatus": look}
 
@@ -98,7 +98,7 @@ class IngestService:
         )
 
     async def get_index_status(self, request: pb.GetIndexStatusRequest, _call: Call) -> pb.GetIndexStatusResponse:
-        """Say how far the log and each index are."""
+        """Return how far the log and each index are."""
         return await self.report.status(decode_status(request, self.settings))
 
     async def _write_in_turn(self, batch: ImportBatch, call: Call) -> Written:

@@ -33,9 +33,9 @@ from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import query_service_pb2 as pb
 
 _ANSWERING_S = 0.05
-"""What is kept of a deadline for answering, when a read waits for its index."""
+"""Seconds of a deadline that are reserved for answering when a read waits for its index."""
 _SHARE_OF_MEANING = 0.5
-"""Of the time that is left: an embedder that hangs must leave the words enough to answer."""
+"""Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class QueryService:
     full_name: str = "nomemory.v1.QueryService"
 
     def needs(self) -> Mapping[str, Need]:
-        """Say what each method needs of its caller."""
+        """Return what each method needs of its caller."""
         return dict.fromkeys(self.unary_methods(), Need(frozenset({Scope.QUERY})))
 
     def unary_methods(self) -> Mapping[str, Unary]:
@@ -95,7 +95,7 @@ class QueryService:
         return listing_reply([item.message.wire for item in page.items], query.mask, reply)
 
     async def semantic_search(self, request: pb.SemanticSearchRequest, call: Call) -> bytes:
-        """Find what means the same."""
+        """Find messages near in meaning."""
         query = decode_semantic(request, self.settings, self.dimension)
         self.by_meaning.expect(query.nearest.user_id)
         await self._reach(self.by_meaning, "vector index", query.nearest.user_id, query.at_least, call)
@@ -106,7 +106,7 @@ class QueryService:
         return semantic_reply(nearest.items, query.mask, reply)
 
     async def hybrid_search(self, request: pb.HybridSearchRequest, call: Call) -> bytes:
-        """Find what answers a question."""
+        """Find the messages that answer a question."""
         query = decode_hybrid(request, self.settings, self.dimension)
         user_id = query.user_id
         self.by_meaning.expect(user_id)
@@ -128,7 +128,7 @@ class QueryService:
         return hybrid_reply(answer.items, query.mask, reply, explain=query.explain)
 
     async def get_neighbors(self, request: pb.GetNeighborsRequest, _call: Call) -> bytes:
-        """Read what stands around a message."""
+        """Read the messages around one."""
         query = decode_neighbors(request, self.settings)
         around = await read_neighborhood(
             self.log,

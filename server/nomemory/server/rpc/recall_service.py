@@ -47,7 +47,7 @@ class RecallService:
     full_name: str = "nomemory.v1.RecallService"
 
     def needs(self) -> Mapping[str, Need]:
-        """Say what each method needs of its caller: a scope, and exactly one bound user."""
+        """Return what each method needs of its caller: a scope, and exactly one bound user."""
         return dict.fromkeys(("Recall", "StreamRecall"), Need(frozenset({Scope.RECALL}), binds_user=True))
 
     def unary_methods(self) -> Mapping[str, Unary]:
@@ -104,7 +104,7 @@ class RecallService:
 
 
 _SEARCHING, _COMPOSING = 0.6, 0.3
-"""The shares of a call's deadline; the rest is for what takes over from a model that hangs, and for the reply."""
+"""Shares of a call's deadline. The rest is for the fallback of a model that hangs, and for the reply."""
 _SHORTEST_S = 0.01
 
 

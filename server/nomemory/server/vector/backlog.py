@@ -1,4 +1,4 @@
-"""What the vector index still has to do, kept on disk.
+"""The durable backlog of the vector index.
 
 A row says that a message has changed, not how: the work is to bring the index in line with the log, whatever the
 order. A row lives until the index has made the work durable.
@@ -90,7 +90,7 @@ class Backlog:
             )
 
     def start_over(self) -> None:
-        """Forget everything: the feed is to be taken in from its beginning."""
+        """Forget everything, so that the feed is read from its beginning."""
         with self._transaction():
             self._connection.execute("DELETE FROM work")
             self._connection.execute("UPDATE feed SET fed = 0, pending = 0")
@@ -115,7 +115,7 @@ class Backlog:
         self._settle([(PARKED, reason, i.user_id, i.message_id, i.latest) for i, reason in aside.items()])
 
     def forget_applied(self) -> None:
-        """Drop what was applied: call it when the index has made durable all that was marked."""
+        """Drop applied work. Call it when the index has made everything marked durable."""
         self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Messages from points: each message once, at its best part, and never half of a tie."""
+"""Turns points into messages: each message once, at its best part, without cutting ties apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a collection of vectors is called, and where its files are."""
+"""The name of a collection of vectors, and its files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Collection:
 
     @property
     def backlog(self) -> Path:
-        """The file of what is still to be done."""
+        """The file of the backlog."""
         return self.directory / "vectors.db"
 
     @property

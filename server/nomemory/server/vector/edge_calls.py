@@ -1,4 +1,4 @@
-"""What the embedded engine's worker can be asked."""
+"""The calls of the embedded engine's worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the vector index that the settings ask for."""
+"""Makes the vector index of the settings."""
 
 from __future__ import annotations
 

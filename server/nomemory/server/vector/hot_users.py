@@ -1,4 +1,4 @@
-"""Who is being queried: their backlog goes first."""
+"""The users who are being queried. Their backlog goes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The storage side of the vector indexer: the log's feed, which it reads, and its backlog, which it keeps."""
+"""The storage side of the vector indexer: it reads the log's feed and keeps the backlog."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Wanted:
 
 
 class Desk:
-    """Takes in the log's feed, hands out work, and notes what became of it. Belongs to one thread.
+    """Reads the log's feed, hands out work, and records the results. Belongs to one thread.
 
     Args:
         log: the log's feed, opened in that thread; closed with the desk.
@@ -86,7 +86,7 @@ class Desk:
         return until < sequence
 
     def begin_empty(self) -> None:
-        """Hear that the index is empty. If it should hold something, the feed is taken in from its beginning."""
+        """Note that the index is empty. If it should hold something, the feed is read from its beginning."""
         self._maybe_stored = 0
         if self._backlog.fed and not self._log.is_empty():
             self._backlog.start_over()
@@ -104,12 +104,12 @@ class Desk:
         return [wanted[item] for item in items]
 
     def settle(self, done: Iterable[Pending], refused: Mapping[Pending, str]) -> None:
-        """Note what the index has, and what it can never have and why."""
+        """Record which messages the index has, and which it can never have and why."""
         self._backlog.mark_applied(done)
         self._backlog.park(refused)
 
     def forget_applied(self) -> None:
-        """Drop what the index has made durable."""
+        """Drop the work that the index has made durable."""
         self._backlog.forget_applied()
 
     def close(self) -> None:

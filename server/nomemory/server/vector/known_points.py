@@ -1,4 +1,4 @@
-"""What is remembered of points: to look one up takes the engine longer than to compare it."""
+"""A cache of points' facts: the engine takes longer to look a point up than to compare it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class KnownPoints:
         return [facts for facts in found if facts is not None]
 
     def forget(self, identities: Iterable[Identity]) -> None:
-        """Hear that points are about to change."""
+        """Forget points that are about to change."""
         for identity in identities:
             self._known.pop(identity, None)
 

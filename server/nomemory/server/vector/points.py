@@ -1,4 +1,4 @@
-"""What a point is in every engine: its id, its payload, and how a search is narrowed."""
+"""The form of a point in every engine: its id, its payload, and the conditions of a search."""
 
 from __future__ import annotations
 

@@ -64,4 +64,4 @@ class VectorIndex(VectorSearch, Protocol):
         """Count the points."""
 
     async def close(self) -> None:
-        """Let go of the engine."""
+        """Close the engine."""

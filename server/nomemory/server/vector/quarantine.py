@@ -1,4 +1,4 @@
-"""Messages that may be what breaks the embedder: one of them must not hold up all the others."""
+"""Quarantine for messages that may break the embedder, so that they do not hold up the others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Suspects:
         return self._records[item].failed_alone if item in self._records else 0
 
     def blame(self, items: Sequence[Pending]) -> Pending | None:
-        """Note that these failed together; give the one that has to be set aside, if it failed alone too often."""
+        """Record that these failed together; return the one that must be set aside, if it failed alone too often."""
         for item in items:
             self._records.setdefault(item, _Record())
         while len(self._records) > _SUSPECTS_MAX:
@@ -46,7 +46,7 @@ class Suspects:
         return items[0] if len(items) == 1 and self._is_out(items[0]) else None
 
     def clear(self, items: Sequence[Pending]) -> None:
-        """Note that these went through."""
+        """Record that these succeeded."""
         self._passed += 1
         for item in items:
             self._records.pop(item, None)

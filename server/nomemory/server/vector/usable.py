@@ -1,4 +1,4 @@
-"""The check before an engine is called: what an engine rejects stays in its write-ahead log and comes back."""
+"""Checks vectors before an engine gets them: a rejected one would stay in its write-ahead log and come back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks recall skills: what loads, what a planner may rely on, and what would be a trap."""
+"""Checks recall skills: whether they load, and whether a planner can rely on them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Report:
 
     @property
     def errors(self) -> int:
-        """Count what has to be mended."""
+        """Count the errors."""
         return sum(finding.is_error for finding in self.findings)
 
     @property
     def warnings(self) -> int:
-        """Count what may stay."""
+        """Count the warnings."""
         return len(self.findings) - self.errors
 
 
@@ -74,7 +74,7 @@ def _in_texts(texts: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _lengths(loaded: Loaded) -> Iterator[Finding]:
-    """Find what a model would not be shown."""
+    """Find texts that are too long to be shown to a model."""
     if loaded.skill is None:
         return
     if len(loaded.skill.body) > DEFAULT_BOUNDS.skill:

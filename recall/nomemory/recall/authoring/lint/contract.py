@@ -45,7 +45,7 @@ def evidence_lines(text: str) -> range:
 
 
 def _missing_sections(form: Iterable[Section]) -> Iterator[Finding]:
-    """A skill that tells its scenario is one of the creator's form, and has all of it."""
+    """Find missing sections. A skill with a Scenario has all sections of the form."""
     stands = {section.kind: section.line for section in form if section.kind}
     if SectionKind.SCENARIO in stands:
         for kind in SectionKind:

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """How much a finding matters: an error has to be mended, a warning may stay."""
+    """How serious a finding is: an error must be corrected, a warning may stay."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -15,7 +15,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a skill has to keep.
+    """A rule that skills have to keep.
 
     Attributes:
         id: its name, as findings give it.
@@ -46,5 +46,5 @@ class Finding:
 
     @property
     def is_error(self) -> bool:
-        """Return whether it has to be mended."""
+        """Return whether it is an error."""
         return self.rule.severity is Severity.ERROR

@@ -1,4 +1,4 @@
-"""Tells whether prose forbids what it mentions: “参数里永远不出现 X” is no use of X, and neither is “never pass X”.
+"""Decides whether prose forbids what it mentions: “参数里永远不出现 X” is no use of X, and neither is “never pass X”.
 
 What counts is what governs the mention: a word of forbidding in the same clause before it, or right after it. A
 condition (“if nothing is found, …”) and a double negation (“不要忘记 X”, “X must not be empty”) forbid nothing.

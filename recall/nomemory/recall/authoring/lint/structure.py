@@ -1,4 +1,4 @@
-"""Checks that a skill loads, by loading it: the loader's rules are the loader's."""
+"""Checks that a skill loads, by loading it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KEYS: Final = {"name", "description"}
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What became of loading a skill.
+    """The result of loading a skill.
 
     `skill` is None if it does not load; `texts` are the files that can be read all the same, whole, by relative path.
     """

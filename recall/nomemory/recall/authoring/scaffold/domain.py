@@ -1,4 +1,4 @@
-"""Kinds of business that a sentence may name, and the words in which people speak there."""
+"""Kinds of business that a sentence may name, and their words."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ GENERAL: Final = tuple(
         ),
     )
 )
-"""What means the same wherever one is."""
+"""Words that mean the same in every business."""
 
 GENERAL_TOLD: Final = {
     "preferences": _words("喜欢、不喜欢、习惯、更愿意 = like, prefer, hate, favorite"),

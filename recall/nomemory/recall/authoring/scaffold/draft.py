@@ -1,4 +1,4 @@
-"""A skill before it is written down."""
+"""A draft of a skill."""
 
 from __future__ import annotations
 

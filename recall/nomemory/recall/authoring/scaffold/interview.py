@@ -20,7 +20,7 @@ class Emphasis(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What was answered; the defaults are what nobody was asked for."""
+    """The answers; a question that was not asked has its default."""
 
     role: Role = Role.USER
     time_range: str = "P30D"

@@ -1,4 +1,4 @@
-"""Lets a chat model draft what people of a scenario say. What it gives is checked; what does not pass is left out."""
+"""Asks a chat model to draft a lexicon and queries. Drafts are checked, and those that do not pass are left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new skill is called."""
+"""The name of a new skill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a search starts when neither the caller nor the question says so, and how much it asks for."""
+"""A skill's defaults: where a search starts, and how much it asks for, unless the caller or the question says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nomemory.recall.model.question import Role
 
 
 class AnyTime(Enum):
-    """A window without bounds, said in so many words."""
+    """A window that is explicitly without bounds."""
 
     ANY = "any"
 

@@ -75,13 +75,13 @@ class DefaultsReader:
         }
 
     def read(self, file: str, section: Section) -> None:
-        """Take in the entries of a section."""
+        """Read the entries of a section."""
         for part in section.parts:
             for entry in part.entries:
                 self.unreadable.extend(Unreadable(file, entry.line, why, kind) for why, kind in self._take(entry))
 
     def defaults(self) -> Defaults:
-        """Return what was read so far."""
+        """Return everything read so far."""
         return Defaults(self._window, self._role, self._top_k, dict(self._lines))
 
     def _take(self, entry: Entry) -> Iterator[_Wrong]:

@@ -1,4 +1,4 @@
-"""Entries of a section: items of lists and rows of tables, in whatever of the two ways they are written."""
+"""Entries of a section: items of lists and rows of tables."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """Return what it is about."""
+        """Return the text before the colon."""
         return self.cells[0]
 
     @property
     def value(self) -> str:
-        """Return what it says of it; empty: nothing."""
+        """Return the text after the colon; empty if there is none."""
         return self.cells[1] if len(self.cells) > 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""A skill's lexicon: terms that mean the same, found in a question and given as what to search for as well."""
+"""A skill's lexicon: terms that mean the same. Those of a question are also searched for."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Lexicon:
         object.__setattr__(self, "_index", _Index(self.entries))
 
     def expand(self, text: str) -> tuple[str, ...]:
-        """Return what to search for beside the words of a text: of each term in it, what means the same.
+        """Return the synonyms of the terms in a text, to search for as well.
 
         A Chinese term is found wherever it stands, a word of an alphabet as a whole word in any case and number. A
         longer term hides those within it. Canonical terms come first; there are at most `EXPANSIONS_MAX`.
@@ -94,7 +94,7 @@ class Lexicon:
 
 
 def compared(text: str) -> str:
-    """Return a text as terms are found in it: plain, words by their stems, one space where there is any."""
+    """Return a text in the form in which terms are found: plain, stemmed, single spaces."""
     return " ".join(_WORD.sub(lambda match: stem(match[1]), plain(text)).split())
 
 
@@ -116,5 +116,5 @@ def _joins(text: str, place: int) -> bool:
 
 
 def _says_nothing(form: str) -> bool:
-    """Return whether it would be found in any question: “it”, “can”."""
+    """Return whether a term stands in nearly every question: “it”, “can”."""
     return not form or form in QUESTION_STOP_WORDS

@@ -27,14 +27,14 @@ class LexiconReader:
         self._terms = 0
 
     def read(self, file: str, section: Section) -> None:
-        """Take in the entries of a section. One canonical term may stand in several; their aliases add up."""
+        """Read the entries of a section. One canonical term may stand in several; their aliases add up."""
         for part in section.parts:
             for entry in part.entries:
                 for why in self._take(file, entry):
                     self.unreadable.append(Unreadable(file, entry.line, why))
 
     def lexicon(self) -> Lexicon:
-        """Return what was read so far."""
+        """Return everything read so far."""
         return Lexicon(
             tuple(
                 LexiconEntry(canonical, tuple(aliases), *self._stands[canonical])

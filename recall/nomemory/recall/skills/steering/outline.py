@@ -1,4 +1,4 @@
-"""A skill's text as sections: which of them steer, and the entries that stand in them."""
+"""A skill's text as sections with entries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What stands under one heading. The first part of a section has the section's own heading.
+    """The text under one heading. The first part of a section has the section's own heading.
 
     `prose` is the text of its paragraphs, items and cells.
     """

@@ -1,4 +1,4 @@
-"""What a skill's author wrote, as text that a search can hold: nothing in it is an operator."""
+"""Turns text of a skill into search text without operators."""
 
 from __future__ import annotations
 

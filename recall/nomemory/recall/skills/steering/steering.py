@@ -22,7 +22,7 @@ _NOTES_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """What a skill's Defaults, Lexicon and Query Templates say. The default one steers nothing.
+    """A skill's Defaults, Lexicon and Query Templates. The default one changes nothing.
 
     `unreadable` is what could not be read, by file and line, the first of it; `unreadable_count` counts all of it.
     """
@@ -35,7 +35,7 @@ class Steering:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Say what could not be read, in as many notes as a reply can bear."""
+        """Return notes on what could not be read, as many as fit in a reply."""
         shown = tuple(str(one) for one in self.unreadable[:_NOTES_MAX])
         more = self.unreadable_count - len(shown)
         return (*shown, f"{more} more entries of the skill cannot be read") if more else shown
@@ -74,7 +74,7 @@ class Steering:
         return question.role or self._role(intent) or intent.role
 
     def page(self, usual: int) -> int:
-        """Return how many messages to ask for where that many are usual. The host's budget bounds it in any case."""
+        """Return how many messages to ask for; `usual` if the skill does not say. The host's budget bounds it."""
         return self.defaults.top_k or usual
 
     def _role(self, intent: Intent) -> Role | None:

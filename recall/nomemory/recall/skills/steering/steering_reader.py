@@ -1,4 +1,4 @@
-"""Reads from a skill's texts how it steers."""
+"""Reads the steering of a skill from its texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALIKE_MAX: Final = 20
 
 
 def read_steering(texts: Mapping[str, str]) -> Steering:
-    """Read a skill leniently: what is no entry is prose, what is one and cannot be read is reported. Never raises.
+    """Read a skill leniently: other text is prose, and entries that cannot be read are reported. Never raises.
 
     Takes time linear in the length of the texts.
 
@@ -56,7 +56,7 @@ def read_steering(texts: Mapping[str, str]) -> Steering:
 
 
 def _told(unreadable: Iterable[Unreadable]) -> tuple[Unreadable, ...]:
-    """Return the first of what cannot be read, and not too much of one kind."""
+    """Return the first unreadable entries, with a limit for each reason."""
     alike = Counter[str]()
     told: list[Unreadable] = []
     for one in unreadable:

@@ -1,4 +1,4 @@
-"""What a skill says of questions with one intent: where to begin, how to ask, whether to look around."""
+"""A skill's template for one intent: where to begin, what to ask as well, whether to look around."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Rewrite:
     line: int
 
     def query(self, question: str, words: str) -> str:
-        """Fill it in."""
+        """Return the query with the placeholders filled in."""
         given = {"question": question, "words": words}
         return " ".join(_PLACEHOLDER.sub(lambda match: given[match[1]], self.text).split())[:_QUERY_CHARS_MAX]
 

@@ -63,7 +63,7 @@ class TemplateReader:
         }
 
     def read(self, file: str, section: Section) -> None:
-        """Take in the entries of a section."""
+        """Read the entries of a section."""
         for part, is_first in zip(section.parts, (True, *[False] * len(section.parts)), strict=False):
             intent = _intent(heading_names(part.title))
             if intent:
@@ -74,7 +74,7 @@ class TemplateReader:
                 self._report(file, part.line, f"a template is for one of {_all_intents()}")
 
     def templates(self) -> tuple[Template, ...]:
-        """Return what was read so far."""
+        """Return everything read so far."""
         return tuple(self._templates.values())
 
     def _read_part(self, file: str, part: Part, intent: TemplateIntent) -> None:

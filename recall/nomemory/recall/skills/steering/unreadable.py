@@ -1,4 +1,4 @@
-"""What stands in a skill in the shape of an entry and cannot be read."""
+"""Entries of a skill that cannot be read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class UnreadableKind(Enum):
-    """What an entry was to be."""
+    """What an entry should have been."""
 
     ENTRY = "entry"
     DURATION = "duration"
@@ -15,7 +15,7 @@ class UnreadableKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An entry that steers nothing, or not as it is written.
+    """An entry that has no effect, or not the one that is written.
 
     `file` is the path within the skill, `line` is counted from 1, and `why` is a sentence without its full stop. It
     quotes nothing but the names that the form itself knows.
