@@ -63,9 +63,7 @@ class Engine(Protocol):
 async def open_sqlite_log(directory: Path, lifetimes: Lifetimes = FOREVER) -> Log:
     """Open a log in SQLite."""
     path = directory / "log.db"
-    writer = SqliteLogWriter(
-        path, queue_max=100, queue_max_bytes=10**9, announce=lambda: None, lifetimes=lifetimes
-    )
+    writer = SqliteLogWriter(path, queue_max=100, queue_max_bytes=10**9, announce=lambda: None, lifetimes=lifetimes)
     reader, feed = SqliteLogReader(path, lifetimes), SqliteChangeFeed(path)
 
     async def close() -> None:

@@ -36,7 +36,9 @@ def clock() -> Clock:
 async def log(engine: Engine, tmp_path: Path, clock: Clock) -> AsyncIterator[Log]:
     """A log with a message that stays, and one that expires."""
     log = await engine(tmp_path, Lifetimes(now_us=clock))
-    await log.write(said("stays", message_id="a", ts_us=1), said("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 5))
+    await log.write(
+        said("stays", message_id="a", ts_us=1), said("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 5)
+    )
     await log.write(said("stays", message_id="c", ts_us=3))
     yield log
     await log.close()

@@ -82,7 +82,8 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
         expire_ts: from when on no read returns it, after `ts`; None: it stays.
 
     Raises:
-        ValueError: `ts` or `expire_ts` is no time or has no time zone, `role` is unknown, or a text is not valid Unicode.
+        ValueError: `ts` or `expire_ts` is no time or has no time zone, `role` is unknown, or a text is not valid
+            Unicode.
     """
     return message_pb2.ChatMessage(
         message_id=message_id,

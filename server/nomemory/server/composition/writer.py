@@ -60,8 +60,8 @@ class WriterAssembly:
         return writer
 
     def _sweep(self, log: ExpiredMessages) -> None:
-        retention = self._settings.retention
-        sweeper = ExpirySweeper(log, retention.sweep_s, retention.sweep_batch_max)
+        settings = self._settings
+        sweeper = ExpirySweeper(log, settings.retention.sweep_s, settings.retention.sweep_batch_max)
         task = self._supervisor.start_task("expiry-sweeper", sweeper.run)
         self._stack.push_async_callback(asyncio.wait, [task])
         self._stack.callback(sweeper.stop)

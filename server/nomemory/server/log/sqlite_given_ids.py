@@ -67,7 +67,9 @@ class GivenIds:
         """Write down the last number, so that later ones are larger whatever becomes of this process."""
         if self._numbers.last != self._saved:
             row = (LAST_ID, str(self._numbers.last))
-            self._connection.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value=excluded.value", row)
+            self._connection.execute(
+                "INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value=excluded.value", row
+            )
 
     def saved(self) -> None:
         """Hear that what `save` wrote is committed."""

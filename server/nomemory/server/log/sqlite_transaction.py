@@ -29,7 +29,9 @@ LEFT JOIN embeddings AS e ON e.user_id = m.user_id AND e.message_id = m.message_
 """
 
 _MARK = "INSERT INTO removals SELECT ? + row_number() OVER (), user_id, message_id, seq FROM messages WHERE {which}"
-_DROP_VECTORS = "DELETE FROM embeddings WHERE user_id=? AND message_id IN (SELECT message_id FROM messages WHERE {which})"
+_DROP_VECTORS = (
+    "DELETE FROM embeddings WHERE user_id=? AND message_id IN (SELECT message_id FROM messages WHERE {which})"
+)
 _DROP = "DELETE FROM messages WHERE {which}"
 
 _ADD_UP = "ON CONFLICT DO UPDATE SET latest_seq = excluded.latest_seq, messages = messages + excluded.messages"

@@ -90,7 +90,10 @@ class GetStatus:
     user_id: str | None
 
 
-WriterCall = Write | Delete | DeleteMatching | Erase | SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus
+Changing = Write | Delete | DeleteMatching | Erase
+"""What changes the log."""
+
+WriterCall = Changing | SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.log.protocol import LogWriter
 from nomemory.server.readers.calls import (
+    Changing,
     Delete,
     DeleteMatching,
     EmbedderDescription,
@@ -52,7 +53,7 @@ class WriterServices:
             case _:
                 return await self._answer_about_meaning(call)
 
-    async def _change(self, call: Write | Delete | DeleteMatching | Erase) -> object:
+    async def _change(self, call: Changing) -> object:
         match call:
             case Write(messages, on_conflict, request_id):
                 return await self.log.write(messages, on_conflict=on_conflict, request_id=request_id)

@@ -10,7 +10,7 @@ _LOG = (
     "a checkpoint has copied it and later writes go over it. The ids of the user and of the messages stay in the "
     "record of deletions for as long as the log."
 )
-_LEXICAL = "Segments of the index stay until they are merged, or the directory lexical is deleted and built anew."
+_LEXICAL = "Segments of the index stay until they are merged, or its directory is deleted and the index is built anew."
 _EDGE = (
     "Segments of the index stay until they are optimised; the collection of a model that is no longer used, until its "
     "directory is deleted. Deleting the directory vectors removes all; the index is built anew."

@@ -72,9 +72,7 @@ class IngestService:
     async def write_messages(self, request: pb.WriteMessagesRequest, _call: Call) -> pb.WriteMessagesResponse:
         """Store a batch, all or nothing."""
         batch = await decode_write(request, self.settings, self.dimension)
-        written = await self.writer.write(
-            batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id
-        )
+        written = await self.writer.write(batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id)
         results = [
             pb.WriteResult(message_id=message_id, outcome=_OUTCOMES[outcome])
             for message_id, outcome in zip(written.message_ids, written.outcomes, strict=True)
