@@ -111,6 +111,35 @@ def test_delete_asks_first(ask: Ask) -> None:
     assert (receipt["deleted"], receipt["missing_message_ids"]) == (1, ["m0"])
 
 
+def test_delete_takes_what_holds_for_all_of_them(ask: Ask) -> None:
+    kept = ask("delete", "--since", START.isoformat(), stdin="n\n")
+    assert (kept.exit_code, "all messages that these options admit" in kept.stderr) == (1, True)
+    until = (START + timedelta(minutes=2)).isoformat()
+    assert json.loads(ask("delete", "--until", until, "--yes", "--json").stdout)["deleted"] == 2
+    assert ids(ask("list", "--json")) == ["m4", "m3", "m2"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["m0", "--role", "user"]])
+def test_delete_needs_either_ids_or_options(ask: Ask, arguments: list[str]) -> None:
+    refused = ask("delete", *arguments, "--yes")
+    assert (refused.exit_code, "Give either ids of messages, or" in refused.stderr) == (2, True)
+    assert len(ids(ask("list", "--json"))) == 5
+
+
+def test_erase_asks_first_and_shows_the_receipt(run: Run, server: Server, ask: Ask, user: str) -> None:
+    options = ["erase", "--user", user, "--target", server.target]
+    kept = run(*options, stdin="n\n")
+    assert (kept.exit_code, kept.stdout) == (1, "")
+    receipt = json.loads(run(*options, "--yes", "--json").stdout)
+    assert receipt["deleted"] == 5
+    assert {"sequence", "write_token", "erase_ts"} < receipt.keys()
+    assert {"place", "until"} == receipt["residues"][0].keys()
+    assert ids(ask("list", "--json")) == []
+    again = run(*options, stdin="y\n")
+    assert "0 messages" in again.stdout
+    assert "log: " in again.stdout
+
+
 def test_status_counts_what_is_stored(ask: Ask) -> None:
     status = json.loads(ask("status", "--json").stdout)
     assert (status["log"]["messages"], status["log"]["users"]) == (5, 1)

@@ -302,17 +302,17 @@ async def test_kept_timelines_are_the_latest_and_bounded() -> None:
     async def fail(_key: Key, _known: Timeline | None) -> None:
         pytest.fail("it is known that there is none")
 
-    first = await make(Key("a", 1, None), 100)
-    assert await make(Key("a", 1, None), 100) is first
+    first = await make(Key("a", 1, 100, None), 100)
+    assert await make(Key("a", 1, 100, None), 100) is first
     assert len(made) == 1
-    newer = await make(Key("a", 2, None), 100)
+    newer = await make(Key("a", 2, 100, None), 100)
     assert newer is not first
-    assert await make(Key("a", 1, None), 100) is not first
+    assert await make(Key("a", 1, 100, None), 100) is not first
     for n in range(100):
-        await make(Key(f"user{n}", 1, None), 4_000)
+        await make(Key(f"user{n}", 1, 4_000, None), 4_000)
         assert kept.weight <= 50_000
-    assert await kept.get(Key("none", 1, None), nothing) is None
-    assert await kept.get(Key("none", 1, None), fail) is None
+    assert await kept.get(Key("none", 1, 0, None), nothing) is None
+    assert await kept.get(Key("none", 1, 0, None), fail) is None
 
 
 @given(messages)

@@ -5,27 +5,44 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from nomemory.server import wire
-from nomemory.server.log.protocol import ChangeFeed, LogReader, LogWriter, OnConflict, Outcome
+from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.protocol import ChangeFeed, ExpiredMessages, LogReader, LogWriter, OnConflict, Outcome, Written
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage, Message
 
+FOREVER = Lifetimes()
+
 
 @dataclass(frozen=True)
 class Log:
-    """An open log: its writer, its reader and its feed, and how to close all three."""
+    """An open log: its writer, its reader and its feed, and how to close all three. The writer removes what expired."""
 
     writer: LogWriter
+    expired: ExpiredMessages
     reader: LogReader
     feed: ChangeFeed
     close: Callable[[], Awaitable[None]]
 
     async def write(self, *messages: Message, on_conflict: OnConflict = OnConflict.REFUSE) -> tuple[Outcome, ...]:
         return (await self.writer.write(messages, on_conflict=on_conflict)).outcomes
+
+    async def write_nameless(self, *messages: Message, request_id: str = "") -> Written:
+        nameless = [message._replace(message_id="") for message in messages]
+        return await self.writer.write(nameless, on_conflict=OnConflict.REFUSE, request_id=request_id)
+
+    async def sweep(self, most: int = 100) -> int:
+        removed, after = 0, ""
+        while True:
+            swept = await self.expired.remove_expired(after, most)
+            removed += swept.removed
+            if swept.after is None:
+                return removed
+            after = swept.after
 
     async def everything(self, user: str = "u", narrowed: Filter = EVERYTHING) -> list[Message]:
         pinned = await self.reader.sequence()
@@ -36,22 +53,25 @@ def decoded(messages: list[LoggedMessage]) -> list[Message]:
     return [wire.decode(message.wire) for message in messages]
 
 
-Engine = Callable[[Path], Awaitable[Log]]
-"""Opens the log that belongs to a directory, a new one at first. The engine need not keep it there."""
+class Engine(Protocol):
+    """Opens the log that belongs to a directory, a new one at first. The engine need not keep it there."""
+
+    async def __call__(self, directory: Path, lifetimes: Lifetimes = FOREVER) -> Log:
+        """Open it."""
 
 
-async def open_sqlite_log(directory: Path) -> Log:
+async def open_sqlite_log(directory: Path, lifetimes: Lifetimes = FOREVER) -> Log:
     """Open a log in SQLite."""
     path = directory / "log.db"
-    writer = SqliteLogWriter(path, queue_max=100, queue_max_bytes=10**9, announce=lambda: None)
-    reader, feed = SqliteLogReader(path), SqliteChangeFeed(path)
+    writer = SqliteLogWriter(path, queue_max=100, queue_max_bytes=10**9, announce=lambda: None, lifetimes=lifetimes)
+    reader, feed = SqliteLogReader(path, lifetimes), SqliteChangeFeed(path)
 
     async def close() -> None:
         feed.close()
         await reader.close()
         writer.close()
 
-    return Log(writer, reader, feed, close)
+    return Log(writer, writer, reader, feed, close)
 
 
 ENGINES: Final[dict[str, Engine]] = {"sqlite": open_sqlite_log}

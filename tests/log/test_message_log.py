@@ -14,6 +14,9 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import LogCounts, OnConflict, Outcome, Position
 from nomemory.server.message import Filter, Message, Role
 
+LONG_AGO, LATER = 10, 10**16
+"""Moments from which on messages are gone; the second is far in the future."""
+
 
 def said(content: str, *, message_id: str = "a", ts_us: int = 1, user: str = "u") -> Message:
     return Message(user, message_id, ts_us, Role.USER, content)
@@ -178,6 +181,7 @@ messages = st.lists(
         conversation_id=st.sampled_from(["", "c", "d"]),
         metadata=st.just({}),
         embedding=st.none(),
+        expire_us=st.sampled_from([None, None, LONG_AGO, LATER]),
     ),
     max_size=40,
     unique_by=lambda message: (message.user_id, message.message_id),
@@ -201,6 +205,7 @@ def oracle(stored: list[Message], user: str, narrowed: Filter) -> list[Message]:
             and (narrowed.until_us is None or m.ts_us < narrowed.until_us)
             and narrowed.role in (None, m.role)
             and narrowed.conversation_id in ("", m.conversation_id)
+            and m.expire_us != LONG_AGO
         ),
         key=lambda m: (m.ts_us, m.message_id),
         reverse=True,

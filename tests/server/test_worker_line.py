@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.server.listen_address import ListenAddress
-from nomemory.server.log.protocol import Deleted, OnConflict, Outcome, Written
+from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Outcome, Written
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.processes.frames import HEADER, pack, unpack
@@ -42,16 +42,24 @@ class Parts:
         self.noted: list[str] = []
         self.asked, self.called_back = asyncio.Event(), asyncio.Event()
 
-    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict) -> Written:
-        assert on_conflict is OnConflict.SKIP
+    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
+        assert (on_conflict, request_id) == (OnConflict.SKIP, "r")
         self.written += messages
-        return Written(tuple(Outcome.CREATED for _ in messages), len(self.written))
+        ids = tuple(message.message_id for message in messages)
+        return Written(tuple(Outcome.CREATED for _ in messages), len(self.written), ids)
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         raise Fault(
             Reason.ERROR_REASON_OVERLOADED, user_id, violations=[Violation("f", "d")], metadata={"ids": message_ids[0]},
             retry_after_s=0.2,
         )  # fmt: skip
+
+    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
+        assert (user_id, narrowed) == ("u", EVERYTHING)
+        return Deleted(3, (), 8)
+
+    async def erase(self, user_id: str) -> Erased:
+        return Erased(4, 9, was_known=user_id == "u")
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
         assert (user_id, narrowed) == ("u", EVERYTHING)
@@ -99,10 +107,12 @@ async def connected() -> AsyncIterator[tuple[Parts, WriterClient, PipeConnection
 async def test_calls_and_answers_cross_whole_however_large() -> None:
     async with connected() as (parts, writer, _):
         messages = [Message("u", f"m{n}", n, Role.USER, "长" * 100_000, metadata={"k": "v"}) for n in range(50)]
-        written = await RemoteLog(writer).write(messages, on_conflict=OnConflict.SKIP)
+        written = await RemoteLog(writer).write(messages, on_conflict=OnConflict.SKIP, request_id="r")
         assert (written.sequence, parts.written) == (50, messages)
         assert await RemoteVectors(writer).search("u", b"1234", EVERYTHING, 7) == [VectorHit(0.5, 4, 7)]
         assert parts.noted == ["u"]
+        assert await RemoteLog(writer).delete_matching("u", EVERYTHING) == Deleted(3, (), 8)
+        assert await RemoteLog(writer).erase("u") == Erased(4, 9, was_known=True)
 
 
 async def test_a_fault_crosses_with_everything_that_a_caller_may_see() -> None:

@@ -88,6 +88,15 @@ class Human:
         for message_id in reply.missing_message_ids:
             self._console.print(Text(f"  There was no {one_line(message_id)}.", style="yellow"))
 
+    def erased(self, reply: ingest_service_pb2.EraseUserResponse) -> None:
+        """Say how many are gone, and where bytes of them still are, which no read can reach."""
+        at = reply.erase_ts.ToDatetime(tzinfo=UTC)
+        self._console.print(Text(f"Erased at {at:%Y-%m-%d %H:%M:%S}: {figures.counted(reply.deleted, 'message')}."))
+        if reply.residues:
+            self._console.print(Text("No read finds anything of this user. Bytes are still in:"))
+        for residue in reply.residues:
+            self._console.print(Padding(Text(f"{residue.place}: {residue.until}", style="dim"), (0, 0, 0, 2)))
+
     def imported(self, summary: Summary) -> None:
         """Show what became of a file."""
         for line in figures.summary(summary):

@@ -62,6 +62,10 @@ class JsonLines:
         """Write the receipt."""
         _write(json_record.deletion_record(reply))
 
+    def erased(self, reply: ingest_service_pb2.EraseUserResponse) -> None:
+        """Write the receipt."""
+        _write(json_record.erasure_record(reply))
+
     def imported(self, summary: Summary) -> None:
         """Write a line for each file."""
         _write(json_record.summary_record(summary))

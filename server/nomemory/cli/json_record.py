@@ -33,6 +33,8 @@ def message_record(message: message_pb2.ChatMessage) -> Json:
         "content": message.content,
     }
     record.update({field: getattr(message, field) for field in _OPTIONAL if getattr(message, field)})
+    if message.HasField("expire_ts"):
+        record["expire_ts"] = rfc3339(message.expire_ts)
     if message.metadata:
         record["metadata"] = dict(sorted(message.metadata.items()))
     return record
@@ -104,6 +106,17 @@ def deletion_record(reply: ingest_service_pb2.DeleteMessagesResponse) -> Json:
     }
 
 
+def erasure_record(reply: ingest_service_pb2.EraseUserResponse) -> Json:
+    """Return the receipt of an erasure. A residue whose end cannot be told has no `expire_ts`."""
+    return {
+        "deleted": reply.deleted,
+        "sequence": reply.sequence,
+        "write_token": reply.write_token,
+        "erase_ts": rfc3339(reply.erase_ts),
+        "residues": [_residue(one) for one in reply.residues],
+    }
+
+
 def summary_record(summary: Summary) -> Json:
     """Return what became of a file."""
     tally = summary.tally
@@ -152,6 +165,11 @@ def _contract_form(message: Message) -> Json:
 
 def _span(span: message_pb2.Span) -> Json:
     return {"start": span.start, "end": span.end}
+
+
+def _residue(residue: ingest_service_pb2.ErasureResidue) -> Json:
+    record: Json = {"place": residue.place, "until": residue.until}
+    return record | ({"expire_ts": rfc3339(residue.expire_ts)} if residue.HasField("expire_ts") else {})
 
 
 def _index(index: ingest_service_pb2.IndexStatus) -> Json:

@@ -44,6 +44,9 @@ class Output(Protocol):
     def deleted(self, reply: ingest_service_pb2.DeleteMessagesResponse) -> None:
         """Show the receipt of a deletion."""
 
+    def erased(self, reply: ingest_service_pb2.EraseUserResponse) -> None:
+        """Show the receipt of an erasure."""
+
     def imported(self, summary: Summary) -> None:
         """Show what became of a file."""
 

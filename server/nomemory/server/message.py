@@ -14,6 +14,7 @@ class Role(IntEnum):
     USER = 1
     ASSISTANT = 2
     SYSTEM = 3
+    TOOL = 4
 
 
 _NO_METADATA: Final[Mapping[str, str]] = {}
@@ -22,8 +23,9 @@ _NO_METADATA: Final[Mapping[str, str]] = {}
 class Message(NamedTuple):
     """One thing that was said; a tuple, because every write and every index makes one of each message.
 
-    `ts_us` is microseconds since the Unix epoch. `embedding` is the caller's own vector as little-endian float32
-    bytes, or None.
+    `message_id` is empty where the log is to make one. `ts_us` is microseconds since the Unix epoch, as is `expire_us`,
+    the moment from which the message is gone; None: it stays. `embedding` is the caller's own vector as little-endian
+    float32 bytes, or None.
     """
 
     user_id: str
@@ -35,6 +37,7 @@ class Message(NamedTuple):
     conversation_id: str = ""
     metadata: Mapping[str, str] = _NO_METADATA
     embedding: bytes | None = None
+    expire_us: int | None = None
 
 
 class LoggedMessage(NamedTuple):

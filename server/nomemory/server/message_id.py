@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Callable
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
@@ -19,13 +20,38 @@ def fresh_ulid() -> str:
     return _crockford(milliseconds << _RANDOM_BITS | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big"))
 
 
-def fresh_id() -> str:
-    """Make a new id."""
-    return f"m_{fresh_ulid()}"
+class IdNumbers:
+    """Gives out the numbers of ids, each larger than all before, even where the clock goes back.
+
+    A number of a new millisecond has random bits, so that two logs do not make the same ids.
+
+    Args:
+        last: the last number that was given out before.
+        clock: nanoseconds since the epoch.
+
+    Attributes:
+        last: the last number that was given out.
+    """
+
+    def __init__(self, last: int, clock: Callable[[], int] = time.time_ns) -> None:
+        self.last = last
+        self._clock = clock
+
+    def take(self, count: int) -> int:
+        """Give out so many numbers in a row; return the first of them."""
+        now = self._clock() // 1_000_000 << _RANDOM_BITS
+        first = self.last + 1 if now <= self.last else now | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big")
+        self.last = first + count - 1
+        return first
+
+
+def id_of(number: int) -> str:
+    """Return the id of a number. Ids sort as their numbers do."""
+    return f"m_{_crockford(number)}"
 
 
 def derived_id(request_id: str, user_id: str, position: int) -> str:
-    """Make the id of a message by its place in a batch, the same for every retry of that batch."""
+    """Return the id that logs of schema 1 gave to the message at a place of a request's batch."""
     digest = hashlib.blake2b(f"{request_id}\0{user_id}\0{position}".encode(), digest_size=16).digest()
     return f"m_{_crockford(int.from_bytes(digest, 'big'))}"
 

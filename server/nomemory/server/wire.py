@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from nomemory.server.message import Message, Role
 from nomemory.v1 import message_pb2
 
@@ -23,28 +25,38 @@ def encode(message: Message) -> bytes:
     )
     if message.metadata:
         chat.metadata.update(message.metadata)
-    chat.ts.seconds, micros = divmod(message.ts_us, MICROS)
-    chat.ts.nanos = micros * 1000
+    _set(chat.ts, message.ts_us)
+    if message.expire_us is not None:
+        _set(chat.expire_ts, message.expire_us)
     return chat.SerializeToString(deterministic=True)
 
 
 def place_of(wire: bytes) -> tuple[int, str]:
     """Return time and id of what `encode` wrote: where it stands among a user's messages."""
     chat = message_pb2.ChatMessage.FromString(wire)
-    return chat.ts.seconds * MICROS + chat.ts.nanos // 1000, chat.message_id
+    return _micros(chat.ts), chat.message_id
 
 
 def decode(wire: bytes) -> Message:
     """Return the message that `encode` wrote."""
     chat = message_pb2.ChatMessage.FromString(wire)
-    ts = chat.ts
     return Message(
         user_id=chat.user_id,
         message_id=chat.message_id,
-        ts_us=ts.seconds * MICROS + ts.nanos // 1000,
+        ts_us=_micros(chat.ts),
         role=ROLES[chat.role],
         content=chat.content,
         name=chat.name,
         conversation_id=chat.conversation_id,
         metadata=dict(chat.metadata),
+        expire_us=_micros(chat.expire_ts) if chat.HasField("expire_ts") else None,
     )
+
+
+def _set(moment: Timestamp, micros: int) -> None:
+    moment.seconds, rest = divmod(micros, MICROS)
+    moment.nanos = rest * 1000
+
+
+def _micros(moment: Timestamp) -> int:
+    return moment.seconds * MICROS + moment.nanos // 1000

@@ -11,7 +11,7 @@ import grpc
 from nomemory.client import channel, errors, requests
 from nomemory.client.base import BaseClient
 from nomemory.client.hits import LexicalHit, lexical_hits
-from nomemory.client.messages import Writable
+from nomemory.client.messages import Moment, RoleName, Writable
 from nomemory.v1 import (
     ingest_service_pb2,
     ingest_service_pb2_grpc,
@@ -72,6 +72,25 @@ class AsyncClient(BaseClient):
     async def delete(self, user_id: str, message_ids: Iterable[str]) -> ingest_service_pb2.DeleteMessagesResponse:
         """Delete up to 1,000 messages of a user."""
         return await self._call(self._ingest.DeleteMessages, requests.delete(user_id, message_ids))
+
+    async def delete_matching(
+        self,
+        user_id: str,
+        *,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        role: RoleName | None = None,
+        conversation_id: str | None = None,
+    ) -> ingest_service_pb2.DeleteMessagesResponse:
+        """Delete all messages of a user for which everything holds that is set; something must be."""
+        request = requests.delete_matching(
+            user_id, since=since, until=until, role=role, conversation_id=conversation_id
+        )
+        return await self._call(self._ingest.DeleteMessages, request)
+
+    async def erase_user(self, user_id: str) -> ingest_service_pb2.EraseUserResponse:
+        """Delete everything of a user. The receipt says what still holds bytes of it."""
+        return await self._call(self._ingest.EraseUser, requests.erase_user(user_id))
 
     async def list_messages(
         self, user_id: str, **options: Unpack[requests.ListOptions]

@@ -38,6 +38,7 @@ class NewMessage(TypedDict):
     conversation_id: NotRequired[str]
     metadata: NotRequired[Mapping[str, str]]
     embedding: NotRequired[Sequence[float]]
+    expire_ts: NotRequired[Moment | None]
 
 
 Writable = message_pb2.ChatMessage | NewMessage
@@ -64,6 +65,7 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
     conversation_id: str = "",
     metadata: Mapping[str, str] = MappingProxyType({}),
     embedding: Sequence[float] = (),
+    expire_ts: Moment | None = None,
 ) -> message_pb2.ChatMessage:
     """Make a message to write.
 
@@ -77,9 +79,11 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
         conversation_id: what groups messages.
         metadata: free text by key.
         embedding: a vector of the caller's own for `content`; empty: the server embeds.
+        expire_ts: from when on no read returns it, after `ts`; None: it stays.
 
     Raises:
-        ValueError: `ts` is no time or has no time zone, `role` is unknown, or a text is not valid Unicode.
+        ValueError: `ts` or `expire_ts` is no time or has no time zone, `role` is unknown, or a text is not valid
+            Unicode.
     """
     return message_pb2.ChatMessage(
         message_id=message_id,
@@ -91,6 +95,7 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
         conversation_id=conversation_id,
         metadata=metadata,
         embedding=embedding,
+        expire_ts=None if expire_ts is None else timestamp("expire_ts", expire_ts),
     )
 
 

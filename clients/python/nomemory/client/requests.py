@@ -256,6 +256,25 @@ def delete(user_id: str, message_ids: Iterable[str]) -> ingest_service_pb2.Delet
     return ingest_service_pb2.DeleteMessagesRequest(user_id=user_id, message_ids=message_ids)
 
 
+def delete_matching(
+    user_id: str,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    role: RoleName | None = None,
+    conversation_id: str | None = None,
+) -> ingest_service_pb2.DeleteMessagesRequest:
+    """Build a deletion of whatever a filter admits."""
+    return ingest_service_pb2.DeleteMessagesRequest(
+        user_id=user_id, filter=_filter(since, until, role, conversation_id)
+    )
+
+
+def erase_user(user_id: str) -> ingest_service_pb2.EraseUserRequest:
+    """Build the erasure of a user."""
+    return ingest_service_pb2.EraseUserRequest(user_id=user_id)
+
+
 def recall(  # noqa: PLR0913 - a parameter for each option
     question: str,
     *,

@@ -34,6 +34,7 @@ class Draft:
     name: str = ""
     conversation_id: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    expire_ts: datetime | None = None
     reasons: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -55,6 +56,7 @@ class Draft:
                 name=self.name,
                 conversation_id=self.conversation_id,
                 metadata={**self.metadata, **mark},
+                expire_ts=self.expire_ts,
             )
         except UnicodeEncodeError:
             return Refused(place, original, ("a text in it is not valid Unicode (half of a surrogate pair)",))

@@ -10,6 +10,7 @@ from nomemory.server.data_directory import DataDirectory
 from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.hybrid.weights import weights_without
 from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.readers.writer_services import WriterServices
@@ -37,7 +38,7 @@ async def make_services(
         words: the lexical index for reading.
         stack: takes down what is opened here.
     """
-    log = open_log(directory, stack)
+    log = open_log(settings, directory, stack)
     cipher = TokenCipher(load_key(directory.key), await log.log_id())
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
@@ -55,9 +56,9 @@ async def make_services(
     return [query, ingest, recall_service(settings, InProcessQuery(query), (), stack, dimension)]
 
 
-def open_log(directory: DataDirectory, stack: AsyncExitStack) -> LogReader:
+def open_log(settings: Settings, directory: DataDirectory, stack: AsyncExitStack) -> LogReader:
     """Open the message log for reading; the stack closes it."""
-    log = SqliteLogReader(directory.log)
+    log = SqliteLogReader(directory.log, Lifetimes.of_days(settings.retention.days))
     stack.push_async_callback(log.close)
     return log
 

@@ -12,7 +12,9 @@ from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
 from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress
-from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.log.expiry_sweeper import ExpirySweeper
+from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.protocol import ChangeFeed, ExpiredMessages
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.processes.supervisor import Supervisor
@@ -39,7 +41,7 @@ class WriterAssembly:
         embedder = choose_embedder(self._settings)
         self._stack.push_async_callback(embedder.close)
         writer = self._log_writer()
-        log = open_log(self._directory, self._stack)
+        log = open_log(self._settings, self._directory, self._stack)
         lexical, words = self._lexical()
         vectors, vector_indexer = self._vector(embedder)
         report = StatusReport(log, lexical, vector_indexer, embedder, self._supervisor.fault)
@@ -51,8 +53,19 @@ class WriterAssembly:
             queue_max=self._settings.log.queue_max,
             queue_max_bytes=self._settings.log.queue_max_bytes,
             announce=self._committed.announce,
+            lifetimes=Lifetimes.of_days(self._settings.retention.days),
         )
-        return self._stack.enter_context(closing(writer))
+        self._stack.enter_context(closing(writer))
+        self._sweep(writer)
+        return writer
+
+    def _sweep(self, log: ExpiredMessages) -> None:
+        settings = self._settings
+        sweeper = ExpirySweeper(log, settings.retention.sweep_s, settings.retention.sweep_batch_max)
+        task = self._supervisor.start_task("expiry-sweeper", sweeper.run)
+        self._stack.push_async_callback(asyncio.wait, [task])
+        self._stack.callback(sweeper.stop)
+        self._stack.callback(self._supervisor.stop)
 
     def _open_feed(self) -> ChangeFeed:
         return SqliteChangeFeed(self._directory.log)

@@ -132,7 +132,7 @@ class Stretches:
         ):
             return None
         ever = until_us if counts.messages > self._timeline_max else None
-        whole = await self._kept.get(Key(user_id, counts.sequence, ever), self._all)
+        whole = await self._kept.get(Key(user_id, counts.sequence, counts.messages, ever), self._all)
         if whole is None:
             return None
         before = whole.before(until_us)

@@ -18,17 +18,22 @@ _OVERHEAD: Final = 1_000
 
 
 class Key(NamedTuple):
-    """Cache key: the user, the log's sequence of that user, and the time before which everything was said."""
+    """Cache key: the user, the log's sequence of that user, and the time before which everything was said.
+
+    `messages` is how many the user has: with time messages expire, without a change to the log.
+    """
 
     user_id: str
     sequence: int
+    messages: int
     until_us: int | None
 
 
 class KeptTimelines:
     """Caches the latest timelines, one of each user.
 
-    A change to a user's messages, a deletion too, has a sequence of its own: a key never comes to mean something else.
+    A change to a user's messages, a deletion too, has a sequence of its own, and what expires goes in one order: a key
+    never comes to mean something else.
 
     Args:
         most_bytes: about how much memory they may take together.

@@ -36,10 +36,11 @@ class OnConflict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The receipt of a batch: an outcome per message, and the sequence that covers all of them."""
+    """The receipt of a batch: outcome and id of each message, and the sequence that covers all of them."""
 
     outcomes: tuple[Outcome, ...]
     sequence: int
+    message_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,26 @@ class Deleted:
     deleted: int
     missing: tuple[str, ...]
     sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """The receipt of an erasure. `was_known` tells whether the user ever had a message."""
+
+    deleted: int
+    sequence: int
+    was_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What one step of a sweep did: how many messages it removed, and the user after whom the next step goes on.
+
+    `after` is None at the end of the sweep.
+    """
+
+    removed: int
+    after: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +137,8 @@ class LogVersionError(Exception):
 class LogReader(Protocol):
     """Reads committed messages. Every read of messages is of one user. Belongs to one event loop.
 
-    A read sees every write that was acknowledged before it began. Each is one round trip where the engine is across a
-    network.
+    A read sees every write that was acknowledged before it began, and nothing that has expired by then. Each is one
+    round trip where the engine is across a network.
     """
 
     async def log_id(self) -> str:
@@ -162,7 +183,7 @@ class LogReader(Protocol):
 
 
 class ChangeFeed(Protocol):
-    """The log's changes over all users, for an index that follows it.
+    """What an index that follows the log reads of it, over all users. It has what has expired until that is removed.
 
     Its calls block: they are made in background threads. A feed belongs to the thread that opened it.
     """
@@ -196,13 +217,35 @@ class ChangeFeed(Protocol):
 class LogWriter(Protocol):
     """Writes batches. A call returns when the log has committed durably; calls are grouped into one commit."""
 
-    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict) -> Written:
-        """Store a batch, all or nothing.
+    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
+        """Store a batch, all or nothing. Messages without an id get one; those of one user grow from write to write.
+
+        Args:
+            messages: the batch.
+            on_conflict: what to do with a message whose id exists with something else in it.
+            request_id: the same batch with the same one, which is not empty, gets the same ids again.
 
         Raises:
-            Fault: MESSAGE_CONFLICT, naming every message whose id exists with other content (with
-                `OnConflict.REFUSE`); OVERLOADED if too much is queued; STORAGE_UNAVAILABLE if the disk refuses.
+            Fault: MESSAGE_CONFLICT, naming every message whose id exists with something else in it (with
+                `OnConflict.REFUSE`), or the `request_id` if it was another batch's; OVERLOADED if too much is queued;
+                STORAGE_UNAVAILABLE if the disk refuses.
         """
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of one user."""
+
+    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
+        """Delete whatever a filter admits of one user, all or nothing."""
+
+    async def erase(self, user_id: str) -> Erased:
+        """Delete all messages of one user, and what the log remembers of their requests."""
+
+
+class ExpiredMessages(Protocol):
+    """Removes what has expired. No read returns it any more; its bytes are still there, and indexes know it."""
+
+    async def remove_expired(self, after: str, most: int) -> Swept:
+        """Remove up to `most` messages.
+
+        Messages that are too old are looked for user by user, among users whose ids come after `after`.
+        """

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import orjson
 
+from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import Around, LogCounts, Position, Surroundings
+from nomemory.server.log.sqlite_expiry import Expiry
 from nomemory.server.log.sqlite_rows import SqliteRows
 from nomemory.server.log.sqlite_schema import log_id
 from nomemory.server.message import Filter, LoggedMessage
@@ -16,13 +18,24 @@ from nomemory.server.message import Filter, LoggedMessage
 _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
 _NEWER = "user_id=? AND (ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT ?"
 _ANCHOR = "SELECT ts, wire FROM messages INDEXED BY messages_by_id WHERE user_id=? AND message_id=?"
+_COUNTS = """
+SELECT ifnull(max(latest_seq), 0), ifnull(sum(messages - ifnull(gone, 0)), 0),
+  count(nullif(messages - ifnull(gone, 0), 0))
+FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({gone}) GROUP BY user_id) USING (user_id)
+"""
 
 
 class SqliteLogReader:
-    """A read-only connection to the log; implements `LogReader`. Belongs to the thread that made it."""
+    """A read-only connection to the log; implements `LogReader`. Belongs to the thread that made it.
 
-    def __init__(self, path: Path) -> None:
-        self._rows = SqliteRows(path)
+    Args:
+        path: the database file.
+        lifetimes: what has expired is not read.
+    """
+
+    def __init__(self, path: Path, lifetimes: Lifetimes | None = None) -> None:
+        self._expiry = Expiry(lifetimes or Lifetimes())
+        self._rows = SqliteRows(path, self._expiry)
         self._connection = self._rows.connection
 
     async def log_id(self) -> str:
@@ -40,12 +53,9 @@ class SqliteLogReader:
 
     async def counts(self, user_id: str | None) -> LogCounts:
         """Count messages and users, of one user or of all."""
-        narrowed, values = ("", ()) if user_id is None else (" WHERE user_id=?", (user_id,))
-        row = self._connection.execute(
-            f"SELECT ifnull(max(latest_seq), 0), ifnull(sum(messages), 0), count(nullif(messages, 0)) "  # noqa: S608
-            f"FROM users{narrowed}",
-            values,
-        ).fetchone()
+        gone, values = self._expiry.gone(user_id)
+        narrowed, of_user = ("", ()) if user_id is None else ("WHERE user_id=?", (user_id,))
+        row = self._connection.execute(_COUNTS.format(gone=gone) + narrowed, (*values, *of_user)).fetchone()
         return LogCounts(*row)
 
     async def pending(self, after: int, user_id: str | None) -> int:
@@ -85,7 +95,8 @@ class SqliteLogReader:
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
-        anchor = self._connection.execute(_ANCHOR, (user_id, message_id)).fetchone()
+        living, moments = self._rows.living()
+        anchor = self._connection.execute(f"{_ANCHOR} AND {living}", (user_id, message_id, *moments)).fetchone()
         if anchor is None:
             return None
         ts_us, wire = anchor
@@ -111,7 +122,7 @@ def _newest(
     until_us = narrowed.until_us
     if before is not None and until_us is not None and before.ts_us < until_us:
         narrowed = replace(narrowed, until_us=None)  # the position says it; given both, SQLite starts at the wrong one
-    conditions, values = _conditions(user_id, narrowed)
+    conditions, values = filter_conditions(user_id, narrowed)
     conditions.append("seq <= ?")
     values.append(pinned)
     if before is not None:
@@ -120,7 +131,8 @@ def _newest(
     return f"{' AND '.join(conditions)} ORDER BY ts DESC, message_id DESC LIMIT ?", (*values, limit)
 
 
-def _conditions(user_id: str, narrowed: Filter) -> tuple[list[str], list[str | int]]:
+def filter_conditions(user_id: str, narrowed: Filter) -> tuple[list[str], list[str | int]]:
+    """Return the conditions on `messages` that a filter is, and the values for their question marks."""
     conditions, values = ["user_id=?"], [user_id]
     clauses: list[tuple[str, str | int | None]] = [
         ("ts >= ?", narrowed.since_us),

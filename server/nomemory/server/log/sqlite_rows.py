@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 
+from nomemory.server.log.sqlite_expiry import Condition, Expiry
 from nomemory.server.log.sqlite_schema import latest_sequence, open_for_reading
 from nomemory.server.message import LoggedMessage
 
@@ -16,31 +17,42 @@ _ROW = "user_id, message_id, ts, seq, wire"
 class SqliteRows:
     """A read-only connection to the log. Belongs to the thread that made it.
 
+    Args:
+        path: the database file.
+        expiry: what hides messages that have expired; None: they are read like others.
+
     Attributes:
         connection: for statements about anything but messages.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, expiry: Expiry | None = None) -> None:
         self.connection = open_for_reading(path)
+        self._expiry = expiry
 
     def sequence(self) -> int:
         """Return the sequence of the latest change."""
         return latest_sequence(self.connection)
 
+    def living(self) -> Condition:
+        """Return the condition on `messages` that hides what has expired, and its values."""
+        return ("TRUE", ()) if self._expiry is None else self._expiry.living()
+
     def messages(self, where: str, values: Sequence[object], *, index: str = "") -> list[LoggedMessage]:
         """Return the messages that a condition admits, in its order."""
         indexed = f"INDEXED BY {index}" if index else ""
+        living, moments = self.living()
         rows: list[tuple[str, str, int, int, bytes]] = self.connection.execute(
-            f"SELECT {_ROW} FROM messages {indexed} WHERE {where}",  # noqa: S608 - the text is ours, values are bound
-            values,
+            f"SELECT {_ROW} FROM messages {indexed} WHERE {living} AND {where}",  # noqa: S608 - our text, bound values
+            (*moments, *values),
         ).fetchall()
         return list(map(LoggedMessage._make, rows))
 
     def wires(self, where: str, values: Sequence[object]) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
+        living, moments = self.living()
         rows: list[tuple[bytes]] = self.connection.execute(
-            f"SELECT wire FROM messages WHERE {where}",  # noqa: S608 - as above
-            values,
+            f"SELECT wire FROM messages WHERE {living} AND {where}",  # noqa: S608 - as above
+            (*moments, *values),
         ).fetchall()
         return [wire for (wire,) in rows]
 

@@ -3,7 +3,9 @@
 `messages` is clustered by `(user_id, ts, message_id)`, the order in which everything is read. `seq` numbers the
 changes of the whole log; a row's `seq` identifies one version of one message. `removals` remembers which versions
 are gone, so that indexes can follow; it holds no content. `embeddings` is looked up by an index apart: a vector is too
-long to be compared with. (Older logs have them clustered by that key, which reads and writes the same, only slower.)
+long to be compared with. `requests` remembers which ids the messages of a request got: a digest of the request's id, no
+content. `expire_us` is NULL where a message does not expire by itself. (In older logs `embeddings` is clustered by its
+key, which reads and writes the same, only slower.)
 """
 
 from __future__ import annotations
@@ -11,14 +13,30 @@ from __future__ import annotations
 import sqlite3
 from contextlib import ExitStack
 from pathlib import Path
-from secrets import token_hex
 
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-_SCHEMA = """
+DERIVED_IDS = "derived_ids"
+"""The key in `meta` of a log that may have messages whose ids were derived from their requests."""
+LAST_ID = "last_id"
+"""The key in `meta` of the number of the last id that was made."""
+
+_EXPIRY = "CREATE INDEX messages_by_expiry ON messages (expire_us) WHERE expire_us IS NOT NULL;"
+_REQUESTS = """
+CREATE TABLE requests (
+  user_id TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  first_id BLOB NOT NULL,
+  size INTEGER NOT NULL,
+  PRIMARY KEY (user_id, digest)
+) WITHOUT ROWID;
+"""
+
+_SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES ('log_id', lower(hex(randomblob(16))));
 CREATE TABLE messages (
   user_id TEXT NOT NULL,
   ts INTEGER NOT NULL,
@@ -27,12 +45,14 @@ CREATE TABLE messages (
   role INTEGER NOT NULL,
   conversation_id TEXT NOT NULL,
   wire BLOB NOT NULL,
+  expire_us INTEGER,
   PRIMARY KEY (user_id, ts, message_id)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX messages_by_id ON messages (user_id, message_id);
 CREATE UNIQUE INDEX messages_by_seq ON messages (seq);
 CREATE INDEX messages_by_conversation ON messages (user_id, conversation_id, ts, message_id)
   WHERE conversation_id <> '';
+{_EXPIRY}
 CREATE TABLE removals (
   seq INTEGER PRIMARY KEY,
   user_id TEXT NOT NULL,
@@ -50,7 +70,20 @@ CREATE TABLE users (
   latest_seq INTEGER NOT NULL,
   messages INTEGER NOT NULL
 ) WITHOUT ROWID;
-"""
+{_REQUESTS}
+"""  # noqa: S608 - no value of a caller is in it
+
+_FROM_1 = f"""
+ALTER TABLE messages ADD COLUMN expire_us INTEGER;
+{_EXPIRY}
+{_REQUESTS}
+INSERT INTO meta VALUES ('{DERIVED_IDS}', '1');
+"""  # noqa: S608 - as above
+"""Brings a log of schema 1 to schema 2: it has no messages that expire, and derived ids from requests."""
+
+
+_STEPS = {0: _SCHEMA, 1: _FROM_1}
+"""What makes this schema out of each that can be opened; an empty file has 0."""
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
@@ -90,10 +123,16 @@ def log_id(connection: sqlite3.Connection) -> str:
     Raises:
         sqlite3.Error: there is none, or the file cannot be read.
     """
-    row = connection.execute("SELECT value FROM meta WHERE key='log_id'").fetchone()
-    if row is None:
+    name = meta(connection, "log_id")
+    if name is None:
         raise sqlite3.DatabaseError("the log has no name")
-    return str(row[0])
+    return name
+
+
+def meta(connection: sqlite3.Connection, key: str) -> str | None:
+    """Return what is kept under a key; None if nothing is."""
+    row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def latest_sequence(connection: sqlite3.Connection) -> int:
@@ -115,11 +154,9 @@ def _create(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA_VERSION:
         return
-    if version != 0:
+    if version not in _STEPS:
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
-    connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version={SCHEMA_VERSION};")
-    connection.execute("INSERT INTO meta VALUES ('log_id', ?)", (token_hex(16),))
-    connection.execute("COMMIT")
+    connection.executescript(f"BEGIN IMMEDIATE; {_STEPS[version]} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
 
 
 def _probe(connection: sqlite3.Connection) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from types import TracebackType
 from typing import Self
@@ -12,16 +12,27 @@ from typing import Self
 import orjson
 
 from nomemory.server.log.batch import BatchPlan, Key, Version, plan_batch
-from nomemory.server.log.protocol import Deleted, OnConflict, Written
-from nomemory.server.message import Message
+from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Swept, Written
+from nomemory.server.log.sqlite_expiry import Expiry
+from nomemory.server.log.sqlite_given_ids import GivenIds
+from nomemory.server.log.sqlite_reader import filter_conditions
+from nomemory.server.log.sqlite_sweep import find_expired
+from nomemory.server.message import Filter, Message
 
 _EXISTING = """
-SELECT m.user_id, m.message_id, m.ts, m.seq, m.wire, e.vector
+SELECT {living}, m.user_id, m.message_id, m.ts, m.seq, m.wire, e.vector
 FROM json_each(?) AS wanted
 CROSS JOIN messages AS m INDEXED BY messages_by_id
   ON m.user_id = json_extract(wanted.value, '$[0]') AND m.message_id = json_extract(wanted.value, '$[1]')
 LEFT JOIN embeddings AS e ON e.user_id = m.user_id AND e.message_id = m.message_id
 """
+
+_MARK = "INSERT INTO removals SELECT ? + row_number() OVER (), user_id, message_id, seq FROM messages WHERE {which}"
+_DROP_VECTORS = (
+    "DELETE FROM embeddings WHERE user_id=? AND message_id IN (SELECT message_id FROM messages WHERE {which})"
+)
+_DROP = "DELETE FROM messages WHERE {which}"
 
 _ADD_UP = "ON CONFLICT DO UPDATE SET latest_seq = excluded.latest_seq, messages = messages + excluded.messages"
 
@@ -32,12 +43,23 @@ _ROWS_MAX = 512
 class Transaction:
     """One commit. Its methods check everything before they write anything, so that a refused batch leaves no trace.
 
+    What has expired does not exist for them; they may remove it.
+
+    Args:
+        connection: to the log, for writing.
+        sequence: the latest sequence that was given out.
+        ids: makes ids for messages that have none.
+        lifetimes: tells what has expired.
+
     Attributes:
         sequence: the latest sequence that was given out.
     """
 
-    def __init__(self, connection: sqlite3.Connection, sequence: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, sequence: int, ids: GivenIds, lifetimes: Lifetimes) -> None:
         self._connection = connection
+        self._ids = ids
+        self._lifetimes = lifetimes
+        self._expiry = Expiry(lifetimes)
         self.sequence = sequence
 
     def __enter__(self) -> Self:
@@ -49,22 +71,27 @@ class Transaction:
     ) -> None:
         try:
             if kind is None:
+                self._ids.save()
                 self._connection.execute("COMMIT")
+                self._ids.saved()
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def write(self, messages: Sequence[Message], *, on_conflict: OnConflict) -> Written:
+    def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str) -> Written:
         """Store a batch.
 
         Raises:
             Fault: MESSAGE_CONFLICT; then nothing of the batch was written.
         """
-        keys = [(message.user_id, message.message_id) for message in messages]
-        plan = plan_batch(messages, self._existing(keys), on_conflict)
+        named = self._ids.name(messages, request_id)
+        existing = self._existing([(message.user_id, message.message_id) for message in named.messages])
+        plan = plan_batch(named.messages, existing, on_conflict)
         self._remove(plan.removes, gone=False)
         self._store(plan)
-        return Written(tuple(plan.outcomes), self.sequence if plan.stores else plan.covering)
+        self._ids.remember(named)
+        ids = tuple(message.message_id for message in named.messages)
+        return Written(tuple(plan.outcomes), self.sequence if plan.stores else plan.covering, ids)
 
     def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of one user."""
@@ -74,12 +101,50 @@ class Transaction:
         missing = tuple(message_id for message_id in wanted if (user_id, message_id) not in existing)
         return Deleted(len(existing), missing, self.sequence)
 
-    def _existing(self, keys: Iterable[Key]) -> dict[Key, Version]:
-        wanted = orjson.dumps(sorted(set(keys)))
-        rows = self._connection.execute(_EXISTING, (wanted,))
-        return {(user, message_id): Version(*version) for user, message_id, *version in rows}
+    def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
+        """Delete what a filter admits."""
+        living, moments = self._expiry.living()
+        conditions, values = filter_conditions(user_id, narrowed)
+        deleted = self._remove_where(user_id, " AND ".join([*conditions, living]), (*values, *moments))
+        return Deleted(deleted, (), self.sequence)
 
-    def _remove(self, versions: dict[Key, Version], *, gone: bool) -> None:
+    def erase(self, user_id: str) -> Erased:
+        """Delete all of a user."""
+        was_known = self._connection.execute("SELECT 1 FROM users WHERE user_id=?", (user_id,)).fetchone() is not None
+        expired, moments = self._expiry.expired()
+        self._remove_where(user_id, f"user_id=? AND {expired}", (user_id, *moments))
+        deleted = self._remove_where(user_id, "user_id=?", (user_id,))
+        self._ids.forget(user_id)
+        return Erased(deleted, self.sequence, was_known)
+
+    def remove_expired(self, after: str, most: int) -> Swept:
+        """Remove up to `most` messages that have expired; of those that are too old, of users after `after`."""
+        found = find_expired(self._connection, self._lifetimes, after, most)
+        self._remove(found.versions, gone=True)
+        return Swept(len(found.versions), found.after)
+
+    def _existing(self, keys: Iterable[Key]) -> dict[Key, Version]:
+        """Return the versions of messages that have not expired; those that have are removed."""
+        living, moments = self._expiry.living()
+        rows = self._connection.execute(_EXISTING.format(living=living), (*moments, orjson.dumps(sorted(set(keys)))))
+        existing, expired = dict[Key, Version](), dict[Key, Version]()
+        for lives, user, message_id, *version in rows:
+            (existing if lives else expired)[user, message_id] = Version(*version)
+        self._remove(expired, gone=True)
+        return existing
+
+    def _remove_where(self, user_id: str, which: str, values: Sequence[object]) -> int:
+        """Remove what a condition admits of a user; return how many messages that was."""
+        marked = self._connection.execute(_MARK.format(which=which), (self.sequence, *values)).rowcount
+        if not marked:
+            return 0
+        self.sequence += marked
+        self._connection.execute(_DROP_VECTORS.format(which=which), (user_id, *values))
+        self._connection.execute(_DROP.format(which=which), values)
+        self._count(Counter({user_id: marked}), sign=-1)
+        return marked
+
+    def _remove(self, versions: Mapping[Key, Version], *, gone: bool) -> None:
         if not versions:
             return
         removals = [(self._next(), *key, version.sequence) for key, version in versions.items()]
@@ -96,7 +161,8 @@ class Transaction:
         rows, vectors = [], []
         for store in plan.stores.values():
             m = store.message
-            rows.append((m.user_id, m.ts_us, m.message_id, self._next(), m.role.value, m.conversation_id, store.wire))
+            key = (m.user_id, m.ts_us, m.message_id)
+            rows.append((*key, self._next(), m.role.value, m.conversation_id, store.wire, m.expire_us))
             if m.embedding is not None:
                 vectors.append((m.user_id, m.message_id, m.embedding))
         self._insert("messages", rows)

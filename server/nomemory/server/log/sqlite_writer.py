@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.protocol import Deleted, OnConflict, Written
+from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Swept, Written
+from nomemory.server.log.sqlite_given_ids import GivenIds
 from nomemory.server.log.sqlite_schema import latest_sequence, open_for_writing
 from nomemory.server.log.sqlite_transaction import Transaction
 from nomemory.server.log.write_queue import WriteQueue
-from nomemory.server.message import Message
+from nomemory.server.message import Filter, Message
 
-Receipt = TypeVar("Receipt", Written, Deleted)
+Receipt = TypeVar("Receipt", Written, Deleted, Erased, Swept)
 
 _GROUP_MAX = 64
 """Most jobs in one commit: enough to share its cost, few enough that no caller waits long for the others."""
@@ -52,38 +54,64 @@ class _Job(Generic[Receipt]):
             self.done.set_result(self.answer)
 
 
+_AnyJob = _Job[Written] | _Job[Deleted] | _Job[Erased] | _Job[Swept]
+
+
 class SqliteLogWriter:
-    """The one writer of a log; implements `LogWriter`.
+    """The one writer of a log; implements `LogWriter` and `ExpiredMessages`.
 
     Args:
         path: the database file; created if it does not exist.
         queue_max: how many jobs may wait; more are refused with OVERLOADED.
         queue_max_bytes: how many bytes of messages may wait; the same.
-        announce: called in the writer's thread after each commit.
+        announce: called in the writer's thread after each commit that changed a message.
+        lifetimes: tells what has expired.
 
     Raises:
         LogVersionError: the file has another schema.
         LogUnusableError: the file is no log, is damaged, or cannot be written.
     """
 
-    def __init__(self, path: Path, *, queue_max: int, queue_max_bytes: int, announce: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        queue_max: int,
+        queue_max_bytes: int,
+        announce: Callable[[], None],
+        lifetimes: Lifetimes | None = None,
+    ) -> None:
         self._connection = open_for_writing(path)
         for pragma in TUNING:
             self._connection.execute(pragma)
         self._sequence = latest_sequence(self._connection)
+        self._ids = GivenIds(self._connection)
+        self._lifetimes = lifetimes or Lifetimes()
         self._announce = announce
-        self._queue: WriteQueue[_Job[Written] | _Job[Deleted]] = WriteQueue(queue_max, queue_max_bytes)
+        self._queue: WriteQueue[_AnyJob] = WriteQueue(queue_max, queue_max_bytes)
         self._thread = ThreadPoolExecutor(1, "log-writer")
 
-    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict) -> Written:
+    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
         """Store a batch, all or nothing; returns when it is durable."""
-        size = sum(map(_size, messages))
-        return await self._submit(_Job(partial(Transaction.write, messages=messages, on_conflict=on_conflict)), size)
+        apply = partial(Transaction.write, messages=messages, on_conflict=on_conflict, request_id=request_id)
+        return await self._submit(_Job(apply), sum(map(_size, messages)))
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of one user; returns when it is durable."""
         size = sum(map(len, message_ids))
         return await self._submit(_Job(partial(Transaction.delete, user_id=user_id, message_ids=message_ids)), size)
+
+    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
+        """Delete whatever a filter admits, all or nothing; returns when it is durable."""
+        return await self._submit(_Job(partial(Transaction.delete_matching, user_id=user_id, narrowed=narrowed)), 0)
+
+    async def erase(self, user_id: str) -> Erased:
+        """Delete everything of one user; returns when it is durable."""
+        return await self._submit(_Job(partial(Transaction.erase, user_id=user_id)), 0)
+
+    async def remove_expired(self, after: str, most: int) -> Swept:
+        """Remove up to `most` messages that have expired."""
+        return await self._submit(_Job(partial(Transaction.remove_expired, after=after, most=most)), 0)
 
     def close(self) -> None:
         """Finish what is queued, then close the file."""
@@ -100,13 +128,15 @@ class SqliteLogWriter:
         group = [job for job in self._queue.take(_GROUP_MAX) if job.done.set_running_or_notify_cancel()]
         if not group:
             return
+        before = self._sequence
         try:
             self._commit_together(group)
         finally:
-            self._announce()
+            if self._sequence != before:
+                self._announce()
 
-    def _commit_together(self, group: Sequence[_Job[Written] | _Job[Deleted]]) -> None:
-        """Commit jobs together. If that fails, commit each alone, so that one failure does not affect the others."""
+    def _commit_together(self, group: Sequence[_AnyJob]) -> None:
+        """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""
         with ExitStack() as one_by_one:
             for job in reversed(group):
                 one_by_one.callback(self._commit_alone, job)
@@ -115,7 +145,7 @@ class SqliteLogWriter:
         for job in group:
             job.settle(None)
 
-    def _commit_alone(self, job: _Job[Written] | _Job[Deleted]) -> None:
+    def _commit_alone(self, job: _AnyJob) -> None:
         failure: BaseException | None = None
         try:
             self._commit([job])
@@ -127,8 +157,8 @@ class SqliteLogWriter:
         finally:
             job.settle(failure)
 
-    def _commit(self, group: Sequence[_Job[Written] | _Job[Deleted]]) -> None:
-        with Transaction(self._connection, self._sequence) as transaction:
+    def _commit(self, group: Sequence[_AnyJob]) -> None:
+        with Transaction(self._connection, self._sequence, self._ids, self._lifetimes) as transaction:
             for job in group:
                 job.attempt(transaction)
         self._sequence = transaction.sequence

@@ -26,6 +26,7 @@ class Write:
 
     messages: tuple[Message, ...]
     on_conflict: OnConflict
+    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,21 @@ class Delete:
 
     user_id: str
     message_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMatching:
+    """Delete whatever a filter admits of one user. Answer: Deleted."""
+
+    user_id: str
+    narrowed: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """Delete everything of one user. Answer: Erased."""
+
+    user_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +90,10 @@ class GetStatus:
     user_id: str | None
 
 
-WriterCall = Write | Delete | SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus
+Changing = Write | Delete | DeleteMatching | Erase
+"""What changes the log."""
+
+WriterCall = Changing | SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,16 @@ from typing import Any
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.protocol import Deleted, OnConflict, Written
+from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
 from nomemory.server.message import Filter, Message
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.readers.calls import (
     Delete,
+    DeleteMatching,
     EmbedderDescription,
     EmbedDocuments,
     EmbedQuery,
+    Erase,
     FaultRecord,
     GetAssignment,
     GetStatus,
@@ -66,15 +68,25 @@ class RemoteLog:
     def __init__(self, writer: WriterClient) -> None:
         self._writer = writer
 
-    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict) -> Written:
+    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
         """Store a batch, all or nothing; returns when it is durable."""
-        written: Written = await self._writer.call(Write(tuple(messages), on_conflict))
+        written: Written = await self._writer.call(Write(tuple(messages), on_conflict, request_id))
         return written
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of one user; returns when it is durable."""
         deleted: Deleted = await self._writer.call(Delete(user_id, tuple(message_ids)))
         return deleted
+
+    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
+        """Delete whatever a filter admits, all or nothing; returns when it is durable."""
+        deleted: Deleted = await self._writer.call(DeleteMatching(user_id, narrowed))
+        return deleted
+
+    async def erase(self, user_id: str) -> Erased:
+        """Delete everything of one user; returns when it is durable."""
+        erased: Erased = await self._writer.call(Erase(user_id))
+        return erased
 
 
 class RemoteVectors:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.log.protocol import LogWriter
 from nomemory.server.readers.calls import (
+    Changing,
     Delete,
+    DeleteMatching,
     EmbedderDescription,
     EmbedDocuments,
     EmbedQuery,
+    Erase,
     GetStatus,
     NoteQuery,
     SearchVectors,
@@ -43,14 +46,23 @@ class WriterServices:
             Fault: as each of the parts.
         """
         match call:
-            case Write(messages, on_conflict):
-                return await self.log.write(messages, on_conflict=on_conflict)
-            case Delete(user_id, message_ids):
-                return await self.log.delete(user_id, message_ids)
+            case Write() | Delete() | DeleteMatching() | Erase():
+                return await self._change(call)
             case GetStatus(user_id):
                 return (await self.report.status(user_id)).SerializeToString()
             case _:
                 return await self._answer_about_meaning(call)
+
+    async def _change(self, call: Changing) -> object:
+        match call:
+            case Write(messages, on_conflict, request_id):
+                return await self.log.write(messages, on_conflict=on_conflict, request_id=request_id)
+            case Delete(user_id, message_ids):
+                return await self.log.delete(user_id, message_ids)
+            case DeleteMatching(user_id, narrowed):
+                return await self.log.delete_matching(user_id, narrowed)
+            case Erase(user_id):
+                return await self.log.erase(user_id)
 
     async def _answer_about_meaning(self, call: SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery) -> object:
         match call:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from nomemory.server.faults import Reason, Violation
 from nomemory.server.log.protocol import OnConflict
-from nomemory.server.message import Message, Role
-from nomemory.server.message_id import derived_id, fresh_id
+from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.rpc.checker import Checker
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as pb
@@ -22,10 +20,11 @@ _AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class WriteBatch:
-    """A checked batch."""
+    """A checked batch. Messages without an id get theirs from the log."""
 
     messages: list[Message]
     on_conflict: OnConflict
+    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +45,32 @@ class ImportBatch:
     positions: list[int]
     refused: list[RefusedMessage]
     on_conflict: OnConflict
+    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteBatch:
-    """A checked DeleteMessagesRequest."""
+    """A checked DeleteMessagesRequest. `narrowed` is None where it names messages by their ids."""
 
     user_id: str
     message_ids: list[str]
+    narrowed: Filter | None
 
 
 async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> WriteBatch:
-    """Check a WriteMessagesRequest. Messages without an id get one. Other calls run in between.
+    """Check a WriteMessagesRequest. Other calls run in between.
 
     Raises:
         Fault: INVALID_FIELD with every violation of every message.
     """
     check = Checker(settings)
-    name_id = _id_maker(check, request.messages, request.request_id)
+    _check_batch(check, request)
     messages = [
-        _message(check, f"messages[{position}].", chat, dimension, partial(name_id, chat.user_id, position))
+        _message(check, f"messages[{position}].", chat, dimension)
         async for position, chat in _in_turns(request.messages[: settings.limits.write_batch_max])
     ]
     check.done()
-    return WriteBatch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE)
+    return WriteBatch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE, request.request_id)
 
 
 async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimension: int) -> ImportBatch:
@@ -79,12 +80,13 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
         Fault: INVALID_FIELD if the batch itself is bad: empty, too long, or with a bad request_id.
     """
     check = Checker(settings)
-    name_id = _id_maker(check, request.messages, request.request_id)
+    _check_batch(check, request)
     check.done()
-    batch = ImportBatch([], [], [], OnConflict.REPLACE if request.replace else OnConflict.SKIP)
+    on_conflict = OnConflict.REPLACE if request.replace else OnConflict.SKIP
+    batch = ImportBatch([], [], [], on_conflict, request.request_id)
     async for position, chat in _in_turns(request.messages):
         alone = Checker(settings)
-        message = _message(alone, "", chat, dimension, partial(name_id, chat.user_id, position))
+        message = _message(alone, "", chat, dimension)
         if alone.violations:
             shown_id = chat.message_id[: settings.limits.id_max_chars]
             reason = Reason.ERROR_REASON_INVALID_FIELD
@@ -103,11 +105,21 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Dele
     """
     check = Checker(settings)
     user_id = check.identifier("user_id", request.user_id, required=True)
-    check.entries("message_ids", request.message_ids, most=settings.limits.delete_batch_max)
-    for position, message_id in enumerate(request.message_ids[: settings.limits.delete_batch_max]):
-        check.identifier(f"message_ids[{position}]", message_id, required=True)
+    narrowed = _what_to_delete(check, request)
     check.done()
-    return DeleteBatch(user_id, list(request.message_ids))
+    return DeleteBatch(user_id, list(request.message_ids), narrowed)
+
+
+def decode_erase(request: pb.EraseUserRequest, settings: Settings) -> str:
+    """Check an EraseUserRequest. Return the user.
+
+    Raises:
+        Fault: INVALID_FIELD.
+    """
+    check = Checker(settings)
+    user_id = check.identifier("user_id", request.user_id, required=True)
+    check.done()
+    return user_id
 
 
 def decode_status(request: pb.GetIndexStatusRequest, settings: Settings) -> str | None:
@@ -131,32 +143,60 @@ async def _in_turns(
         yield position, chat
 
 
-def _id_maker(
-    check: Checker, messages: Sequence[message_pb2.ChatMessage], request_id: str
-) -> Callable[[str, int], str]:
-    check.entries("messages", messages, most=check.settings.limits.write_batch_max)
-    check.identifier("request_id", request_id, required=False)
-    if request_id:
-        return lambda user_id, position: derived_id(request_id, user_id, position)
-    return lambda _user_id, _position: fresh_id()
+def _check_batch(check: Checker, request: pb.WriteMessagesRequest | pb.ImportMessagesRequest) -> None:
+    check.entries("messages", request.messages, most=check.settings.limits.write_batch_max)
+    check.identifier("request_id", request.request_id, required=False)
 
 
-def _message(
-    check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: int, own_id: Callable[[], str]
-) -> Message:
+def _what_to_delete(check: Checker, request: pb.DeleteMessagesRequest) -> Filter | None:
+    """Check ids and filter, of which exactly one must be there. Return the filter, if it is that one."""
+    limit = check.settings.limits.delete_batch_max
+    if not request.HasField("filter"):
+        if not request.message_ids:
+            check.refuse("filter", "must be set where message_ids is empty")
+        check.entries("message_ids", request.message_ids, most=limit)
+    for position, message_id in enumerate(request.message_ids[:limit]):
+        check.identifier(f"message_ids[{position}]", message_id, required=True)
+    return _matching(check, request) if request.HasField("filter") else None
+
+
+def _matching(check: Checker, request: pb.DeleteMessagesRequest) -> Filter:
+    if request.message_ids:
+        check.refuse("message_ids", "must be empty where filter is set")
+        check.refuse("filter", "must not be set where message_ids is not empty")
+    before = len(check.violations)
+    narrowed = check.narrowed("filter", request.filter)
+    if narrowed == EVERYTHING and len(check.violations) == before:
+        check.refuse("filter", "must set something: EraseUser deletes everything of a user")
+    return narrowed
+
+
+def _message(check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: int) -> Message:
     if not chat.HasField("ts"):
         check.refuse(f"{at}ts", "must be set")
+    ts_us = check.timestamp(f"{at}ts", chat.ts)
     return Message(
         user_id=check.identifier(f"{at}user_id", chat.user_id, required=True),
-        message_id=check.identifier(f"{at}message_id", chat.message_id, required=False) or own_id(),
-        ts_us=check.timestamp(f"{at}ts", chat.ts),
+        message_id=check.identifier(f"{at}message_id", chat.message_id, required=False),
+        ts_us=ts_us,
         role=check.role(f"{at}role", chat.role, required=True) or Role.USER,
         content=_content(check, f"{at}content", chat.content),
         name=check.text(f"{at}name", chat.name, most=check.settings.limits.name_max_chars),
         conversation_id=check.identifier(f"{at}conversation_id", chat.conversation_id, required=False),
         metadata=check.metadata(f"{at}metadata", chat.metadata),
         embedding=check.vector(f"{at}embedding", chat.embedding, dimension) if chat.embedding else None,
+        expire_us=_expire_us(check, f"{at}expire_ts", chat, ts_us),
     )
+
+
+def _expire_us(check: Checker, field: str, chat: message_pb2.ChatMessage, ts_us: int) -> int | None:
+    if not chat.HasField("expire_ts"):
+        return None
+    before = len(check.violations)
+    expire_us = check.timestamp(field, chat.expire_ts)
+    if len(check.violations) == before and expire_us <= ts_us:
+        check.refuse(field, "must be after ts")
+    return expire_us
 
 
 def _content(check: Checker, field: str, content: str) -> str:

@@ -71,7 +71,7 @@ class ImportTally:
 def _conflicting(batch: ImportBatch, written: Written) -> list[RefusedMessage]:
     reason, violations = Reason.ERROR_REASON_MESSAGE_CONFLICT, (Violation("message_id", CONFLICT),)
     return [
-        RefusedMessage(position, message.message_id, reason, violations)
-        for position, message, outcome in zip(batch.positions, batch.messages, written.outcomes, strict=True)
+        RefusedMessage(position, message_id, reason, violations)
+        for position, message_id, outcome in zip(batch.positions, written.message_ids, written.outcomes, strict=True)
         if outcome is Outcome.CONFLICT
     ]

@@ -14,10 +14,12 @@ from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_ingest import (
     ImportBatch,
     decode_delete,
+    decode_erase,
     decode_import,
     decode_status,
     decode_write,
 )
+from nomemory.server.rpc.erasure_residues import residues
 from nomemory.server.rpc.import_tally import ImportTally
 from nomemory.server.rpc.index_status import Report
 from nomemory.server.settings import Settings
@@ -45,13 +47,17 @@ class IngestService:
     def needs(self) -> Mapping[str, Need]:
         """Return what each method needs of its caller."""
         write, look = Need(frozenset({Scope.INGEST})), Need(frozenset({Scope.QUERY, Scope.ADMIN}))
-        return {"WriteMessages": write, "DeleteMessages": write, "ImportMessages": write, "GetIndexStatus": look}
+        return {
+            **dict.fromkeys(("WriteMessages", "ImportMessages", "DeleteMessages", "EraseUser"), write),
+            "GetIndexStatus": look,
+        }
 
     def unary_methods(self) -> Mapping[str, Unary]:
         """Return the methods that take one request."""
         return {
             "WriteMessages": self.write_messages,
             "DeleteMessages": self.delete_messages,
+            "EraseUser": self.erase_user,
             "GetIndexStatus": self.get_index_status,
         }
 
@@ -66,10 +72,10 @@ class IngestService:
     async def write_messages(self, request: pb.WriteMessagesRequest, _call: Call) -> pb.WriteMessagesResponse:
         """Store a batch, all or nothing."""
         batch = await decode_write(request, self.settings, self.dimension)
-        written = await self.writer.write(batch.messages, on_conflict=batch.on_conflict)
+        written = await self.writer.write(batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id)
         results = [
-            pb.WriteResult(message_id=message.message_id, outcome=_OUTCOMES[outcome])
-            for message, outcome in zip(batch.messages, written.outcomes, strict=True)
+            pb.WriteResult(message_id=message_id, outcome=_OUTCOMES[outcome])
+            for message_id, outcome in zip(written.message_ids, written.outcomes, strict=True)
         ]
         return pb.WriteMessagesResponse(results=results, write_token=self.tokens.issue(written.sequence))
 
@@ -90,12 +96,27 @@ class IngestService:
     async def delete_messages(self, request: pb.DeleteMessagesRequest, _call: Call) -> pb.DeleteMessagesResponse:
         """Delete messages of one user."""
         batch = decode_delete(request, self.settings)
-        receipt = await self.writer.delete(batch.user_id, batch.message_ids)
+        if batch.narrowed is None:
+            receipt = await self.writer.delete(batch.user_id, batch.message_ids)
+        else:
+            receipt = await self.writer.delete_matching(batch.user_id, batch.narrowed)
         return pb.DeleteMessagesResponse(
             deleted=receipt.deleted,
             missing_message_ids=receipt.missing,
             write_token=self.tokens.issue(receipt.sequence),
         )
+
+    async def erase_user(self, request: pb.EraseUserRequest, _call: Call) -> pb.EraseUserResponse:
+        """Delete everything of one user, and say what still holds bytes of it."""
+        erased = await self.writer.erase(decode_erase(request, self.settings))
+        response = pb.EraseUserResponse(
+            deleted=erased.deleted,
+            sequence=erased.sequence,
+            write_token=self.tokens.issue(erased.sequence),
+            residues=residues(self.settings) if erased.was_known else (),
+        )
+        response.erase_ts.GetCurrentTime()
+        return response
 
     async def get_index_status(self, request: pb.GetIndexStatusRequest, _call: Call) -> pb.GetIndexStatusResponse:
         """Return how far the log and each index are."""
@@ -108,7 +129,9 @@ class IngestService:
         """
         while True:
             try:
-                return await self.writer.write(batch.messages, on_conflict=batch.on_conflict)
+                return await self.writer.write(
+                    batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id
+                )
             except Fault as fault:
                 pause_s = fault.retry_after_s or 0.0
                 # Twice: the client has to hear of it before its deadline.

@@ -19,6 +19,7 @@ from nomemory.server.settings.limits import LimitSettings
 from nomemory.server.settings.log import LogSettings
 from nomemory.server.settings.openai import OpenAISettings
 from nomemory.server.settings.recall import RecallSettings
+from nomemory.server.settings.retention import RetentionSettings
 from nomemory.server.settings.server import ServerSettings
 from nomemory.server.settings.timing import TimingSettings
 from nomemory.server.settings.vector import VectorSettings
@@ -36,6 +37,7 @@ class Settings(BaseModel):
     limits: LimitSettings
     timing: TimingSettings
     log: LogSettings
+    retention: RetentionSettings
     lexical: LexicalSettings
     vector: VectorSettings
     embedder: EmbedderSettings

@@ -1,0 +1,132 @@
+"""The ids that the log makes for messages that come without one."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from nomemory.server.faults import Fault, Reason, Violation, bad_field
+from nomemory.server.log.sqlite_schema import DERIVED_IDS, LAST_ID, meta
+from nomemory.server.message import Message
+from nomemory.server.message_id import IdNumbers, derived_id, id_of
+
+_NUMBER_BYTES = 16
+_KNOWN = "SELECT user_id, first_id, size FROM requests WHERE digest=? AND user_id IN (SELECT value FROM json_each(?))"
+_SOME = """
+SELECT DISTINCT m.user_id FROM json_each(?) AS wanted CROSS JOIN messages AS m INDEXED BY messages_by_id
+  ON m.user_id = json_extract(wanted.value, '$[0]') AND m.message_id = json_extract(wanted.value, '$[1]')
+"""
+
+
+class Named(NamedTuple):
+    """A batch in which every message has an id, and what to remember of its request."""
+
+    messages: Sequence[Message]
+    requests: Sequence[tuple[str, bytes, bytes, int]] = ()
+
+
+class GivenIds:
+    """Makes ids that grow, and gives the messages of a request the same ids when it comes again.
+
+    Args:
+        connection: to the log, for writing.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._saved = int(meta(connection, LAST_ID) or "0")
+        self._numbers = IdNumbers(self._saved)
+        self._has_derived = meta(connection, DERIVED_IDS) is not None
+
+    def name(self, messages: Sequence[Message], request_id: str) -> Named:
+        """Give an id to every message that has none.
+
+        Raises:
+            Fault: MESSAGE_CONFLICT, the request id was another batch's.
+        """
+        nameless = {message.user_id for message in messages if not message.message_id}
+        if not nameless:
+            return Named(messages)
+        if request_id:
+            return self._of_request(messages, nameless, request_id)
+        return Named(_numbered(messages, dict.fromkeys(nameless, self._numbers.take(len(messages)))))
+
+    def remember(self, named: Named) -> None:
+        """Keep what a request got."""
+        self._connection.executemany("INSERT INTO requests VALUES (?, ?, ?, ?)", named.requests)
+
+    def forget(self, user_id: str) -> None:
+        """Drop what is remembered of a user's requests."""
+        self._connection.execute("DELETE FROM requests WHERE user_id=?", (user_id,))
+
+    def save(self) -> None:
+        """Write down the last number, so that later ones are larger whatever becomes of this process."""
+        if self._numbers.last != self._saved:
+            row = (LAST_ID, str(self._numbers.last))
+            self._connection.execute(
+                "INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value=excluded.value", row
+            )
+
+    def saved(self) -> None:
+        """Hear that what `save` wrote is committed."""
+        self._saved = self._numbers.last
+
+    def _of_request(self, messages: Sequence[Message], users: set[str], request_id: str) -> Named:
+        digest = hashlib.blake2b(request_id.encode(), digest_size=16).digest()
+        known = self._known(users, digest, len(messages))
+        derived = self._derived(messages, users - known.keys(), request_id)
+        messages = _renamed(messages, derived)
+        new = users - known.keys() - derived.keys()
+        if not new:
+            return Named(_numbered(messages, known))
+        first = self._numbers.take(len(messages))
+        encoded = first.to_bytes(_NUMBER_BYTES, "big")
+        requests = [(user, digest, encoded, len(messages)) for user in sorted(new)]
+        return Named(_numbered(messages, {**known, **dict.fromkeys(new, first)}), requests)
+
+    def _known(self, users: set[str], digest: bytes, size: int) -> dict[str, int]:
+        rows = self._connection.execute(_KNOWN, (digest, orjson.dumps(sorted(users)))).fetchall()
+        if any(other != size for _, _, other in rows):
+            raise _reused()
+        return {user: int.from_bytes(first, "big") for user, first, _ in rows}
+
+    def _derived(self, messages: Sequence[Message], users: set[str], request_id: str) -> Mapping[str, list[str]]:
+        """Return the ids that a log of schema 1 gave to this very request, by user and place, if it did."""
+        if not (self._has_derived and users):
+            return {}
+        places = range(len(messages))
+        derived = {user: [derived_id(request_id, user, place) for place in places] for user in users}
+        wanted = [
+            (message.user_id, derived[message.user_id][place])
+            for place, message in enumerate(messages)
+            if not message.message_id and message.user_id in users
+        ]
+        return {user: derived[user] for (user,) in self._connection.execute(_SOME, (orjson.dumps(wanted),))}
+
+
+def _numbered(messages: Sequence[Message], first: Mapping[str, int]) -> list[Message]:
+    """Name the messages by their places, counted from the first number of their user."""
+    return [
+        message if message.message_id else message._replace(message_id=id_of(first[message.user_id] + place))
+        for place, message in enumerate(messages)
+    ]
+
+
+def _renamed(messages: Sequence[Message], ids: Mapping[str, list[str]]) -> Sequence[Message]:
+    if not ids:
+        return messages
+    return [
+        message._replace(message_id=ids[message.user_id][place])
+        if not message.message_id and message.user_id in ids
+        else message
+        for place, message in enumerate(messages)
+    ]
+
+
+def _reused() -> Fault:
+    violation = Violation("request_id", "was used for a batch of another size")
+    return bad_field(Reason.ERROR_REASON_MESSAGE_CONFLICT, violation)

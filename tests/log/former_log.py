@@ -1,0 +1,66 @@
+"""A log of schema 1, as the server made it that knew no other."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from nomemory.server import wire
+from nomemory.server.message import Message
+
+LOG_ID: Final = "0123456789abcdef0123456789abcdef"
+
+_SCHEMA: Final = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE messages (
+  user_id TEXT NOT NULL,
+  ts INTEGER NOT NULL,
+  message_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  role INTEGER NOT NULL,
+  conversation_id TEXT NOT NULL,
+  wire BLOB NOT NULL,
+  PRIMARY KEY (user_id, ts, message_id)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX messages_by_id ON messages (user_id, message_id);
+CREATE UNIQUE INDEX messages_by_seq ON messages (seq);
+CREATE INDEX messages_by_conversation ON messages (user_id, conversation_id, ts, message_id)
+  WHERE conversation_id <> '';
+CREATE TABLE removals (
+  seq INTEGER PRIMARY KEY,
+  user_id TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  removed_seq INTEGER NOT NULL
+);
+CREATE TABLE embeddings (
+  user_id TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  vector BLOB NOT NULL,
+  UNIQUE (user_id, message_id)
+);
+CREATE TABLE users (
+  user_id TEXT PRIMARY KEY,
+  latest_seq INTEGER NOT NULL,
+  messages INTEGER NOT NULL
+) WITHOUT ROWID;
+PRAGMA user_version=1;
+"""
+
+
+def make_former_log(path: Path, user: str, messages: Iterable[Message]) -> None:
+    """Write a log of one user's messages."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("PRAGMA journal_mode=WAL")
+        file.executescript(_SCHEMA)
+        file.execute("INSERT INTO meta VALUES ('log_id', ?)", (LOG_ID,))
+        rows = [
+            (user, one.ts_us, one.message_id, place, one.role.value, one.conversation_id, wire.encode(one))
+            for place, one in enumerate(messages, 1)
+        ]
+        vectors = [(user, one.message_id, one.embedding) for one in messages if one.embedding is not None]
+        file.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        file.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", vectors)
+        file.execute("INSERT INTO users VALUES (?, ?, ?)", (user, len(rows), len(rows)))

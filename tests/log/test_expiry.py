@@ -1,0 +1,145 @@
+"""What has expired is gone from every read at that moment, and removed by a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from log.engine import Engine, Log
+from log.test_message_log import said
+
+from nomemory.server import wire
+from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.protocol import OnConflict, Outcome
+from nomemory.server.message import EVERYTHING
+
+NOW = 1_000
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    now_us = NOW
+
+    def __call__(self) -> int:
+        return self.now_us
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock for the log of a test."""
+    return Clock()
+
+
+@pytest.fixture
+async def log(engine: Engine, tmp_path: Path, clock: Clock) -> AsyncIterator[Log]:
+    """A log with a message that stays, and one that expires."""
+    log = await engine(tmp_path, Lifetimes(now_us=clock))
+    await log.write(
+        said("stays", message_id="a", ts_us=1), said("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 5)
+    )
+    await log.write(said("stays", message_id="c", ts_us=3))
+    yield log
+    await log.close()
+
+
+async def ids_by_every_read(log: Log) -> list[list[str]]:
+    """Read all there is in every way."""
+    reader, pinned = log.reader, await log.reader.sequence()
+    page = await reader.page("u", EVERYTHING, before=None, pinned=pinned, limit=10)
+    wires = await reader.wires("u", EVERYTHING, before=None, pinned=pinned, limit=10)
+    by_ids = await reader.by_ids("u", ["a", "b", "c"])
+    by_sequences = await reader.by_sequences("u", range(10))
+    [around] = await reader.around([page[-1]], 5, 5)
+    surroundings = await reader.surroundings("u", "a", 5, 5)
+    assert surroundings
+    return [
+        [one.message_id for one in reversed(page)],
+        [wire.decode(one).message_id for one in reversed(wires)],
+        sorted(by_ids),
+        sorted(one.message_id for one in by_sequences.values()),
+        ["a", *(one.message_id for one in around.after)],
+        ["a", *(wire.decode(one).message_id for one in surroundings.after)],
+    ]
+
+
+async def test_a_message_is_gone_from_every_read_at_its_moment(log: Log, clock: Clock) -> None:
+    clock.now_us = NOW + 4
+    assert await ids_by_every_read(log) == [["a", "b", "c"]] * 6
+    assert (await log.reader.counts("u")).messages == 3
+    clock.now_us = NOW + 5
+    assert await ids_by_every_read(log) == [["a", "c"]] * 6
+    assert await log.reader.surroundings("u", "b", 1, 1) is None
+    assert (await log.reader.counts("u")).messages == (await log.reader.counts(None)).messages == 2
+
+
+async def test_a_user_all_of_whose_messages_are_gone_is_not_counted(log: Log, clock: Clock) -> None:
+    await log.write(said("x", user="v")._replace(expire_us=NOW + 1))
+    assert ((await log.reader.counts(None)).users, (await log.reader.counts("v")).users) == (2, 1)
+    clock.now_us += 1
+    assert ((await log.reader.counts(None)).users, (await log.reader.counts("v")).users) == (1, 0)
+
+
+async def test_a_sweep_removes_what_has_expired_and_the_feed_tells(log: Log, clock: Clock) -> None:
+    assert await log.sweep() == 0
+    clock.now_us = NOW + 5
+    before = await log.reader.counts(None)
+    assert await log.sweep(most=1) == 1
+    assert await log.sweep() == 0
+    after = await log.reader.counts(None)
+    assert (after.messages, after.users, after.sequence) == (before.messages, before.users, before.sequence + 1)
+    [removal] = log.feed.changes(before.sequence, 10)
+    assert (removal.message_id, removal.removed_sequence) == ("b", 2)
+
+
+async def test_what_has_expired_is_no_obstacle_to_a_new_message(log: Log, clock: Clock) -> None:
+    clock.now_us = NOW + 5
+    assert await log.write(said("other", message_id="b")) == (Outcome.CREATED,)
+    assert (await log.reader.counts("u")).messages == 3
+    clock.now_us += 1
+    assert await log.sweep() == 0
+
+
+async def test_what_has_expired_cannot_be_deleted_any_more(log: Log, clock: Clock) -> None:
+    clock.now_us = NOW + 5
+    deleted = await log.writer.delete("u", ["a", "b"])
+    assert (deleted.deleted, deleted.missing) == (1, ("b",))
+    assert await log.sweep() == 0
+
+
+async def test_an_erasure_counts_what_could_be_read(log: Log, clock: Clock) -> None:
+    clock.now_us = NOW + 5
+    assert (await log.writer.erase("u")).deleted == 2
+    assert await log.sweep() == 0
+
+
+async def test_another_expiry_is_another_message(log: Log) -> None:
+    longer = said("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 6)
+    assert await log.write(longer, on_conflict=OnConflict.SKIP) == (Outcome.CONFLICT,)
+    assert await log.write(longer, on_conflict=OnConflict.REPLACE) == (Outcome.REPLACED,)
+
+
+async def test_what_is_too_old_is_gone_from_every_read(engine: Engine, tmp_path: Path, clock: Clock) -> None:
+    log = await engine(tmp_path, Lifetimes(100, clock))
+    await log.write(
+        said("old", message_id="b", ts_us=NOW - 99),
+        said("x", message_id="a", ts_us=NOW),
+        said("x", message_id="c", ts_us=NOW)._replace(expire_us=NOW + 50),
+    )
+    assert (await log.reader.counts("u")).messages == 3
+    clock.now_us += 1
+    assert await ids_by_every_read(log) == [["a", "c"]] * 6
+    assert (await log.reader.counts("u")).messages == (await log.reader.counts(None)).messages == 2
+    clock.now_us += 49
+    assert (await log.reader.counts("u")).messages == (await log.reader.counts(None)).messages == 1
+    assert await log.sweep() == 2
+    await log.close()
+
+
+async def test_a_sweep_reaches_all_users_in_small_steps(engine: Engine, tmp_path: Path, clock: Clock) -> None:
+    log = await engine(tmp_path, Lifetimes(100, clock))
+    await log.write(*(said("x", user=f"u{n:04}", message_id=f"m{k}", ts_us=k) for n in range(1200) for k in (1, NOW)))
+    assert await log.sweep(most=7) == 1200
+    assert (await log.reader.counts(None)).messages == 1200
+    await log.close()

@@ -1,0 +1,96 @@
+"""A log of the schema before opens with its messages; a log of an unknown schema is refused in words."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from log.engine import open_sqlite_log
+from log.former_log import LOG_ID, make_former_log
+from log.test_message_log import said
+
+from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.protocol import LogUnusableError, LogVersionError, Outcome
+from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.message_id import derived_id
+
+STORED = [
+    said("one", message_id="a", ts_us=1)._replace(embedding=b"\0\0\x80?"),
+    said("two" * 3_000, message_id="b", ts_us=2, user="u")._replace(conversation_id="c"),
+]
+
+
+def shape(path: Path) -> dict[str, set[str]]:
+    """Return the columns of each table, and the indexes."""
+    with closing(sqlite3.connect(path)) as file:
+        names = [name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")]
+        info = "SELECT name FROM pragma_table_xinfo(?)"
+        return {name: {column for (column,) in file.execute(info, (name,))} for name in names}
+
+
+async def test_a_former_log_opens_with_its_messages_and_its_name(tmp_path: Path) -> None:
+    make_former_log(tmp_path / "log.db", "u", STORED)
+    log = await open_sqlite_log(tmp_path)
+    without_vectors = [message._replace(embedding=None) for message in reversed(STORED)]
+    assert await log.everything() == without_vectors
+    assert (await log.reader.log_id(), await log.reader.sequence()) == (LOG_ID, 2)
+    assert [change.sequence for change in log.feed.changes(0, 10)] == [1, 2]
+    assert await log.write(*STORED) == (Outcome.UNCHANGED,) * 2
+    assert await log.write(said("new", message_id="n", ts_us=3)._replace(expire_us=1)) == (Outcome.CREATED,)
+    assert await log.sweep() == 1
+    assert (await log.writer.erase("u")).deleted == 2
+    await log.close()
+
+
+async def test_a_former_log_has_the_shape_of_a_new_one_afterwards(tmp_path: Path) -> None:
+    make_former_log(tmp_path / "log.db", "u", STORED)
+    for _ in range(2):  # the second time there is nothing to do
+        await (await open_sqlite_log(tmp_path)).close()
+    (tmp_path / "new").mkdir()
+    await (await open_sqlite_log(tmp_path / "new")).close()
+    assert shape(tmp_path / "log.db") == shape(tmp_path / "new" / "log.db")
+
+
+async def test_a_request_that_comes_again_after_the_upgrade_is_stored_once(tmp_path: Path) -> None:
+    ids = [derived_id("r", "u", place) for place in range(2)]
+    make_former_log(tmp_path / "log.db", "u", [said(f"m{n}", message_id=ids[n]) for n in range(2)])
+    log = await open_sqlite_log(tmp_path)
+    again = await log.write_nameless(said("m0"), said("m1"), request_id="r")
+    assert (list(again.message_ids), set(again.outcomes)) == (ids, {Outcome.UNCHANGED})
+    other = await log.write_nameless(said("m0"), said("m1"), request_id="another")
+    assert set(other.outcomes) == {Outcome.CREATED}
+    await log.close()
+
+
+async def test_a_greatest_age_holds_for_a_former_log(tmp_path: Path) -> None:
+    make_former_log(tmp_path / "log.db", "u", STORED)
+    log = await open_sqlite_log(tmp_path, Lifetimes(10, lambda: 11))
+    assert [message.message_id for message in await log.everything()] == ["b"]
+    assert await log.sweep() == 1
+    await log.close()
+
+
+def test_an_unknown_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA user_version=3")
+    with pytest.raises(LogVersionError, match="has schema 3, this server knows 2"):
+        SqliteLogWriter(path, queue_max=1, queue_max_bytes=1, announce=lambda: None)
+    assert shape(path) == {}
+
+
+async def test_an_upgrade_that_cannot_be_finished_changes_nothing(tmp_path: Path) -> None:
+    make_former_log(tmp_path / "log.db", "u", STORED)
+    before = shape(tmp_path / "log.db")
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+        file.execute("CREATE TABLE requests (in_the_way)")
+    with pytest.raises(LogUnusableError, match="cannot be used"):
+        await open_sqlite_log(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+        file.execute("DROP TABLE requests")
+    assert shape(tmp_path / "log.db") == before
+    log = await open_sqlite_log(tmp_path)
+    assert len(await log.everything()) == 2
+    await log.close()

@@ -1,0 +1,84 @@
+"""Deletions by a filter, and erasures: all or nothing, of one user alone, and the feed has them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import fields
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from log.engine import Engine, Log
+from log.test_message_log import filters, messages, oracle, said
+
+from nomemory.server.log.protocol import Outcome
+from nomemory.server.message import EVERYTHING, Filter, Message, Role
+
+VECTOR = b"\0\0\x80?"
+NARROWING = {"since_us": 5, "until_us": 5, "role": Role.ASSISTANT, "conversation_id": "c"}
+"""For each field of a filter a value that admits one of the two messages below."""
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Filter)])
+async def test_every_field_of_a_filter_narrows_a_deletion(log: Log, field: str) -> None:
+    first = said("x", message_id="a", ts_us=1)
+    second = Message("u", "b", 9, Role.ASSISTANT, "y", conversation_id="c")
+    await log.write(first, second)
+    narrowed = Filter(**{field: NARROWING[field]})  # type: ignore[arg-type]  # a value of that field
+    assert (await log.writer.delete_matching("u", narrowed)).deleted == 1
+    assert await log.everything() == ([second] if narrowed.admits(first) else [first])
+
+
+@given(stored=messages, narrowed=filters)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_deletion_leaves_what_its_filter_does_not_admit(
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory, stored: list[Message], narrowed: Filter
+) -> None:
+    async def left() -> tuple[int, list[Message], list[Message]]:
+        log = await engine(tmp_path_factory.mktemp("log"))
+        await log.write(*stored)
+        deleted = (await log.writer.delete_matching("u", narrowed)).deleted
+        counted = (await log.reader.counts("u")).messages
+        rest, others = await log.everything(), await log.everything("v")
+        assert counted == len(rest)
+        await log.close()
+        return deleted, rest, others
+
+    deleted, rest, others = asyncio.run(left())
+    gone = oracle(stored, "u", narrowed)
+    assert deleted == len(gone)
+    assert rest == [message for message in oracle(stored, "u", EVERYTHING) if message not in gone]
+    assert others == oracle(stored, "v", EVERYTHING)
+
+
+async def test_the_feed_has_every_message_that_a_filter_deleted(log: Log) -> None:
+    await log.write(*(said("x", message_id=f"m{n}", ts_us=n)._replace(embedding=VECTOR) for n in range(5)))
+    deleted = await log.writer.delete_matching("u", Filter(since_us=2))
+    feed = log.feed.changes(0, 100)
+    assert [(one.message_id, one.removed_sequence) for one in feed if one.removed_sequence] == [
+        ("m2", 3), ("m3", 4), ("m4", 5)
+    ]  # fmt: skip
+    assert len({one.sequence for one in feed}) == 5
+    assert deleted.sequence == max(one.sequence for one in feed) == await log.reader.user_sequence("u")
+    assert set(log.feed.embeddings("u", [f"m{n}" for n in range(5)])) == {"m0", "m1"}
+
+
+async def test_an_erasure_leaves_nothing_of_the_user_and_everything_of_others(log: Log) -> None:
+    named = await log.write_nameless(said("x")._replace(embedding=VECTOR), request_id="r")
+    await log.write(said("y", user="v")._replace(embedding=VECTOR))
+    erased = await log.writer.erase("u")
+    assert (erased.deleted, erased.was_known) == (1, True)
+    assert await log.everything() == []
+    assert log.feed.embeddings("u", named.message_ids) == {}
+    assert (await log.reader.counts("u")).messages == 0
+    assert len(await log.everything("v")) == 1
+    assert log.feed.embeddings("v", ["a"]) == {"a": VECTOR}
+    again = await log.write_nameless(said("x"), request_id="r")
+    assert again.outcomes == (Outcome.CREATED,)
+    assert again.message_ids > named.message_ids
+
+
+async def test_erasing_again_or_nobody_is_no_error(log: Log) -> None:
+    await log.write(said("x"))
+    first = await log.writer.erase("u")
+    assert await log.writer.erase("u") == type(first)(0, first.sequence, was_known=True)
+    assert await log.writer.erase("nobody") == type(first)(0, first.sequence, was_known=False)

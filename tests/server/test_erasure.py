@@ -1,0 +1,160 @@
+"""Deletions by a filter, and erasures of a user: gone from every read, all or nothing, of nobody else."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from server.fleet import fleet
+from server.test_expiry import count, found_by_every_read, tea, write
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from talk import ids, refusal, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+Start = Callable[[Settings], AbstractContextManager["Server"]]
+
+
+def span(since: int | None = None, until: int | None = None) -> m.Filter:
+    """Make a filter of a time range, in seconds since the epoch."""
+    narrowed = m.Filter()
+    narrowed.time_range.SetInParent()
+    if since is not None:
+        narrowed.time_range.since.seconds = since
+    if until is not None:
+        narrowed.time_range.until.seconds = until
+    return narrowed
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "left"),
+    [
+        (span(2), ["a"]),
+        (span(until=2), ["b", "c"]),
+        (span(2, 3), ["a", "c"]),
+        (m.Filter(role=m.ROLE_ASSISTANT), ["a", "b"]),
+        (m.Filter(conversation_id="c"), ["b"]),
+        (m.Filter(conversation_id="c", role=m.ROLE_USER), ["b", "c"]),
+        (span(9), ["a", "b", "c"]),
+    ],
+)
+def test_a_deletion_by_filter_takes_what_a_read_with_it_gives(
+    vector_server: Server, user: str, narrowed: m.Filter, left: list[str]
+) -> None:
+    write(
+        vector_server,
+        said(user, "a", "x", ts=1, conversation_id="c"),
+        said(user, "b", "x", ts=2),
+        said(user, "c", "x", ts=3, conversation_id="c", role=m.ROLE_ASSISTANT),
+        said(f"{user}-other", "a", "x", ts=1, conversation_id="c", role=m.ROLE_ASSISTANT),
+    )
+    request = i.DeleteMessagesRequest(user_id=user, filter=narrowed)
+    assert vector_server.ingest.DeleteMessages(request).deleted == 3 - len(left)
+    assert sorted(ids(vector_server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items)) == left
+    assert count(vector_server, user) == len(left)
+    assert count(vector_server, f"{user}-other") == 1
+    assert vector_server.ingest.DeleteMessages(request).deleted == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "violated"),
+    [
+        ({}, ["filter", "message_ids"]),
+        ({"message_ids": ["a"], "filter": m.Filter(role=m.ROLE_USER)}, ["filter", "message_ids"]),
+        ({"filter": m.Filter()}, ["filter"]),
+        ({"filter": span()}, ["filter"]),
+        ({"filter": span(3, 2)}, ["filter.time_range"]),
+        ({"filter": m.Filter(conversation_id="c" * 200, role=9)}, ["filter.conversation_id", "filter.role"]),  # type: ignore[arg-type]
+        ({"message_ids": ["a", " "], "filter": span(3, 2), "user_id": ""},
+         ["filter", "filter.time_range", "message_ids", "message_ids[1]", "user_id"]),
+    ],
+)  # fmt: skip
+def test_a_deletion_needs_either_ids_or_a_filter_that_sets_something(
+    vector_server: Server, user: str, fields: dict[str, object], violated: list[str]
+) -> None:
+    write(vector_server, said(user, "a", "x"))
+    with pytest.raises(grpc.RpcError) as error:
+        vector_server.ingest.DeleteMessages(i.DeleteMessagesRequest(**{"user_id": user, **fields}))  # type: ignore[arg-type]
+    refused = refusal(error.value)
+    assert (refused.code, refused.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
+    assert sorted(refused.fields) == violated
+    assert count(vector_server, user) == 1
+
+
+def test_an_erased_user_is_gone_from_every_read_at_once(vector_server: Server, user: str) -> None:
+    other = f"{user}-other"
+    written = write(vector_server, *(tea(who, name, 1) for who in (user, other) for name in "abc"))
+    found_by_every_read(vector_server, user, "a", written.write_token)
+    receipt = vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
+    assert receipt.deleted == 3
+    assert receipt.HasField("erase_ts")
+    assert {one.place for one in receipt.residues} == {"log", "lexical", "vector", "backlog"}
+    assert all(one.until and not one.HasField("expire_ts") for one in receipt.residues)
+    write(vector_server, said(user, "z", "an anchor", ts=9))
+    found = found_by_every_read(vector_server, user, "z", receipt.write_token)
+    assert {message_id for some in found.values() for message_id in some} <= {"z"}
+    assert count(vector_server, user) == 1
+    assert set(map(tuple, found_by_every_read(vector_server, other, "a").values())) == {("a", "b", "c")}
+
+
+def test_erasing_a_user_again_or_one_who_has_nothing_is_no_error(vector_server: Server, user: str) -> None:
+    nobody = vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
+    assert (nobody.deleted, list(nobody.residues)) == (0, [])
+    write(vector_server, said(user, "a", "x"))
+    first, again = (vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=user)) for _ in range(2))
+    assert (first.deleted, again.deleted) == (1, 0)
+    assert again.sequence == first.sequence
+    assert again.residues == first.residues
+
+
+def test_an_erasure_needs_a_user(vector_server: Server) -> None:
+    with pytest.raises(grpc.RpcError) as error:
+        vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=" "))
+    assert refusal(error.value).fields == ["user_id"]
+
+
+def test_a_file_of_kept_vectors_is_named_as_a_residue(
+    start: Start, own_settings: Settings, user: str, tmp_path: Path
+) -> None:
+    with start(own_settings.with_changes(embedding_cache=tmp_path / "kept.db")) as server:
+        write(server, said(user, "a", "x"))
+        receipt = server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
+    assert [one.place for one in receipt.residues] == ["log", "lexical", "vector", "backlog", "embedding_cache"]
+
+
+def test_nothing_of_an_erased_user_but_ids_can_be_queried_in_the_log(
+    start: Start, own_settings: Settings, user: str
+) -> None:
+    with start(own_settings) as server:
+        messages = [said(user, "", "x", embedding=(1.0, 0.0, 0.0, 0.0))]
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages, request_id="r"))
+        server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
+    with closing(sqlite3.connect(own_settings.server.data / "log.db")) as file:
+        rows = {
+            table: file.execute(f"SELECT count(*) FROM {table} WHERE user_id = ?", (user,)).fetchone()[0]  # noqa: S608 - our tables
+            for table in ("messages", "embeddings", "requests")
+        }
+    assert rows == {"messages": 0, "embeddings": 0, "requests": 0}
+
+
+@pytest.mark.timeout(120)
+def test_any_process_of_a_server_deletes_and_erases(tmp_path: Path, user: str) -> None:
+    with fleet(tmp_path / "data", 2) as running:
+        for channel in running.channels().values():
+            ingest, query = IngestServiceStub(channel), QueryServiceStub(channel)
+            ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, n, "x", ts=int(n)) for n in "123"]))
+            assert ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, filter=span(3))).deleted == 1
+            assert ingest.EraseUser(i.EraseUserRequest(user_id=user)).deleted == 2
+            assert list(query.ListMessages(q.ListMessagesRequest(user_id=user)).items) == []

@@ -1,0 +1,175 @@
+"""A message that has expired is gone from every read at that moment, and from the log soon after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from server.fleet import until
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import ids, refusal, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+Start = Callable[[Settings], AbstractContextManager["Server"]]
+
+VECTOR = (1.0, 0.0, 0.0, 0.0)
+DAY_S = 86_400.0
+
+
+def expiring(message: m.ChatMessage, at_s: float) -> m.ChatMessage:
+    """Give a message a moment at which it expires, in seconds since the epoch."""
+    message.expire_ts.FromMicroseconds(round(at_s * 1_000_000))
+    return message
+
+
+def write(server: Server, *messages: m.ChatMessage, replace: bool = False) -> i.WriteMessagesResponse:
+    return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages, replace=replace))
+
+
+def found_by_every_read(server: Server, user: str, anchor: str, token: str = "") -> dict[str, list[str]]:
+    """Read in every way; return the ids, sorted."""
+    query = server.query
+    vector = q.Embedding(values=VECTOR)
+    found = {
+        "list": ids(query.ListMessages(q.ListMessagesRequest(user_id=user)).items),
+        "filter": ids(
+            query.ListMessages(q.ListMessagesRequest(user_id=user, filter=m.Filter(conversation_id="c"))).items
+        ),
+        "words": ids(query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text="tea", at_least=token)).items),
+        "no words": ids(query.LexicalSearch(q.LexicalSearchRequest(user_id=user)).items),
+        "meaning": ids(
+            item.message
+            for item in query.SemanticSearch(
+                q.SemanticSearchRequest(user_id=user, query_embedding=vector, at_least=token)
+            ).items
+        ),
+        "hybrid": ids(
+            item.message
+            for item in query.HybridSearch(
+                q.HybridSearchRequest(user_id=user, query_text="tea?", query_embedding=vector, at_least=token)
+            ).items
+        ),
+        "neighbours": ids(
+            query.GetNeighbors(q.GetNeighborsRequest(user_id=user, message_id=anchor, before=9, after=9)).items
+        ),
+        "ids": ids(query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=user, message_ids=["a", "b", "c"])).items),
+    }
+    return {read: sorted(some) for read, some in found.items()}
+
+
+def count(server: Server, user: str) -> int:
+    return server.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id=user)).log.messages
+
+
+def tea(user: str, message_id: str, ts: float) -> m.ChatMessage:
+    return said(user, message_id, f"tea {message_id}", ts=ts, conversation_id="c", embedding=VECTOR)
+
+
+def wait_until(at_s: float) -> None:
+    time.sleep(max(0.0, at_s - time.time()) + 0.01)
+
+
+def test_a_message_is_gone_from_every_read_at_its_moment_before_anything_deletes_it(
+    start: Start, own_settings: Settings, user: str
+) -> None:
+    with start(own_settings.with_changes(retention_sweep_s=3600.0)) as server:
+        at_s = time.time() + 3.0
+        written = write(server, tea(user, "a", 1), expiring(tea(user, "b", 2), at_s), tea(user, "c", 3))
+        before = found_by_every_read(server, user, "a", written.write_token)  # fills every cache, too
+        assert time.time() < at_s, "this machine is too slow for this test"
+        assert set(map(tuple, before.values())) == {("a", "b", "c")}
+        wait_until(at_s)
+        after = found_by_every_read(server, user, "a")
+        assert set(map(tuple, after.values())) == {("a", "c")}
+        assert count(server, user) == 2
+        with pytest.raises(grpc.RpcError) as gone:
+            server.query.GetNeighbors(q.GetNeighborsRequest(user_id=user, message_id="b"))
+        assert gone.value.code() == grpc.StatusCode.NOT_FOUND
+        missing = server.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=user, message_ids=["b"]))
+        assert list(missing.missing_message_ids) == ["b"]
+
+
+def test_what_has_expired_is_deleted_soon_after_and_the_indexes_follow(
+    start: Start, own_settings: Settings, user: str
+) -> None:
+    with start(own_settings.with_changes(retention_sweep_s=0.05, retention_sweep_batch_max=7)) as server:
+        at_s = time.time() + 0.5
+        write(server, tea(user, "a", 1), *(expiring(tea(user, f"x{n}", 2), at_s) for n in range(50)))
+        sequence = server.ingest.GetIndexStatus(i.GetIndexStatusRequest()).log.sequence
+
+        def settled() -> bool:
+            status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+            done = status.log.sequence == sequence + 50
+            return done and status.lexical.checkpoint == status.vector.checkpoint == status.log.sequence
+
+        assert until(settled)
+        assert count(server, user) == 1
+        assert found_by_every_read(server, user, "a")["hybrid"] == ["a"]
+
+
+def test_a_greatest_age_holds_for_every_message(start: Start, own_settings: Settings, user: str) -> None:
+    settings = own_settings.with_changes(retention_days=10.0, retention_sweep_s=3600.0)
+    with start(settings) as server:
+        now = time.time()
+        written = write(
+            server,
+            tea(user, "a", now),
+            tea(user, "b", now - 9 * DAY_S),
+            tea(user, "c", now - 11 * DAY_S),
+        )
+        found = found_by_every_read(server, user, "a", written.write_token)
+        assert set(map(tuple, found.values())) == {("a", "b")}
+        assert count(server, user) == 2
+    with start(settings.with_changes(retention_sweep_s=0.05)) as server:
+        # Deletions of the sweep are changes of the log.
+        assert until(lambda: server.ingest.GetIndexStatus(i.GetIndexStatusRequest()).log.sequence == 4)
+        assert count(server, user) == 2
+
+
+def test_the_expiry_comes_back_with_the_message(vector_server: Server, user: str) -> None:
+    message = expiring(said(user, "a", "x"), time.time() + 1000)
+    write(vector_server, message)
+    assert list(vector_server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items) == [message]
+
+
+def test_the_same_message_with_another_expiry_is_a_conflict_unless_replaced(vector_server: Server, user: str) -> None:
+    first, other = (expiring(said(user, "a", "x"), time.time() + later) for later in (1000, 2000))
+    write(vector_server, first)
+    assert write(vector_server, first).results[0].outcome == i.WRITE_OUTCOME_UNCHANGED
+    for changed in (other, said(user, "a", "x")):
+        with pytest.raises(grpc.RpcError) as refused:
+            write(vector_server, changed)
+        assert refusal(refused.value).reason == "MESSAGE_CONFLICT"
+    assert write(vector_server, other, replace=True).results[0].outcome == i.WRITE_OUTCOME_REPLACED
+
+
+def test_an_expired_message_makes_room_for_another_with_its_id(vector_server: Server, user: str) -> None:
+    write(vector_server, expiring(said(user, "a", "x", ts=1), 2))
+    assert write(vector_server, said(user, "a", "y")).results[0].outcome == i.WRITE_OUTCOME_CREATED
+    assert count(vector_server, user) == 1
+
+
+@pytest.mark.parametrize("at_s", [5, 4])
+def test_an_expiry_that_is_not_after_the_message_is_refused(vector_server: Server, user: str, at_s: float) -> None:
+    with pytest.raises(grpc.RpcError) as error:
+        write(vector_server, expiring(said(user, "a", "x", ts=5), at_s), expiring(said("", "b", "x", ts=5), at_s))
+    refused = refusal(error.value)
+    assert (refused.code, refused.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
+    assert sorted(refused.fields) == ["messages[0].expire_ts", "messages[1].expire_ts", "messages[1].user_id"]
+
+
+def test_an_import_reports_an_expiry_that_is_not_after_the_message(vector_server: Server, user: str) -> None:
+    batch = i.ImportMessagesRequest(messages=[expiring(said(user, "a", "x", ts=5), 5), said(user, "b", "x")])
+    summary = vector_server.ingest.ImportMessages(iter([batch]))
+    assert (summary.created, summary.rejected) == (1, 1)
+    assert list(summary.rejections[0].violations) == ["expire_ts: must be after ts"]

@@ -1,0 +1,128 @@
+"""Messages of one `ts` stand in the order in which they were given, however they were sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from server.fleet import fleet
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+Send = Callable[[IngestServiceStub, Sequence[m.ChatMessage]], str]
+"""Sends a batch; returns a write token."""
+
+
+def alone(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
+    return [ingest.WriteMessages(i.WriteMessagesRequest(messages=[one])).write_token for one in messages][-1]
+
+
+def batch(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
+    return ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
+
+
+def request(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
+    """Send a request, and send it again."""
+    sent = i.WriteMessagesRequest(messages=messages, request_id=uuid4().hex)
+    first, again = ingest.WriteMessages(sent), ingest.WriteMessages(sent)
+    assert [one.message_id for one in again.results] == [one.message_id for one in first.results]
+    assert {one.outcome for one in again.results} == {i.WRITE_OUTCOME_UNCHANGED}
+    return again.write_token
+
+
+def stream(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
+    sent = [i.ImportMessagesRequest(messages=[one]) for one in messages]
+    return ingest.ImportMessages(iter(sent)).write_token
+
+
+def stream_of_requests(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
+    """Import batches with request ids, one bad message in each, and import them again."""
+    bad = said(messages[0].user_id, "", " ")
+    sent = [
+        i.ImportMessagesRequest(messages=[bad, *messages[:1]], request_id=uuid4().hex),
+        i.ImportMessagesRequest(messages=[*messages[1:], bad], request_id=uuid4().hex),
+    ]
+    assert ingest.ImportMessages(iter(sent)).created == len(messages)
+    again = ingest.ImportMessages(iter(sent))
+    assert (again.created, again.unchanged) == (0, len(messages))
+    return again.write_token
+
+
+SENDS = (alone, batch, request, stream, stream_of_requests)
+
+
+def by_every_read(query: QueryServiceStub, user: str, token: str) -> Iterator[list[str]]:
+    """Read all contents in every way that lists them in order, oldest first."""
+    listed = query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=500, at_least=token)).items
+    yield [one.content for one in reversed(listed)]
+    paged, cursor = list[str](), ""
+    while True:
+        page = query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=3, cursor=cursor))
+        paged += [one.content for one in page.items]
+        if not (cursor := page.next_cursor):
+            break
+    yield paged[::-1]
+    around = q.GetNeighborsRequest(user_id=user, message_id=listed[-1].message_id, before=0, after=200)
+    yield [one.content for one in query.GetNeighbors(around).items]
+    filtered = m.Filter(role=m.ROLE_USER)
+    words = q.LexicalSearchRequest(user_id=user, filter=filtered, page_size=500, at_least=token)
+    yield [one.content for one in reversed(query.LexicalSearch(words).items)]
+
+
+@given(batches=st.lists(st.tuples(st.sampled_from(SENDS), st.integers(1, 5)), min_size=1, max_size=6))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_read_gives_the_order_in_which_messages_were_given(
+    vector_server: Server, batches: list[tuple[Send, int]]
+) -> None:
+    user, given_in_order = f"order-{uuid4().hex}", list[str]()
+    for place, (send, size) in enumerate(batches):
+        some = [f"word {place} {n}" for n in range(size)]
+        token = send(vector_server.ingest, [said(user, "", content, ts=7) for content in some])
+        given_in_order += some
+    for contents in by_every_read(vector_server.query, user, token):
+        assert contents == given_in_order
+
+
+def test_the_order_holds_across_a_restart(
+    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, user: str
+) -> None:
+    for life in range(3):
+        with start(own_settings) as server:
+            for send in (batch, request):
+                send(server.ingest, [said(user, "", f"{life} {send.__name__} {n}") for n in range(3)])
+            listed = server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items
+    expected = [f"{life} {name} {n}" for life in range(3) for name in ("batch", "request") for n in range(3)]
+    assert [one.content for one in reversed(listed)] == expected
+
+
+@pytest.mark.timeout(120)
+def test_the_order_holds_across_the_processes_of_a_server(tmp_path: Path, user: str) -> None:
+    given_in_order = list[str]()
+    with fleet(tmp_path / "data", 3) as running:
+        channels = list(running.channels().values())
+        for turn in range(12):
+            send = SENDS[turn % len(SENDS)]
+            some = [f"{turn} {n}" for n in range(3)]
+            token = send(IngestServiceStub(channels[turn % 3]), [said(user, "", content) for content in some])
+            given_in_order += some
+        retried = i.WriteMessagesRequest(messages=[said(user, "", "last")], request_id="r")
+        results = [IngestServiceStub(channel).WriteMessages(retried).results[0] for channel in channels]
+        assert len({one.message_id for one in results}) == 1
+        for channel in channels:
+            for contents in by_every_read(QueryServiceStub(channel), user, token):
+                assert contents == [*given_in_order, "last"]

@@ -1,0 +1,54 @@
+"""A directory of the version before opens, with its messages and its indexes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from server.fleet import until
+from server.test_expiry import found_by_every_read, tea, write
+
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+
+def downgrade(log: Path) -> None:
+    """Make of a log one of schema 1, as the version before left it."""
+    with closing(sqlite3.connect(log)) as file:
+        file.executescript(
+            "DROP INDEX messages_by_expiry; ALTER TABLE messages DROP COLUMN expire_us; DROP TABLE requests; "
+            "DELETE FROM meta WHERE key <> 'log_id'; PRAGMA user_version=1;"
+        )
+
+
+def segments(data: Path) -> set[str]:
+    return {path.name for path in DataDirectory(data).lexical.glob("*.store")}
+
+
+def test_a_directory_of_the_version_before_opens_without_new_indexes(
+    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, user: str
+) -> None:
+    data = own_settings.server.data
+    with start(own_settings) as server:
+        written = write(server, *(tea(user, name, place) for place, name in enumerate("abc")))
+        found_by_every_read(server, user, "a", written.write_token)
+    downgrade(data / "log.db")
+    before = segments(data)
+    assert before
+    with start(own_settings) as server:
+        found = found_by_every_read(server, user, "a", written.write_token)
+        assert set(map(tuple, found.values())) == {("a", "b", "c")}
+
+        def is_settled() -> bool:
+            status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+            return (status.log.messages, status.lexical.pending, status.vector.pending) == (3, 0, 0)
+
+        assert until(is_settled)
+    assert segments(data) == before
