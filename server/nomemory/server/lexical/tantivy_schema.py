@@ -13,7 +13,7 @@ from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
 from nomemory.server.lexical.protocol import IndexUnusableError
 
 _NAME = "lexical-v"
-_VERSION = 2
+_VERSION = 3
 
 DIRECTORY = f"{_NAME}{_VERSION}"
 """The directory's name, within the server's data. A change of the fields or of the analysis needs a new one: the
@@ -24,6 +24,9 @@ CHECKPOINT = "checkpoint"
 
 WORTH = "worth"
 """The field by which a ranking is weighted."""
+
+METADATA = "metadata"
+"""The field that holds the marks of a message's metadata, a term for each entry."""
 
 _SPACED = "spaced"
 
@@ -39,6 +42,7 @@ def build_schema() -> tantivy.Schema:
     fields.add_text_field("kind", tokenizer_name="raw", index_option="basic")
     fields.add_text_field("user", tokenizer_name="raw", index_option="basic")
     fields.add_text_field("conversation", tokenizer_name="raw", index_option="basic")
+    fields.add_text_field(METADATA, tokenizer_name="raw", index_option="basic")
     fields.add_text_field("chars", tokenizer_name=_SPACED, index_option="position")
     fields.add_text_field("terms", tokenizer_name=_SPACED, index_option="basic")
     fields.add_text_field("speaker", tokenizer_name=_SPACED, index_option="basic")

@@ -10,7 +10,9 @@ import orjson
 from nomemory.server.log.sqlite_schema import latest_sequence, open_for_reading
 from nomemory.server.message import LoggedMessage
 
-_ROW = "user_id, message_id, ts, seq, wire"
+_ROW = "messages.user_id, messages.message_id, messages.ts, seq, wire"
+
+_ALL = "messages"
 
 
 class SqliteRows:
@@ -27,19 +29,18 @@ class SqliteRows:
         """Return the sequence of the latest change."""
         return latest_sequence(self.connection)
 
-    def messages(self, where: str, values: Sequence[object], *, index: str = "") -> list[LoggedMessage]:
-        """Return the messages that a condition admits, in its order."""
-        indexed = f"INDEXED BY {index}" if index else ""
+    def messages(self, where: str, values: Sequence[object], *, source: str = _ALL) -> list[LoggedMessage]:
+        """Return the messages of a source that a condition admits, in its order."""
         rows: list[tuple[str, str, int, int, bytes]] = self.connection.execute(
-            f"SELECT {_ROW} FROM messages {indexed} WHERE {where}",  # noqa: S608 - the text is ours, values are bound
+            f"SELECT {_ROW} FROM {source} WHERE {where}",  # noqa: S608 - the text is ours, values are bound
             values,
         ).fetchall()
         return list(map(LoggedMessage._make, rows))
 
-    def wires(self, where: str, values: Sequence[object]) -> list[bytes]:
+    def wires(self, where: str, values: Sequence[object], *, source: str = _ALL) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
         rows: list[tuple[bytes]] = self.connection.execute(
-            f"SELECT wire FROM messages WHERE {where}",  # noqa: S608 - as above
+            f"SELECT wire FROM {source} WHERE {where}",  # noqa: S608 - as above
             values,
         ).fetchall()
         return [wire for (wire,) in rows]
@@ -50,7 +51,7 @@ class SqliteRows:
             "user_id=? AND message_id IN (SELECT value FROM json_each(?))",
             (user_id, orjson.dumps(list(message_ids))),
             # Left to itself SQLite walks through all that the user ever said.
-            index="messages_by_id",
+            source=f"{_ALL} INDEXED BY messages_by_id",
         )
         return {message.message_id: message for message in found}
 

@@ -3,7 +3,7 @@
 `messages` is clustered by `(user_id, ts, message_id)`, the order in which everything is read. `seq` numbers the
 changes of the whole log; a row's `seq` identifies one version of one message. `removals` remembers which versions
 are gone, so that indexes can follow; it holds no content. `embeddings` is looked up by an index apart: a vector is too
-long to be compared with. (Older logs have them clustered by that key, which reads and writes the same, only slower.)
+long to be compared with. `metadata_entries` is described where it is made, in `sqlite_metadata`. (Older logs have them clustered by that key, which reads and writes the same, only slower.)
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from pathlib import Path
 from secrets import token_hex
 
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.log.sqlite_metadata import METADATA_TABLE, fill_entries
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -115,10 +116,21 @@ def _create(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA_VERSION:
         return
+    if version == 1:
+        _add_metadata_entries(connection)
+        return
     if version != 0:
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
-    connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version={SCHEMA_VERSION};")
+    connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} {METADATA_TABLE} PRAGMA user_version={SCHEMA_VERSION};")
     connection.execute("INSERT INTO meta VALUES ('log_id', ?)", (token_hex(16),))
+    connection.execute("COMMIT")
+
+
+def _add_metadata_entries(connection: sqlite3.Connection) -> None:
+    """Bring a log of the first schema up to date, all or nothing; its messages stay as they are."""
+    connection.executescript(f"BEGIN IMMEDIATE; {METADATA_TABLE}")
+    fill_entries(connection)
+    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
     connection.execute("COMMIT")
 
 

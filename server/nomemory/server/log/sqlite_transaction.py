@@ -13,6 +13,7 @@ import orjson
 
 from nomemory.server.log.batch import BatchPlan, Key, Version, plan_batch
 from nomemory.server.log.protocol import Deleted, OnConflict, Written
+from nomemory.server.log.sqlite_metadata import TABLE, Row, forget_entries, rows_of
 from nomemory.server.message import Message
 
 _EXISTING = """
@@ -88,19 +89,22 @@ class Transaction:
             "DELETE FROM messages WHERE user_id=? AND ts=? AND message_id=?",
             [(user, version.ts_us, message) for (user, message), version in versions.items()],
         )
+        forget_entries(self._connection, [version.wire for version in versions.values()])
         self._connection.executemany("DELETE FROM embeddings WHERE user_id=? AND message_id=?", list(versions))
         if gone:
             self._count(Counter(user for user, _ in versions), sign=-1)
 
     def _store(self, plan: BatchPlan) -> None:
-        rows, vectors = [], []
+        rows, vectors, entries = [], [], list[Row]()
         for store in plan.stores.values():
             m = store.message
             rows.append((m.user_id, m.ts_us, m.message_id, self._next(), m.role.value, m.conversation_id, store.wire))
+            entries += rows_of(m)
             if m.embedding is not None:
                 vectors.append((m.user_id, m.message_id, m.embedding))
         self._insert("messages", rows)
         self._insert("embeddings", vectors)
+        self._insert(TABLE, entries)
         created = Counter(user for user, message in plan.stores if (user, message) not in plan.removes)
         self._count(Counter({user: created[user] for user, _ in plan.stores}), sign=1)
 
