@@ -95,11 +95,21 @@ def discard_index(directory: Path) -> None:
     shutil.rmtree(directory)
 
 
+def has_former(directory: Path) -> bool:
+    """Return whether the index of a former version lies beside this one, which nobody has written yet."""
+    return not directory.exists() and any(former.exists() for former in _former(directory))
+
+
 def discard_former(directory: Path) -> None:
     """Delete the indexes of former versions, which nothing reads any more, from beside the index of this one."""
-    if directory.name == DIRECTORY:
-        for version in range(1, _VERSION):
-            shutil.rmtree(directory.with_name(f"{_NAME}{version}"), ignore_errors=True)
+    for former in _former(directory):
+        shutil.rmtree(former, ignore_errors=True)
+
+
+def _former(directory: Path) -> list[Path]:
+    if directory.name != DIRECTORY:
+        return []
+    return [directory.with_name(f"{_NAME}{version}") for version in range(1, _VERSION)]
 
 
 def read_checkpoint(index: tantivy.Index) -> int:

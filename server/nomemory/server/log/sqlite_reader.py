@@ -116,9 +116,7 @@ class SqliteLogReader:
         """Close the connection."""
         self._rows.close()
 
-    def _newest(
-        self, user_id: str, narrowed: Filter, before: Position | None, pinned: int, limit: int
-    ) -> _Statement:
+    def _newest(self, user_id: str, narrowed: Filter, before: Position | None, pinned: int, limit: int) -> _Statement:
         until_us = narrowed.until_us
         if before is not None and until_us is not None and before.ts_us < until_us:
             narrowed = replace(narrowed, until_us=None)  # the position says it; given both, SQLite starts at the wrong

@@ -3,7 +3,8 @@
 `messages` is clustered by `(user_id, ts, message_id)`, the order in which everything is read. `seq` numbers the
 changes of the whole log; a row's `seq` identifies one version of one message. `removals` remembers which versions
 are gone, so that indexes can follow; it holds no content. `embeddings` is looked up by an index apart: a vector is too
-long to be compared with. `metadata_entries` is described where it is made, in `sqlite_metadata`. (Older logs have them clustered by that key, which reads and writes the same, only slower.)
+long to be compared with. (Older logs have them clustered by that key, which reads and writes the same, only slower.)
+`metadata_entries` is described in `sqlite_metadata`.
 """
 
 from __future__ import annotations

@@ -29,14 +29,14 @@ CREATE INDEX IF NOT EXISTS pending_by_age ON work (oldest) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS pending_by_user ON work (user_id, oldest) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS settled ON work (state, user_id, message_id) WHERE state > 0;
 CREATE TABLE IF NOT EXISTS feed (fed INTEGER NOT NULL, pending INTEGER NOT NULL);
-INSERT INTO feed SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM feed);
+INSERT INTO feed (fed, pending) SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM feed);
 """
 _VERSION = 1
-_FEED_AGAIN = f"""
+_FEED_AGAIN = """
 BEGIN IMMEDIATE;
 ALTER TABLE feed ADD COLUMN unmarked INTEGER NOT NULL DEFAULT 0;
 UPDATE feed SET unmarked = fed, fed = 0;
-PRAGMA user_version = {_VERSION};
+PRAGMA user_version = 1;
 COMMIT;
 """
 """Brings a backlog of the version before up to date: what is in the index lacks the marks of metadata."""
