@@ -166,6 +166,7 @@ async def test_neighbours_with_the_anchors_own_time_are_not_lost(log: Log) -> No
     assert [message.message_id for message in after] == ["d"]
 
 
+entries = st.dictionaries(st.sampled_from(["app", "kind"]), st.sampled_from(["", "a", "b"]))
 messages = st.lists(
     st.builds(
         Message,
@@ -176,7 +177,7 @@ messages = st.lists(
         content=st.just("x"),
         name=st.just(""),
         conversation_id=st.sampled_from(["", "c", "d"]),
-        metadata=st.just({}),
+        metadata=entries,
         embedding=st.none(),
     ),
     max_size=40,
@@ -188,6 +189,7 @@ filters = st.builds(
     until_us=st.none() | st.integers(0, 7),
     role=st.none() | st.sampled_from(Role),
     conversation_id=st.sampled_from(["", "c", "d"]),
+    metadata=entries.map(lambda chosen: tuple(sorted(chosen.items()))),
 )
 
 
@@ -201,6 +203,7 @@ def oracle(stored: list[Message], user: str, narrowed: Filter) -> list[Message]:
             and (narrowed.until_us is None or m.ts_us < narrowed.until_us)
             and narrowed.role in (None, m.role)
             and narrowed.conversation_id in ("", m.conversation_id)
+            and set(narrowed.metadata) <= set(m.metadata.items())
         ),
         key=lambda m: (m.ts_us, m.message_id),
         reverse=True,

@@ -131,7 +131,6 @@ class Checker:
     def narrowed(self, field: str, value: message_pb2.Filter) -> Filter:
         """Check a filter."""
         span = value.time_range
-        entries = self.metadata(f"{field}.metadata", value.metadata, most=_FILTER_ENTRIES_MAX)
         since = self.timestamp(f"{field}.time_range.since", span.since) if span.HasField("since") else None
         until = self.timestamp(f"{field}.time_range.until", span.until) if span.HasField("until") else None
         if since is not None and until is not None and since > until:
@@ -141,7 +140,9 @@ class Checker:
             until_us=until,
             role=self.role(f"{field}.role", value.role, required=False),
             conversation_id=self.identifier(f"{field}.conversation_id", value.conversation_id, required=False),
-            metadata=tuple(sorted(entries.items())),
+            metadata=tuple(
+                sorted(self.metadata(f"{field}.metadata", value.metadata, most=_FILTER_ENTRIES_MAX).items())
+            ),
         )
 
     def mask(self, field: str, value: FieldMask) -> frozenset[str] | None:

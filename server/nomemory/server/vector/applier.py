@@ -110,7 +110,7 @@ class Applier:
         yield from ([wanted] for wanted in sorted(suspected, key=lambda wanted: self._suspects.failures(wanted.item)))
 
     async def _embed(self, batch: Batch, bite: Sequence[Wanted]) -> bool:
-        bite = [await self._with_kept(wanted) for wanted in bite]
+        bite = await asyncio.gather(*map(self._with_kept, bite))
         texts = [text for wanted in bite for text in wanted.texts]
         if not await self._vectors.embed(texts, self._interrupted):
             return False
