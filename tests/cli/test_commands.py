@@ -38,6 +38,7 @@ def ask(run: Run, server: Server, user: str) -> Ask:
                 role="user" if role == "user" else "assistant",
                 content=content,
                 conversation_id=conversation,
+                metadata={"app": "phone" if place % 2 else "web", "place": f"{place}={place}"},
             )
             for place, (role, content, conversation) in enumerate(SAID)
         )
@@ -63,6 +64,25 @@ def test_list_reads_by_time_and_filters(ask: Ask) -> None:
     since, until = "2024-05-01T08:01", "2024-05-01T16:03+08:00"
     assert ids(ask("list", "--json", "--since", since, "--until", until)) == ["m2", "m1"]
     assert ids(ask("list", "--json", "--since", "1d")) == []
+    assert ids(ask("list", "--json", "--role", "tool")) == []
+
+
+def test_every_search_filters_by_metadata(ask: Ask) -> None:
+    assert ids(ask("list", "--json", "--metadata", "app=phone")) == ["m3", "m1"]
+    assert ids(ask("list", "--json", "--metadata", "app=phone", "--metadata", "place=1=1")) == ["m1"]
+    assert ids(ask("list", "--json", "--metadata", "app=")) == []
+    assert ids(ask("search", "辣", "--json", "--metadata", "app=phone")) == ["m1"]
+    assert set(ids(ask("semantic", "Lisbon", "--json", "--metadata", "app=web"))) == {"m0", "m2", "m4"}
+    assert ids(ask("hybrid", "Lisbon", "--json", "--metadata", "place=4=4")) == ["m4"]
+
+
+def test_metadata_that_cannot_be_is_wrong_usage(ask: Ask) -> None:
+    for wrong in (["app"], ["=phone"], ["app=a", "app=b"]):
+        options = [part for entry in wrong for part in ("--metadata", entry)]
+        result = ask("list", *options)
+        assert (result.exit_code, "--metadata" in result.stderr) == (2, True)
+    crowded = [part for n in range(5) for part in ("--metadata", f"k{n}=v")]
+    assert "  filter.metadata: must have at most 4 entries" in ask("list", *crowded).stderr
 
 
 def test_list_goes_on_from_its_cursor(ask: Ask) -> None:

@@ -159,13 +159,13 @@ def test_locomo_samples_do_not_collide_under_one_user() -> None:
 
 def test_openai_messages() -> None:
     records_ = accepted(parsed("openai.json", ANN))
-    assert [record["role"] for record in records_] == ["system", "user", "assistant", "assistant", "assistant"]
+    assert [record["role"] for record in records_] == ["system", "user", "tool", "assistant", "assistant"]
     assert {record["conversation_id"] for record in records_} == {"conv_42"}
     developer, user, tool, answer, refusal = records_
     assert developer["metadata"] == {"original_role": "developer"}
     assert user["content"] == "这道菜辣吗？\nI cannot eat chilli."
     assert (user["name"], user["metadata"]) == ("安", {"non_text_parts": "image_url"})
-    assert tool["metadata"] == {"original_role": "tool", "tool_call_id": "call_1"}
+    assert tool["metadata"] == {"tool_call_id": "call_1"}
     assert (answer["message_id"], answer["ts"]) == ("msg_9", "2024-05-01T08:31:03Z")
     assert answer["content"] == "It is hot: choose another."
     assert refusal["content"] == "I cannot help with that."
@@ -207,8 +207,8 @@ def test_chatgpt_gives_the_branch_that_was_seen_last() -> None:
     title = {"conversation_title": "重庆旅行"}
     assert user["metadata"] == title | {"non_text_parts": "image_asset_pointer"}
     assert (user["ts"], user["conversation_id"]) == ("2024-05-01T08:31:00.250000Z", "6f1c-01")
-    assert (tool["role"], tool["name"], tool["ts"]) == ("assistant", "web.search", "2024-05-01T08:31:00.250000Z")
-    assert tool["metadata"] == title | {"original_role": "tool", "time_from": "the message before"}
+    assert (tool["role"], tool["name"], tool["ts"]) == ("tool", "web.search", "2024-05-01T08:31:00.250000Z")
+    assert tool["metadata"] == title | {"time_from": "the message before"}
     assert answer["content"] == "是的，\nthat is Chongqing."
 
 

@@ -119,10 +119,10 @@ def test_a_time_stays_the_same_moment_to_the_microsecond(moment: datetime) -> No
 
 
 def test_roles_go_by_their_names() -> None:
-    for name in ("user", "assistant", "system"):
+    for name in ("user", "assistant", "system", "tool"):
         assert role_name(role_number(name)) == name
     with pytest.raises(ValueError, match="role must be one of"):
-        role_number("tool")
+        role_number("boss")
 
 
 def test_what_is_not_asked_for_is_not_sent() -> None:
@@ -146,6 +146,7 @@ def test_every_option_reaches_its_field() -> None:
         until=NOON + timedelta(days=1),
         role="user",
         conversation_id="c",
+        metadata={"app": "phone"},
         page_size=7,
         cursor="c_1",
         return_fields=["content"],
@@ -155,6 +156,7 @@ def test_every_option_reaches_its_field() -> None:
     assert request.filter.time_range.since == timestamp("since", NOON)
     assert request.filter.time_range.until == timestamp("until", NOON + timedelta(days=1))
     assert request.filter.role == message_pb2.ROLE_USER
+    assert dict(request.filter.metadata) == {"app": "phone"}
     assert (request.filter.conversation_id, request.page_size, request.cursor) == ("c", 7, "c_1")
     assert (list(request.return_fields.paths), request.at_least) == (["content"], "t_1")
     assert request.highlight.snippet_chars == 80

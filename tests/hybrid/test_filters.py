@@ -23,8 +23,13 @@ FILTERS = {
     "an empty range": until(600, since=600),
     "role": m.Filter(role=m.ROLE_ASSISTANT),
     "conversation": m.Filter(conversation_id="c1"),
+    "metadata": m.Filter(metadata={"app": "a1"}),
+    "metadata that all must hold": m.Filter(metadata={"app": "a1", "kind": "k2"}),
+    "no such metadata": m.Filter(metadata={"app": "a1", "kind": ""}),
     "no such conversation": m.Filter(conversation_id="c9"),
-    "all": m.Filter(role=m.ROLE_USER, conversation_id="c2", time_range=until(3600, since=60).time_range),
+    "all": m.Filter(
+        role=m.ROLE_USER, conversation_id="c2", metadata={"kind": "k1"}, time_range=until(3600, since=60).time_range
+    ),
 }
 
 
@@ -35,6 +40,7 @@ def admits(narrowed: m.Filter, message: m.ChatMessage) -> bool:
         and (not span.HasField("until") or ts < span.until.ToMicroseconds())
         and narrowed.role in {m.ROLE_UNSPECIFIED, message.role}
         and narrowed.conversation_id in {"", message.conversation_id}
+        and dict(narrowed.metadata).items() <= dict(message.metadata).items()
     )
 
 
@@ -47,6 +53,7 @@ def test_what_a_filter_admits_and_matches_is_found_and_nothing_else(
         said(
             user, f"m{n:03}", " ".join(rng.sample(("tea", "milk", "honey", "mint", "sugar", "lemon"), 3)),
             ts=n * 40, role=rng.choice((m.ROLE_USER, m.ROLE_ASSISTANT, m.ROLE_SYSTEM)), conversation_id=f"c{n % 4}",
+            metadata={"app": f"a{n % 3}", "kind": f"k{n % 5}"} if n % 7 else {},
             embedding=(1.0, rng.random(), 0.0, 0.0) if n % 3 == 0 else (),
         )
         for n in range(120)

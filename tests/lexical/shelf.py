@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, 
 from contextlib import closing, contextmanager
 from copy import copy
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from lexical.engine import Engine
@@ -28,10 +29,16 @@ def query(text: str) -> Query:
 
 
 def message(
-    user: str, content: str, ts_us: int = 0, role: Role = Role.USER, conversation: str = "", name: str = ""
+    user: str,
+    content: str,
+    ts_us: int = 0,
+    role: Role = Role.USER,
+    conversation: str = "",
+    name: str = "",
+    metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> Message:
     """Make a message; its id does not matter to the index."""
-    return Message(user, "m", ts_us, role, content, conversation_id=conversation, name=name)
+    return Message(user, "m", ts_us, role, content, conversation_id=conversation, name=name, metadata=metadata)
 
 
 class Shelf:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
-FORMER = "lexical-v1"
+FORMER = "lexical-v2"
 
 
 def make_former(directory: Path) -> None:
@@ -36,7 +36,9 @@ def make_former(directory: Path) -> None:
 def test_a_server_over_former_data_catches_up(start: Start, own_settings: Settings) -> None:
     with start(own_settings) as server:
         token = server.ingest.WriteMessages(
-            i.WriteMessagesRequest(messages=[said("u", "m", "we went by bus", embedding=[1, 0, 0, 0])])
+            i.WriteMessagesRequest(
+                messages=[said("u", "m", "we went by bus", embedding=[1, 0, 0, 0], metadata={"a": "b"})]
+            )
         ).write_token
     (own_settings.server.data / DIRECTORY).rename(
         own_settings.server.data / "moved"
@@ -44,6 +46,7 @@ def test_a_server_over_former_data_catches_up(start: Start, own_settings: Settin
     make_former(own_settings.server.data / FORMER)
     with start(own_settings) as server:
         request = q.LexicalSearchRequest(user_id="u", query_text="go bus", at_least=token)
+        request.filter.metadata["a"] = "b"
         assert ids(server.query.LexicalSearch(request, timeout=20).items) == ["m"]
     assert not (own_settings.server.data / FORMER).exists()
     assert (own_settings.server.data / "moved").exists(), "nothing else was touched"

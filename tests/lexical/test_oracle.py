@@ -36,7 +36,8 @@ def random_messages(count: int) -> list[Message]:
     def one() -> Message:
         role, conversation = chance.choice(list(Role)), chance.choice(["", "c", "d"])
         name = chance.choice(["", "Cat", "doggy"])
-        return message(chance.choice("uuv"), content(), chance.randint(0, 12), role, conversation, name)
+        metadata = chance.choice([{}, {"app": "a"}, {"app": "a", "kind": "b"}, {"kind": "a"}, {"app": ""}])
+        return message(chance.choice("uuv"), content(), chance.randint(0, 12), role, conversation, name, metadata)
 
     return [one() for _ in range(count)]
 
@@ -58,6 +59,7 @@ def let_through(narrowed: Filter, each: Message) -> bool:
         and (narrowed.until_us is None or each.ts_us < narrowed.until_us)
         and narrowed.role in (None, each.role)
         and narrowed.conversation_id in ("", each.conversation_id)
+        and set(narrowed.metadata) <= set(each.metadata.items())
     )
 
 
@@ -109,6 +111,9 @@ FILTERS = st.builds(
     until_us=st.none() | st.integers(-1, 13),
     role=st.none() | st.sampled_from(Role),
     conversation_id=st.sampled_from(["", "c", "d", "e"]),
+    metadata=st.dictionaries(st.sampled_from(["app", "kind"]), st.sampled_from(["", "a", "b"])).map(
+        lambda entries: tuple(sorted(entries.items()))
+    ),
 )
 
 

@@ -169,6 +169,7 @@ async def test_neighbours_with_the_anchors_own_time_are_not_lost(log: Log) -> No
     assert [message.message_id for message in after] == ["d"]
 
 
+entries = st.dictionaries(st.sampled_from(["app", "kind"]), st.sampled_from(["", "a", "b"]))
 messages = st.lists(
     st.builds(
         Message,
@@ -179,7 +180,7 @@ messages = st.lists(
         content=st.just("x"),
         name=st.just(""),
         conversation_id=st.sampled_from(["", "c", "d"]),
-        metadata=st.just({}),
+        metadata=entries,
         embedding=st.none(),
         expire_us=st.sampled_from([None, None, LONG_AGO, LATER]),
     ),
@@ -192,6 +193,7 @@ filters = st.builds(
     until_us=st.none() | st.integers(0, 7),
     role=st.none() | st.sampled_from(Role),
     conversation_id=st.sampled_from(["", "c", "d"]),
+    metadata=entries.map(lambda chosen: tuple(sorted(chosen.items()))),
 )
 
 
@@ -206,6 +208,7 @@ def oracle(stored: list[Message], user: str, narrowed: Filter) -> list[Message]:
             and narrowed.role in (None, m.role)
             and narrowed.conversation_id in ("", m.conversation_id)
             and m.expire_us != LONG_AGO
+            and set(narrowed.metadata) <= set(m.metadata.items())
         ),
         key=lambda m: (m.ts_us, m.message_id),
         reverse=True,

@@ -14,14 +14,19 @@ from log.test_message_log import said
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import OnConflict, Outcome, Position
+from nomemory.server.log.sqlite_metadata import stored_mark
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
-from nomemory.server.message import Filter
+from nomemory.server.message import Filter, Message
 
 
 def connection_of(log: Log) -> sqlite3.Connection:
     assert isinstance(log.reader, SqliteLogReader)
     return log.reader._connection
+
+
+def tagged(number: int, metadata: dict[str, str]) -> Message:
+    return said("x", message_id=f"m{number}", ts_us=number)._replace(metadata=metadata)
 
 
 @pytest.fixture
@@ -46,6 +51,45 @@ async def test_a_log_whose_vectors_are_clustered_by_id_goes_on(tmp_path: Path) -
     assert log.feed.embeddings("u", ["a"]) == {"a": second.embedding}
     assert [one.sequence for one in log.feed.touched(0, 3, own_vectors_only=True)] == [3, 2]
     await log.close()
+
+
+async def test_a_log_of_the_first_schema_learns_the_metadata_of_its_messages(tmp_path: Path) -> None:
+    first = await open_sqlite_log(tmp_path)
+    await first.write(*(tagged(n, {"n": str(n % 3)} if n % 2 else {}) for n in range(3000)))
+    before = await first.everything()
+    await first.close()
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+        file.executescript("DROP TABLE metadata_entries; PRAGMA user_version=1;")
+    for _ in range(2):
+        log = await open_sqlite_log(tmp_path)
+        assert await log.everything() == before
+        assert await log.everything(narrowed=Filter(metadata=(("n", "1"),))) == [
+            message for message in before if message.metadata.get("n") == "1"
+        ]
+        await log.close()
+
+
+async def test_an_entry_that_few_messages_have_is_found_without_walking_through_the_others(log: Log) -> None:
+    messages = (tagged(n, {"app": "phone", "order": str(n)}) for n in range(5000))
+    await log.write(*messages)
+    steps = []
+    connection_of(log).set_progress_handler(lambda: steps.append(1), 1000)
+    for metadata in ((("order", "17"),), (("app", "phone"), ("order", "17"))):
+        assert [one.message_id for one in await log.everything(narrowed=Filter(metadata=metadata))] == ["m17"]
+    assert len(steps) < 60, "counting the common entry is all that takes long"
+    steps.clear()
+    page = await log.reader.wires("u", Filter(metadata=(("app", "phone"),)), before=None, pinned=2**62, limit=20)
+    assert len(page) == 20
+    assert len(steps) < 3
+
+
+async def test_nothing_is_left_of_the_metadata_of_what_is_gone(log: Log) -> None:
+    await log.write(*(tagged(n, {"k": "v", "n": str(n)}) for n in range(4)))
+    await log.writer.delete("u", ["m0", "m1"])
+    await log.write(tagged(2, {"k": "w"}), on_conflict=OnConflict.REPLACE)
+    await log.write(tagged(3, {}), on_conflict=OnConflict.REPLACE)
+    left = connection_of(log).execute("SELECT message_id, mark FROM metadata_entries").fetchall()
+    assert left == [("m2", stored_mark(("k", "w")))]
 
 
 async def test_a_batch_that_cannot_be_written_spoils_no_other_of_its_commit(log: Log) -> None:

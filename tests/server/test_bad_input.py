@@ -84,7 +84,26 @@ WRITES = {
 BACKWARDS = m.Filter(time_range=m.TimeRange(since=at(2), until=at(1)), role=9, conversation_id="\n")  # type: ignore[arg-type]
 BACKWARDS_FIELDS = ["filter.time_range", "filter.role", "filter.conversation_id"]
 
+CROWDED = m.Filter(role=9, metadata={" ": "blank", **{f"{n}": "x" * 1025 for n in range(4)}})  # type: ignore[arg-type]
+CROWDED_FIELDS = ["filter.role", *["filter.metadata"] * 3]
+
 READS = {
+    "list, metadata": (q.ListMessagesRequest(filter=CROWDED), ["user_id", *CROWDED_FIELDS]),
+    "lexical, metadata": (q.LexicalSearchRequest(filter=CROWDED, query_text="a"), ["user_id", *CROWDED_FIELDS]),
+    "semantic, metadata": (q.SemanticSearchRequest(filter=CROWDED, query_text="a"), ["user_id", *CROWDED_FIELDS]),
+    "hybrid, metadata": (q.HybridSearchRequest(filter=CROWDED, query_text="a"), ["user_id", *CROWDED_FIELDS]),
+    "metadata, the longest": (
+        q.ListMessagesRequest(page_size=-1, user_id="u", filter=m.Filter(metadata={"k" * 64: "v" * 1024})),
+        ["page_size"],
+    ),
+    "metadata, too long": (
+        q.ListMessagesRequest(user_id="u", filter=m.Filter(metadata={"k" * 65: "v" * 1025})),
+        ["filter.metadata", "filter.metadata"],
+    ),
+    "metadata, NUL": (
+        q.ListMessagesRequest(user_id="u", filter=m.Filter(metadata={"k\0": "v\0"})),
+        ["filter.metadata", "filter.metadata"],
+    ),
     "list": (
         q.ListMessagesRequest(page_size=-1, filter=BACKWARDS, return_fields=FieldMask(paths=["contents"])),
         ["user_id", *BACKWARDS_FIELDS, "page_size", "return_fields"],

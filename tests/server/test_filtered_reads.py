@@ -1,4 +1,4 @@
-"""The three filtered reads against a brute-force reading of random conversations, ties in `ts` included."""
+"""The filtered reads against a brute-force reading of random conversations, ties in `ts` included."""
 
 from __future__ import annotations
 
@@ -32,17 +32,20 @@ class Said:
     conversation: str
     words: frozenset[str]
     vector: tuple[float, ...]
+    metadata: dict[str, str]
 
 
+METADATA = st.dictionaries(st.sampled_from(["app", "kind"]), st.sampled_from(["", "a", "b"]))
 conversations = st.lists(
     st.builds(
         Said,
         message_id=st.text("aé中😀Z", min_size=1, max_size=3),
         ts=st.integers(0, 5),
-        role=st.sampled_from([1, 2, 3]),
+        role=st.sampled_from([1, 2, 3, 4]),
         conversation=st.sampled_from(["", "c", "d"]),
         words=st.frozensets(st.sampled_from(WORDS)),
         vector=st.sampled_from(VECTORS),
+        metadata=METADATA,
     ),
     max_size=25,
     unique_by=lambda one: one.message_id,
@@ -51,8 +54,9 @@ wanted = st.fixed_dictionaries(
     {
         "since": st.none() | st.integers(0, 5),
         "length": st.none() | st.integers(0, 5),
-        "role": st.sampled_from([0, 1, 2, 3]),
+        "role": st.sampled_from([0, 0, 1, 2, 3, 4]),
         "conversation": st.sampled_from(["", "c", "d"]),
+        "metadata": METADATA,
     }
 )
 
@@ -62,7 +66,7 @@ def until(narrowed: dict[str, Any]) -> int | None:
 
 
 def as_filter(narrowed: dict[str, Any]) -> m.Filter:
-    chosen = m.Filter(role=narrowed["role"], conversation_id=narrowed["conversation"])
+    chosen = m.Filter(role=narrowed["role"], conversation_id=narrowed["conversation"], metadata=narrowed["metadata"])
     if narrowed["since"] is not None:
         chosen.time_range.since.CopyFrom(Timestamp(seconds=narrowed["since"]))
     if until(narrowed) is not None:
@@ -78,6 +82,7 @@ def matching(conversation: list[Said], narrowed: dict[str, Any]) -> list[Said]:
         and ((end := until(narrowed)) is None or one.ts < end)
         and narrowed["role"] in (0, one.role)
         and narrowed["conversation"] in ("", one.conversation)
+        and narrowed["metadata"].items() <= one.metadata.items()
     ]
     return sorted(found, key=lambda one: (one.ts, one.message_id), reverse=True)
 
@@ -97,6 +102,7 @@ def stored(server: Server, user: str, conversation: list[Said]) -> str:
             one.role,  # type: ignore[arg-type]
             conversation_id=one.conversation,
             embedding=one.vector,
+            metadata=one.metadata,
         )
         for one in conversation
     ]
@@ -135,3 +141,15 @@ def test_the_reads_give_what_brute_force_gives(
     assert [item.message.message_id for item in near.items] == [one.message_id for one in nearest[:10]]
     for item, one in zip(near.items, nearest, strict=False):
         assert math.isclose(item.score, cosine(one.vector), abs_tol=1e-4)
+
+    both = vector_server.query.HybridSearch(
+        q.HybridSearchRequest(
+            user_id=user,
+            query_text="tea",
+            query_embedding=q.Embedding(values=QUERY_VECTOR),
+            filter=chosen,
+            top_k=200,
+            at_least=token,
+        )
+    )
+    assert {item.message.message_id for item in both.items} == {one.message_id for one in expected}

@@ -37,18 +37,22 @@ def write(server: Server, messages: list[m.ChatMessage], *, replace: bool = Fals
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages, replace=replace)).write_token
 
 
-def walk(server: Server, user: str, query: str | None, sizes: list[int]) -> Iterator[list[tuple[str, float]]]:
+def walk(
+    server: Server, user: str, query: str | None, sizes: list[int], narrowed: m.Filter | None = None
+) -> Iterator[list[tuple[str, float]]]:
     """Follow the cursors, with page sizes in turn; returns ids and scores page by page."""
     cursor, turn = "", 0
     while turn == 0 or cursor:
         size = sizes[turn % len(sizes)]
         turn += 1
         if query is None:
-            listed = server.query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=size, cursor=cursor))
+            listed = server.query.ListMessages(
+                q.ListMessagesRequest(user_id=user, filter=narrowed, page_size=size, cursor=cursor)
+            )
             page, cursor = [(one, 0.0) for one in ids(listed.items)], listed.next_cursor
         else:
             found = server.query.LexicalSearch(
-                q.LexicalSearchRequest(user_id=user, query_text=query, page_size=size, cursor=cursor)
+                q.LexicalSearchRequest(user_id=user, query_text=query, filter=narrowed, page_size=size, cursor=cursor)
             )
             page, cursor = [(one.message_id, one.score) for one in found.scores], found.next_cursor
         yield page
@@ -92,6 +96,50 @@ def test_writes_deletes_and_replacements_between_pages_do_not_disturb_a_listing(
             vector_server.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text="tea", at_least=token))
     assert walked == [one for one in expected if one not in gone or one in walked]
     assert not gone.intersection(walked)
+
+
+@pytest.mark.parametrize("query", [None, "", "火锅", "火锅 tea run", "NOT tea"])
+def test_writes_between_pages_do_not_disturb_a_listing_by_metadata(
+    vector_server: Server, user: str, query: str | None
+) -> None:
+    messages = conversation(user, 120)
+    for n, one in enumerate(messages):
+        one.metadata.update({"kind": "note" if n % 2 else "chat", "app": f"a{n % 3}"})
+    token = write(vector_server, messages)
+    narrowed = m.Filter(metadata={"kind": "note", "app": "a1"})
+    before = vector_server.query.LexicalSearch(
+        q.LexicalSearchRequest(user_id=user, query_text=query or "", filter=narrowed, page_size=500, at_least=token)
+    )
+    expected, gone, walked = ids(before.items), set[str](), list[str]()
+    assert set(expected) <= {f"m{n:04}" for n in range(1, 120, 6)} | {
+        f"m{n:04}" for n in range(1, 120, 2) if n % 3 == 1
+    }
+    for turn, page in enumerate(walk(vector_server, user, query, [3, 1], narrowed)):
+        walked += [message_id for message_id, _ in page]
+        late = conversation(user, 10, prefix=f"late{turn}-", seed=turn)
+        others = [one for one in messages if one.message_id not in expected][turn * 2 :][:2]
+        leaving = [one for one in messages if one.message_id in expected and one.message_id not in walked][-1:]
+        gone.update(ids(leaving))
+        for one in [*late, *others]:
+            one.metadata.update(narrowed.metadata)
+        for one in leaving:
+            one.metadata["app"] = "another"
+        write(vector_server, [*late, *others, *leaving], replace=True)
+    assert walked == [one for one in expected if one not in gone or one in walked]
+    assert not gone.intersection(walked)
+
+
+def test_a_cursor_belongs_to_the_metadata_of_its_filter(vector_server: Server, user: str) -> None:
+    metadata = {"a": "1", "b": "2"}
+    write(vector_server, [said(user, f"m{n}", "tea", n, metadata=metadata) for n in range(4)])
+    request = q.ListMessagesRequest(user_id=user, page_size=1, filter=m.Filter(metadata=metadata))
+    request.cursor = vector_server.query.ListMessages(request).next_cursor
+    assert ids(vector_server.query.ListMessages(request).items) == ["m2"]
+    for others in ({}, {"a": "1"}, {"a": "2", "b": "1"}, {"a": "1", "b": "2", "c": ""}):
+        request.filter.CopyFrom(m.Filter(metadata=others))
+        with pytest.raises(grpc.RpcError) as refused:
+            vector_server.query.ListMessages(request)
+        assert refusal(refused.value).reason == "CURSOR_OTHER_QUERY"
 
 
 def test_a_cursor_works_after_a_restart(

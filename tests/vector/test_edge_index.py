@@ -23,10 +23,12 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_errors import WorkerUnavailableError
+from nomemory.server.vector import edge_shard
 from nomemory.server.vector.edge_calls import Count, Flush, NearestPoints, Remove, Upsert
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.edge_worker import EdgeWorker
 from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
+from nomemory.server.vector.points import METADATA
 from nomemory.server.vector.protocol import VectorPoint
 
 DIMENSION = 8
@@ -61,6 +63,21 @@ def kill(index: EdgeIndex) -> int:
     assert index.process_id is not None
     os.kill(index.process_id, signal.SIGKILL)
     return index.process_id
+
+
+def test_a_shard_that_an_earlier_version_made_gets_the_indexes_that_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexes = edge_shard._PAYLOAD_INDEXES
+    with monkeypatch.context() as before:
+        before.setattr(edge_shard, "_PAYLOAD_INDEXES", {k: v for k, v in indexes.items() if k != METADATA})
+        shard = edge_shard.Shard(tmp_path / "shard", DIMENSION)
+        assert METADATA not in shard._engine.info().payload_schema
+        shard.close()
+    for _ in range(2):
+        shard = edge_shard.Shard(tmp_path / "shard", DIMENSION)
+        assert set(shard._engine.info().payload_schema) == set(indexes)
+        shard.close()
 
 
 async def test_nothing_acknowledged_is_lost_when_the_worker_is_killed(index: EdgeIndex) -> None:

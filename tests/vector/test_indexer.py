@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from hashlib import blake2b
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
-from nomemory.server.message import EVERYTHING, Message, Role
+from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.settings import Settings
 from nomemory.server.vector import indexing_store as desk
 from nomemory.server.vector.collection import collection_of
@@ -261,6 +262,40 @@ async def test_a_vector_of_the_callers_own_is_used_if_it_fits(tmp_path: Path) ->
         assert embedder.texts == ["b"]
         assert await w.found("ann", "own") == ["m1"]
         assert await w.found("ann", "b") == ["m2"]
+
+
+@pytest.mark.parametrize("kind", ["local", "none"])
+async def test_an_index_of_the_version_before_learns_metadata_without_embedding_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    embeds = kind != "none"
+    first, second = (ScriptedEmbedder() if embeds else NoEmbedder(DIMENSION) for _ in range(2))
+    own = None if embeds else vector_of("own")
+    long = " ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))
+    narrowed = Filter(metadata=(("app", "phone"),))
+    with monkeypatch.context() as before:
+        before.setattr(desk, "marks_of", lambda _entries: ())
+        async with world(tmp_path, first) as w, running(w):
+            tagged = [said(f"{long} {n}", f"m{n}", embedding=own)._replace(metadata={"app": "phone"}) for n in range(9)]
+            plain = [said(f"text {n}", f"p{n}", embedding=own) for n in range(9)]
+            await w.write(*tagged, *plain)
+            await w.settled()
+            assert await w.index.search("ann", vector_of("own"), narrowed, 100) == []
+            backlog = w.indexer._backlog.path
+    with closing(sqlite3.connect(backlog)) as file:
+        file.executescript("ALTER TABLE feed DROP COLUMN unmarked; PRAGMA user_version = 0;")
+    monkeypatch.setattr(desk, "_FEED_MAX_OF_OWN", 5)
+    async with world(tmp_path, second) as w:
+        sequence = await w.reader.user_sequence("ann")
+        assert w.indexer.behind("ann", sequence)
+        await w.write(said("later", "late", embedding=own)._replace(metadata={"app": "phone"}))
+        async with running(w):
+            await w.settled()
+            assert not w.indexer.behind("ann", sequence)
+            hits = await w.index.search("ann", vector_of("own"), narrowed, 100)
+            found = await w.reader.by_sequences("ann", [hit.sequence for hit in hits])
+            assert {one.message_id for one in found.values()} == {*(f"m{n}" for n in range(9)), "late"}
+            assert w.indexer.texts_embedded == (1 if embeds else 0), "what is stored keeps its vectors"
 
 
 async def test_without_an_embedder_only_vectors_of_the_callers_own_are_stored(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Filter, Role
+from nomemory.server.metadata_mark import marks_of
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 from nomemory.server.vector.qdrant_index import QdrantIndex, connect
@@ -153,6 +154,25 @@ async def test_a_part_and_those_after_it_are_removed(index: VectorIndex) -> None
     await index.remove("ann", "m")
 
 
+async def test_the_vectors_of_a_version_are_read_back_part_by_part(index: VectorIndex) -> None:
+    parts = [point("m", vector(3, part), part=part) for part in range(40)]
+    await index.upsert([*parts, point("m", vector(1), part=40, sequence=7), point("m", vector(1), user_id="bob")])
+    read = [np.frombuffer(one, "<f4") for one in await index.stored("ann", "m", sequence_of("m"))]
+    expected = [np.frombuffer(part.vector, "<f4") / np.linalg.norm(np.frombuffer(part.vector, "<f4")) for part in parts]
+    assert np.allclose(read, expected, atol=1e-6)
+    assert await index.stored("ann", "m", 7) == await index.stored("ann", "none", 7) == []
+
+
+async def test_what_replaces_a_point_has_its_own_metadata(index: VectorIndex) -> None:
+    old, new = (("app", "a"),), (("app", "b"),)
+    await index.upsert([point("m", vector(1), marks=marks_of(old)), point("other", vector(1), marks=marks_of(old))])
+    await index.upsert([point("m", vector(1), marks=marks_of(new))])
+    assert await found(index, vector(1), Filter(metadata=old)) == [sequence_of("other")]
+    assert await found(index, vector(1), Filter(metadata=new)) == [sequence_of("m")]
+    await index.upsert([point("m", vector(1))])
+    assert await found(index, vector(1), Filter(metadata=new)) == []
+
+
 async def test_an_empty_index_has_nothing(index: VectorIndex) -> None:
     assert await index.count() == 0
     assert await found(index, vector(1)) == []
@@ -186,6 +206,7 @@ async def test_extreme_lengths_do_not_bend_the_cosine(index: VectorIndex) -> Non
 
 
 numbers = st.lists(st.sampled_from([-1.0, 0.0, 1.0, 2.0]), min_size=DIMENSION, max_size=DIMENSION).filter(any)
+entries = st.tuples(st.sampled_from(["app", "kind"]), st.sampled_from(["", "a"]))
 points = st.builds(
     VectorPoint,
     user_id=st.sampled_from(["ann", "bob"]),
@@ -196,10 +217,16 @@ points = st.builds(
     role=st.sampled_from(Role),
     conversation_id=st.sampled_from(["", "a", "b"]),
     vector=numbers.map(lambda values: vector(*values)),
+    marks=st.frozensets(entries).map(marks_of),
 )
 moments = st.none() | st.integers(0, 6)
 filters = st.builds(
-    Filter, moments, moments, role=st.none() | st.sampled_from(Role), conversation_id=st.sampled_from(["", "a", "b"])
+    Filter,
+    moments,
+    moments,
+    role=st.none() | st.sampled_from(Role),
+    conversation_id=st.sampled_from(["", "a", "b"]),
+    metadata=st.frozensets(entries, max_size=2).map(tuple),
 )
 
 
@@ -221,6 +248,7 @@ def matches(at: VectorPoint, narrowed: Filter) -> bool:
         and (narrowed.until_us is None or at.ts_us < narrowed.until_us)
         and narrowed.role in (None, at.role)
         and narrowed.conversation_id in ("", at.conversation_id)
+        and set(marks_of(narrowed.metadata)) <= set(at.marks)
     )
 
 

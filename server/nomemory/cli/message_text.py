@@ -18,6 +18,7 @@ _ROLE_STYLES: Final = {
     message_pb2.ROLE_USER: "bold cyan",
     message_pb2.ROLE_ASSISTANT: "bold green",
     message_pb2.ROLE_SYSTEM: "bold magenta",
+    message_pb2.ROLE_TOOL: "bold yellow",
 }
 _NAME_STYLES: Final = ("bold cyan", "bold green", "bold blue", "bold magenta", "bold yellow")
 _MATCH: Final = "bold black on bright_yellow"

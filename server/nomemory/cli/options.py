@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import get_args
 
@@ -11,6 +11,7 @@ import click
 
 from nomemory.cli.human import Human
 from nomemory.cli.json_lines import JsonLines
+from nomemory.cli.metadata_entry import Entry, entries_by_key, entry_option
 from nomemory.cli.moment import FORMS, moment_option
 from nomemory.cli.output import Output
 from nomemory.cli.paging import PAGE_MAX, Paging
@@ -65,6 +66,14 @@ def narrowing_options(command: Command) -> Command:
     @time_option("--until", "Only what was said before this time; the same forms.")
     @role_option("Only what this side said.")
     @click.option("--conversation", metavar="ID", help="Only this conversation.")
+    @click.option(
+        "--metadata",
+        "metadata",
+        metavar="KEY=VALUE",
+        type=entry_option,
+        multiple=True,
+        help="Only what has this entry in its metadata. Up to 4 of them: all must hold.",
+    )
     @functools.wraps(command)
     def narrowed(
         *,
@@ -72,9 +81,12 @@ def narrowing_options(command: Command) -> Command:
         until: datetime | None,
         role: RoleName | None,
         conversation: str | None,
+        metadata: Sequence[Entry],
         **others: object,
     ) -> None:
-        narrowing = Narrowing(since=since, until=until, role=role, conversation_id=conversation)
+        narrowing = Narrowing(
+            since=since, until=until, role=role, conversation_id=conversation, metadata=entries_by_key(metadata)
+        )
         command(narrowing=narrowing, **others)
 
     return narrowed

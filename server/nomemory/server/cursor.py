@@ -32,7 +32,7 @@ class Listing:
     def query_digest(self) -> str:
         """Return the digest of method, query and filter in a cursor."""
         n = self.narrowed
-        return _digest([self.method, self.query_text, n.since_us, n.until_us, n.role, n.conversation_id])
+        return _digest([self.method, self.query_text, n.since_us, n.until_us, n.role, n.conversation_id, *n.metadata])
 
 
 @dataclass(frozen=True, slots=True)

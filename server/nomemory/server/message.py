@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from nomemory.server.metadata_mark import Entry
+
 
 class Role(IntEnum):
     """On whose side of the conversation a message stands; the numbers are those of the contract."""
@@ -57,12 +59,16 @@ class LoggedMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The filter of a read. `since_us` is inclusive, `until_us` exclusive; None and "" mean any."""
+    """What a read is narrowed to. `since_us` is inclusive, `until_us` exclusive; None, "" and () mean any.
+
+    `metadata` has the entries, key and value, that a message must have; sorted by key, each key once.
+    """
 
     since_us: int | None = None
     until_us: int | None = None
     role: Role | None = None
     conversation_id: str = ""
+    metadata: tuple[Entry, ...] = ()
 
     def admits(self, message: Message) -> bool:
         """Return whether a message passes the filter."""
@@ -72,6 +78,7 @@ class Filter:
             and (until is None or message.ts_us < until)
             and (self.role is None or message.role is self.role)
             and self.conversation_id in {"", message.conversation_id}
+            and all(message.metadata.get(key) == value for key, value in self.metadata)
         )
 
 

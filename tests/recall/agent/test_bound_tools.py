@@ -124,7 +124,13 @@ def test_planners_are_told_of_four_tools() -> None:
 def test_schemas_are_what_the_arguments_are_read_by() -> None:
     schema: Any = tool_schemas()["lexical_search"]
     assert schema["required"] == ["query_text"]
-    assert schema["properties"]["filter"]["properties"]["role"]["enum"] == ["user", "assistant", "system", "any"]
+    assert schema["properties"]["filter"]["properties"]["role"]["enum"] == [
+        "user",
+        "assistant",
+        "system",
+        "tool",
+        "any",
+    ]
     assert schema["additionalProperties"] is False
 
 

@@ -71,6 +71,11 @@ def test_entries_are_read_however_they_are_written(line: str) -> None:
     assert defaults(line).role is Role.ASSISTANT
 
 
+@pytest.mark.parametrize("name", ["tool", "工具"])
+def test_a_search_may_start_at_what_tools_said(name: str) -> None:
+    assert defaults(f"- role_default: {name}").role is Role.TOOL
+
+
 def test_the_head_of_a_table_is_no_entry() -> None:
     table = ("| key | value |", "|---|:-:|", "| top_k_default | 7 |", "| time_range_default | P1W |")
     assert defaults(*table).top_k == 7

@@ -75,6 +75,18 @@ def test_what_a_statement_names_is_followed_to_other_messages() -> None:
     assert texts("新项目的代号是什么？", found) == ["新项目的代号定了，叫“白鹭匣”", "白鹭匣第二阶段改名 Heron"]
 
 
+def test_what_a_tool_says_of_nobody_is_never_what_the_user_said() -> None:
+    for content in ("我从小不吃辣", "I eat no chilli."):
+        assert texts("我吃辣吗？", evidence(content, role=Role.TOOL)) == []
+        assert texts("我吃辣吗？", evidence(content, role=Role.TOOL, name="profile.lookup")) == []
+
+
+def test_what_a_tool_says_of_somebody_is_quoted_where_they_are_asked_about() -> None:
+    found = evidence("Priya loves chilli.", role=Role.TOOL, name="contacts.search")
+    assert texts("Does Priya eat chilli?", found) == ["Priya loves chilli"]
+    assert texts("Do I eat chilli?", found) == []
+
+
 def test_the_assistant_is_quoted_only_when_its_words_are_asked_for() -> None:
     promise = evidence("我会每周五晚上提醒你记一次进度。", role=Role.ASSISTANT)
     assert texts("你答应过每周五提醒我什么？", promise)

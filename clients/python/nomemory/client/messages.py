@@ -14,13 +14,14 @@ from nomemory.v1 import message_pb2
 Moment = datetime | str
 """A time: a datetime with a time zone, or a text in RFC 3339 such as `2024-05-01T08:30:00Z`."""
 
-RoleName = Literal["user", "assistant", "system"]
+RoleName = Literal["user", "assistant", "system", "tool"]
 
 _ROLES: Final[Mapping[str, message_pb2.Role.ValueType]] = MappingProxyType(
     {
         "user": message_pb2.ROLE_USER,
         "assistant": message_pb2.ROLE_ASSISTANT,
         "system": message_pb2.ROLE_SYSTEM,
+        "tool": message_pb2.ROLE_TOOL,
     }
 )
 _ROLE_NAMES: Final = MappingProxyType({number: name for name, number in _ROLES.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypedDict, Unpack
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -32,13 +32,15 @@ class Page(Protocol):
 class Narrowing(TypedDict, total=False):
     """The filter of a read. Absent or None: no filter.
 
-    `since` is inclusive, `until` exclusive; both need a time zone.
+    `since` is inclusive, `until` exclusive; both need a time zone. `metadata` has up to 4 entries that a message must
+    have.
     """
 
     since: Moment | None
     until: Moment | None
     role: RoleName | None
     conversation_id: str | None
+    metadata: Mapping[str, str] | None
 
 
 class Reading(TypedDict, total=False):
@@ -110,6 +112,7 @@ def list_messages(  # noqa: PLR0913 - a parameter for each option
     until: Moment | None = None,
     role: RoleName | None = None,
     conversation_id: str | None = None,
+    metadata: Mapping[str, str] | None = None,
     page_size: int = 0,
     cursor: str = "",
     return_fields: Sequence[str] | None = None,
@@ -118,7 +121,7 @@ def list_messages(  # noqa: PLR0913 - a parameter for each option
     """Build a read by time."""
     return query_service_pb2.ListMessagesRequest(
         user_id=user_id,
-        filter=_filter(since, until, role, conversation_id),
+        filter=_filter(since, until, role, conversation_id, metadata),
         page_size=page_size,
         cursor=cursor,
         return_fields=_mask(return_fields),
@@ -134,6 +137,7 @@ def lexical_search(  # noqa: PLR0913 - a parameter for each option
     until: Moment | None = None,
     role: RoleName | None = None,
     conversation_id: str | None = None,
+    metadata: Mapping[str, str] | None = None,
     page_size: int = 0,
     cursor: str = "",
     return_fields: Sequence[str] | None = None,
@@ -144,7 +148,7 @@ def lexical_search(  # noqa: PLR0913 - a parameter for each option
     return query_service_pb2.LexicalSearchRequest(
         user_id=user_id,
         query_text=query,
-        filter=_filter(since, until, role, conversation_id),
+        filter=_filter(since, until, role, conversation_id, metadata),
         page_size=page_size,
         cursor=cursor,
         return_fields=_mask(return_fields),
@@ -161,6 +165,7 @@ def semantic_search(  # noqa: PLR0913 - a parameter for each option
     until: Moment | None = None,
     role: RoleName | None = None,
     conversation_id: str | None = None,
+    metadata: Mapping[str, str] | None = None,
     top_k: int = 0,
     min_score: float | None = None,
     return_fields: Sequence[str] | None = None,
@@ -169,7 +174,7 @@ def semantic_search(  # noqa: PLR0913 - a parameter for each option
     """Build a search for meaning: of a text, or of a vector of the caller's own."""
     request = query_service_pb2.SemanticSearchRequest(
         user_id=user_id,
-        filter=_filter(since, until, role, conversation_id),
+        filter=_filter(since, until, role, conversation_id, metadata),
         top_k=top_k,
         min_score=min_score,
         return_fields=_mask(return_fields),
@@ -191,6 +196,7 @@ def hybrid_search(  # noqa: PLR0913 - a parameter for each option
     until: Moment | None = None,
     role: RoleName | None = None,
     conversation_id: str | None = None,
+    metadata: Mapping[str, str] | None = None,
     top_k: int = 0,
     explain: bool = False,
     embedding: Sequence[float] | None = None,
@@ -202,7 +208,7 @@ def hybrid_search(  # noqa: PLR0913 - a parameter for each option
         user_id=user_id,
         query_text=question,
         query_embedding=_embedding(embedding),
-        filter=_filter(since, until, role, conversation_id),
+        filter=_filter(since, until, role, conversation_id, metadata),
         top_k=top_k,
         explain=explain,
         return_fields=_mask(return_fields),
@@ -263,10 +269,11 @@ def delete_matching(
     until: Moment | None = None,
     role: RoleName | None = None,
     conversation_id: str | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> ingest_service_pb2.DeleteMessagesRequest:
     """Build a deletion of whatever a filter admits."""
     return ingest_service_pb2.DeleteMessagesRequest(
-        user_id=user_id, filter=_filter(since, until, role, conversation_id)
+        user_id=user_id, filter=_filter(since, until, role, conversation_id, metadata)
     )
 
 
@@ -344,10 +351,17 @@ def _request_id(batch: Sequence[message_pb2.ChatMessage]) -> str:
 
 
 def _filter(
-    since: Moment | None, until: Moment | None, role: RoleName | None, conversation_id: str | None
+    since: Moment | None,
+    until: Moment | None,
+    role: RoleName | None,
+    conversation_id: str | None,
+    metadata: Mapping[str, str] | None,
 ) -> message_pb2.Filter:
     return message_pb2.Filter(
-        time_range=_time_range(since, until), role=_role(role), conversation_id=conversation_id or ""
+        time_range=_time_range(since, until),
+        role=_role(role),
+        conversation_id=conversation_id or "",
+        metadata=metadata or {},
     )
 
 

@@ -11,7 +11,7 @@ import grpc
 from nomemory.client import channel, errors, requests
 from nomemory.client.base import BaseClient
 from nomemory.client.hits import LexicalHit, lexical_hits
-from nomemory.client.messages import Moment, RoleName, Writable
+from nomemory.client.messages import Writable
 from nomemory.v1 import (
     ingest_service_pb2,
     ingest_service_pb2_grpc,
@@ -95,18 +95,10 @@ class Client(BaseClient):
         return self._call(self._ingest.DeleteMessages, requests.delete(user_id, message_ids))
 
     def delete_matching(
-        self,
-        user_id: str,
-        *,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        role: RoleName | None = None,
-        conversation_id: str | None = None,
+        self, user_id: str, **narrowing: Unpack[requests.Narrowing]
     ) -> ingest_service_pb2.DeleteMessagesResponse:
         """Delete all messages of a user for which everything holds that is set; something must be."""
-        request = requests.delete_matching(
-            user_id, since=since, until=until, role=role, conversation_id=conversation_id
-        )
+        request = requests.delete_matching(user_id, **narrowing)
         return self._call(self._ingest.DeleteMessages, request)
 
     def erase_user(self, user_id: str) -> ingest_service_pb2.EraseUserResponse:

@@ -17,6 +17,7 @@ class Role(Enum):
     USER = "user"
     ASSISTANT = "assistant"
     SYSTEM = "system"
+    TOOL = "tool"
     ANY = "any"
 
 

@@ -13,6 +13,7 @@ ROLE_IN_CONTRACT: Final = MappingProxyType(
         Role.USER: message_pb2.ROLE_USER,
         Role.ASSISTANT: message_pb2.ROLE_ASSISTANT,
         Role.SYSTEM: message_pb2.ROLE_SYSTEM,
+        Role.TOOL: message_pb2.ROLE_TOOL,
         Role.ANY: message_pb2.ROLE_UNSPECIFIED,
     }
 )

@@ -36,7 +36,8 @@ class Focus:
     """Tells which passages are about whom a question asks.
 
     That is the asker, unless the question names somebody else: a person who speaks, a relation, or "who". Who speaks
-    most among the messages of role user is the asker; others may use their telephone.
+    most among the messages of role user is the asker; others may use their telephone. What a tool says may be about
+    anybody whom it names, but a tool never speaks for the asker.
 
     Args:
         question: taken apart.
@@ -65,7 +66,7 @@ class Focus:
     def has(self, passage: Passage) -> bool:
         """Return whether a passage is about whom the question asks."""
         message = passage.message
-        name = plain(message.name)
+        name = plain(message.person)
         if not self.hears(message):
             return False
         if name and self._names(name.split()[0]):
@@ -75,5 +76,5 @@ class Focus:
         if self._anybody:
             return True
         if passage.subject == SELF:
-            return name == self._asker
+            return message.role is not Role.TOOL and name == self._asker
         return passage.subject != UNNAMED and passage.subject in self._text

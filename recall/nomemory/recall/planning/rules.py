@@ -257,8 +257,8 @@ def _narrower(scope: SearchScope, question: Question) -> SearchScope:
 
 
 def _has_names(ranked: tuple[Evidence, ...]) -> bool:
-    """Return whether the messages have speakers' names. Then a role says little."""
-    return any(evidence.message.name for evidence in ranked[:5])
+    """Return whether the messages say who spoke: then a role says little."""
+    return any(evidence.message.person for evidence in ranked[:5])
 
 
 def _hypotheses(question: Question, intent: Intent) -> str:

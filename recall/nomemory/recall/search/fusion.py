@@ -192,9 +192,9 @@ class Fusion:
         )
 
     def _of_speaker(self, message: Retrieved) -> float:
-        """Prefer the person asked about; where messages have no names, the role."""
-        if message.name:
-            named = beginning(message.name) in self._beginnings or message.name.lower() in self._text
+        """Prefer the person asked about, or, where messages carry no names, the role."""
+        if message.person:
+            named = beginning(message.person) in self._beginnings or message.person.lower() in self._text
             return _NAMED * named
         return self._of_role(message)
 

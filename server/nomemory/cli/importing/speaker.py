@@ -17,8 +17,8 @@ ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
         "assistant": "assistant",
         "system": "system",
         "developer": "system",
-        "tool": "assistant",
-        "function": "assistant",
+        "tool": "tool",
+        "function": "tool",
     }
 )
 

@@ -8,12 +8,14 @@ from typing import Final, NamedTuple
 from cachetools import LRUCache
 
 from nomemory.server.message import LoggedMessage
+from nomemory.server.metadata_mark import Entry
 from nomemory.text.asking import ends_asking
 from nomemory.text.attachments import without_attachments
 from nomemory.text.names import beginning
 from nomemory.text.temporal_cues import tells_when
 from nomemory.v1 import message_pb2
 
+_NO_METADATA: Final[frozenset[Entry]] = frozenset()
 _ENDING_CHARS: Final = 64
 _NAMES_SOMETHING: Final = re.compile(
     r"(?<=[a-z,;:'’] )[\"“]?[A-Z][A-Za-z]{2,}|[\"“《「][^\"”》」]{2,100}[\"”》」]|\d"  # a name amid a sentence, a title
@@ -32,8 +34,9 @@ class Spoken(NamedTuple):
     Attributes:
         logged: the version that the log holds.
         role: on whose side it stands, a number of `Role`.
-        name: who spoke, if that is said.
+        name: who spoke, if that is said; a tool is nobody, even if it has a name.
         conversation_id: its conversation, if it is of one.
+        metadata: its metadata's entries.
         chars: how long it is.
         content: its beginning.
         asks: whether it ends with a question.
@@ -45,6 +48,7 @@ class Spoken(NamedTuple):
     role: int
     name: str
     conversation_id: str
+    metadata: frozenset[Entry]
     chars: int
     content: str
     asks: bool
@@ -91,8 +95,9 @@ def spoken(logged: LoggedMessage) -> Spoken:
     return Spoken(
         logged,
         chat.role,
-        chat.name,
+        "" if chat.role == message_pb2.ROLE_TOOL else chat.name,
         chat.conversation_id,
+        frozenset(chat.metadata.items()) if chat.metadata else _NO_METADATA,
         len(content),
         content[:_CONTENT_CHARS],
         asks=ends_asking(words.rstrip()[-_ENDING_CHARS:]),

@@ -154,6 +154,9 @@ class Timeline:
             of_conversation = np.zeros(len(self), dtype=np.bool_)
             of_conversation[self._of_conversation.get(narrowed.conversation_id, [])] = True
             admitted &= of_conversation
+        if narrowed.metadata:
+            entries = frozenset(narrowed.metadata)
+            admitted &= np.fromiter((entries <= one.metadata for one in self.spoken), dtype=np.bool_, count=len(self))
         return admitted
 
     def before(self, until_us: int | None) -> Timeline:

@@ -8,7 +8,7 @@ import structlog
 
 from nomemory.server.lexical.protocol import IndexUnusableError, LexicalIndex
 from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy_schema import discard_index
+from nomemory.server.lexical.tantivy_schema import discard_index, has_former
 
 _log = structlog.get_logger("server")
 
@@ -23,7 +23,12 @@ def open_lexical_index(directory: Path) -> LexicalIndex:
 
 
 def open_or_discard_lexical_index(directory: Path) -> LexicalIndex:
-    """Open the index for reading; one that cannot be read gives way to an empty one, which the indexer fills."""
+    """Open the index for reading; one that cannot be read gives way to an empty one, which the indexer fills.
+
+    So does one of a former version.
+    """
+    if has_former(directory):
+        _log.info("the lexical index is of a former version and is built anew", directory=str(directory))
     try:
         return TantivyLexicalIndex(directory)
     except IndexUnusableError:

@@ -13,8 +13,9 @@ from tantivy import Occur
 
 from nomemory.server.lexical.form import FORMS, worth
 from nomemory.server.lexical.query import AllOf, AnyOf, Leaf, Node, Query, Sign, any_of
-from nomemory.server.lexical.tantivy_schema import build_schema
+from nomemory.server.lexical.tantivy_schema import METADATA, build_schema
 from nomemory.server.message import Filter, Role
+from nomemory.server.metadata_mark import marks_of
 
 _SCHEMA = build_schema()
 _UNRANKED = "basic"
@@ -34,7 +35,7 @@ _SCORES_KEPT: Final = 4096
 
 def of_user(user_id: str) -> tantivy.Query:
     """Match all messages of a user. Scores 0."""
-    return _scoring(tantivy.Query.term_query(_SCHEMA, "user", user_id, _UNRANKED), 0.0)
+    return _of_term("user", user_id)
 
 
 def of_filter(narrowed: Filter) -> Iterator[tantivy.Query]:
@@ -46,8 +47,9 @@ def of_filter(narrowed: Filter) -> Iterator[tantivy.Query]:
     if narrowed.role is not None:
         yield _of_role(narrowed.role)
     if narrowed.conversation_id:
-        of_conversation = tantivy.Query.term_query(_SCHEMA, "conversation", narrowed.conversation_id, _UNRANKED)
-        yield _scoring(of_conversation, 0.0)
+        yield _of_term("conversation", narrowed.conversation_id)
+    for mark in marks_of(narrowed.metadata):
+        yield _of_term(METADATA, mark)
 
 
 def of_range(field: str, *, least: int | None = None, most: int | None = None) -> tantivy.Query:
@@ -159,15 +161,16 @@ def _is_union(query: Query) -> bool:
 
 def _forms(query: Query) -> list[tuple[float, list[tantivy.Query]]]:
     """Return by what a sum of weights may be multiplied, and which messages it is multiplied by that for."""
-    return [(worth(form), [_of_number("form", form)]) for form in FORMS] if query.by_form else [(1.0, [])]
+    return [(worth(form), [_of_term("form", form)]) for form in FORMS] if query.by_form else [(1.0, [])]
 
 
 def _of_role(role: Role) -> tantivy.Query:
-    return _of_number("role", int(role))
+    return _of_term("role", int(role))
 
 
-def _of_number(field: str, number: int) -> tantivy.Query:
-    return _scoring(tantivy.Query.term_query(_SCHEMA, field, number, _UNRANKED), 0.0)
+def _of_term(field: str, value: str | int) -> tantivy.Query:
+    """Match where a field has just this value. Scores 0."""
+    return _scoring(tantivy.Query.term_query(_SCHEMA, field, value, _UNRANKED), 0.0)
 
 
 def all_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:

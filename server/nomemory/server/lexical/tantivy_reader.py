@@ -279,7 +279,7 @@ class TantivyLexicalIndex:
         self, user_id: str, likely: float, narrowed: Filter, after: RankPosition | None, wanted: float
     ) -> Iterator[int]:
         """Return times since which there are likely as many matches as are wanted, where there are many more in all."""
-        if likely < _MANY or narrowed.since_us is not None or narrowed.conversation_id:
+        if likely < _MANY or narrowed.since_us is not None or narrowed.conversation_id or narrowed.metadata:
             return
         oldest, newest = self._span(user_id, self._messages(user_id) // _MANY)
         ends = (newest, narrowed.until_us, after.ts_us if after else None)

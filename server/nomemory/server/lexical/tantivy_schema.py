@@ -13,7 +13,7 @@ from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
 from nomemory.server.lexical.protocol import IndexUnusableError
 
 _NAME = "lexical-v"
-_VERSION = 2
+_VERSION = 3
 
 DIRECTORY = f"{_NAME}{_VERSION}"
 """The directory's name, within the server's data. A change of the fields or of the analysis needs a new one: the
@@ -24,6 +24,9 @@ CHECKPOINT = "checkpoint"
 
 WORTH = "worth"
 """The field by which a ranking is weighted."""
+
+METADATA = "metadata"
+"""The field that holds the marks of a message's metadata, a term for each entry."""
 
 _SPACED = "spaced"
 
@@ -39,6 +42,7 @@ def build_schema() -> tantivy.Schema:
     fields.add_text_field("kind", tokenizer_name="raw", index_option="basic")
     fields.add_text_field("user", tokenizer_name="raw", index_option="basic")
     fields.add_text_field("conversation", tokenizer_name="raw", index_option="basic")
+    fields.add_text_field(METADATA, tokenizer_name="raw", index_option="basic")
     fields.add_text_field("chars", tokenizer_name=_SPACED, index_option="position")
     fields.add_text_field("terms", tokenizer_name=_SPACED, index_option="basic")
     fields.add_text_field("speaker", tokenizer_name=_SPACED, index_option="basic")
@@ -91,11 +95,21 @@ def discard_index(directory: Path) -> None:
     shutil.rmtree(directory)
 
 
+def has_former(directory: Path) -> bool:
+    """Return whether the index of a former version lies beside this one, which nobody has written yet."""
+    return not directory.exists() and any(former.exists() for former in _former(directory))
+
+
 def discard_former(directory: Path) -> None:
     """Delete the indexes of former versions, which nothing reads any more, from beside the index of this one."""
-    if directory.name == DIRECTORY:
-        for version in range(1, _VERSION):
-            shutil.rmtree(directory.with_name(f"{_NAME}{version}"), ignore_errors=True)
+    for former in _former(directory):
+        shutil.rmtree(former, ignore_errors=True)
+
+
+def _former(directory: Path) -> list[Path]:
+    if directory.name != DIRECTORY:
+        return []
+    return [directory.with_name(f"{_NAME}{version}") for version in range(1, _VERSION)]
 
 
 def read_checkpoint(index: tantivy.Index) -> int:

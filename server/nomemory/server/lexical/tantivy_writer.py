@@ -13,6 +13,7 @@ from nomemory.server.lexical.form import form_of
 from nomemory.server.lexical.tantivy_query import worth_of
 from nomemory.server.lexical.tantivy_schema import (
     CHECKPOINT,
+    METADATA,
     WORTH,
     discard_former,
     open_index,
@@ -20,6 +21,7 @@ from nomemory.server.lexical.tantivy_schema import (
     read_checkpoint,
 )
 from nomemory.server.message import Message
+from nomemory.server.metadata_mark import marks_of
 from nomemory.text.analysis import streams
 from nomemory.text.names import name_terms
 
@@ -58,6 +60,7 @@ class TantivyLexicalWriter:
             WORTH: worth_of(form),
             "user": message.user_id,
             "conversation": message.conversation_id,
+            METADATA: list(marks_of(message.metadata.items())),
             "chars": " ".join(tokens),
             "terms": " ".join(terms),
             "speaker": _speaker(message.name),

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import orjson
 
+from nomemory.server import wire
 from nomemory.server.log.protocol import Change, Touched
 from nomemory.server.log.sqlite_rows import SqliteRows
 from nomemory.server.message import LoggedMessage
 
-_STORED = "SELECT seq, user_id, message_id FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND seq <= ?"
+_BETWEEN = "seq > ? AND seq <= ?"
+_STORED = f"SELECT seq, user_id, message_id FROM messages INDEXED BY messages_by_seq WHERE {_BETWEEN}"  # noqa: S608
 _HAS_VECTOR = (
     "EXISTS (SELECT 1 FROM embeddings AS e WHERE (e.user_id, e.message_id) = (messages.user_id, messages.message_id))"
 )
-_REMOVED = "SELECT seq, user_id, message_id FROM removals WHERE seq > ? AND seq <= ?"
+_REMOVED = f"SELECT seq, user_id, message_id FROM removals WHERE {_BETWEEN}"  # noqa: S608
 
 
 class SqliteChangeFeed:
@@ -55,6 +57,11 @@ class SqliteChangeFeed:
             row for statement in (stored, _REMOVED) for row in self._rows.connection.execute(statement, (after, until))
         ]
         return [Touched(*row) for row in rows]
+
+    def with_metadata(self, after: int, until: int) -> list[Touched]:
+        """Return the stored messages between two sequences that have metadata."""
+        stored = self._rows.messages(_BETWEEN, (after, until), source="messages INDEXED BY messages_by_seq")
+        return [Touched(m.sequence, m.user_id, m.message_id) for m in stored if wire.decode(m.wire).metadata]
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import Around, LogCounts, Position, Surroundings
+from nomemory.server.log.sqlite_conditions import Clause, clauses, joined
 from nomemory.server.log.sqlite_expiry import Expiry
+from nomemory.server.log.sqlite_metadata import BY_ENTRY, HAS_ENTRY, rarest_first
 from nomemory.server.log.sqlite_rows import SqliteRows
 from nomemory.server.log.sqlite_schema import log_id
 from nomemory.server.message import Filter, LoggedMessage
@@ -23,6 +26,14 @@ SELECT ifnull(max(latest_seq), 0), ifnull(sum(messages - ifnull(gone, 0)), 0),
   count(nullif(messages - ifnull(gone, 0), 0))
 FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({gone}) GROUP BY user_id) USING (user_id)
 """
+
+
+class _Statement(NamedTuple):
+    """What a page is read by: `where` has the order and the limit, too."""
+
+    source: str
+    where: str
+    values: Sequence[str | int | bytes]
 
 
 class SqliteLogReader:
@@ -70,13 +81,15 @@ class SqliteLogReader:
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
-        return self._rows.messages(*_newest(user_id, narrowed, before, pinned, limit))
+        page = self._newest(user_id, narrowed, before, pinned, limit)
+        return self._rows.messages(page.where, page.values, source=page.source)
 
     async def wires(
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[bytes]:
         """Return what `page` returns as the bytes of ChatMessages."""
-        return self._rows.wires(*_newest(user_id, narrowed, before, pinned, limit))
+        page = self._newest(user_id, narrowed, before, pinned, limit)
+        return self._rows.wires(page.where, page.values, source=page.source)
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
@@ -108,42 +121,31 @@ class SqliteLogReader:
         """Close the connection."""
         self._rows.close()
 
+    def _newest(self, user_id: str, narrowed: Filter, before: Position | None, pinned: int, limit: int) -> _Statement:
+        until_us = narrowed.until_us
+        if before is not None and until_us is not None and before.ts_us < until_us:
+            narrowed = replace(narrowed, until_us=None)  # the position says it; given both, SQLite starts at the wrong
+        source, of_metadata = self._by_metadata(user_id, narrowed)
+        some = [*clauses(user_id, narrowed), *of_metadata, Clause("seq <= ?", (pinned,))]
+        if before is not None:
+            some.append(Clause("(ts, message_id) < (?, ?)", (before.ts_us, before.message_id)))
+        where, values = joined(some)
+        return _Statement(source, f"{where} ORDER BY ts DESC, message_id DESC LIMIT ?", (*values, limit))
+
+    def _by_metadata(self, user_id: str, narrowed: Filter) -> tuple[str, list[Clause]]:
+        """Return where the messages with a filter's metadata are read from, and under which conditions.
+
+        The rarest entry leads to them, unless there is a conversation, of which there are fewer yet.
+        """
+        if not narrowed.metadata:
+            return "messages", []
+        marks = rarest_first(self._connection, user_id, narrowed.metadata)
+        if narrowed.conversation_id:
+            return "messages", [Clause(HAS_ENTRY, (mark,)) for mark in marks]
+        return BY_ENTRY, [Clause("mark=?", marks[:1]), *(Clause(HAS_ENTRY, (mark,)) for mark in marks[1:])]
+
     def _around(self, anchor: LoggedMessage, before: int, after: int) -> Around:
         place = (anchor.user_id, anchor.ts_us, anchor.message_id)
         older = self._rows.messages(_OLDER, (*place, before))
         newer = self._rows.messages(_NEWER, (*place, after))
         return Around(older[::-1], newer)
-
-
-def _newest(
-    user_id: str, narrowed: Filter, before: Position | None, pinned: int, limit: int
-) -> tuple[str, Sequence[object]]:
-    """Return the condition of a page, with its order and its limit, and the values for it."""
-    until_us = narrowed.until_us
-    if before is not None and until_us is not None and before.ts_us < until_us:
-        narrowed = replace(narrowed, until_us=None)  # the position says it; given both, SQLite starts at the wrong one
-    conditions, values = filter_conditions(user_id, narrowed)
-    conditions.append("seq <= ?")
-    values.append(pinned)
-    if before is not None:
-        conditions.append("(ts, message_id) < (?, ?)")
-        values += [before.ts_us, before.message_id]
-    return f"{' AND '.join(conditions)} ORDER BY ts DESC, message_id DESC LIMIT ?", (*values, limit)
-
-
-def filter_conditions(user_id: str, narrowed: Filter) -> tuple[list[str], list[str | int]]:
-    """Return the conditions on `messages` that a filter is, and the values for their question marks."""
-    conditions, values = ["user_id=?"], [user_id]
-    clauses: list[tuple[str, str | int | None]] = [
-        ("ts >= ?", narrowed.since_us),
-        ("ts < ?", narrowed.until_us),
-        ("role=?", None if narrowed.role is None else narrowed.role.value),
-        # The second half lets SQLite prove that the partial index holds the answer.
-        ("conversation_id=? AND conversation_id <> ''", narrowed.conversation_id or None),
-    ]
-    bound: list[str | int] = list(values)
-    for condition, value in clauses:
-        if value is not None:
-            conditions.append(condition)
-            bound.append(value)
-    return conditions, bound

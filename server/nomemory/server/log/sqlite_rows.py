@@ -11,7 +11,8 @@ from nomemory.server.log.sqlite_expiry import Condition, Expiry
 from nomemory.server.log.sqlite_schema import latest_sequence, open_for_reading
 from nomemory.server.message import LoggedMessage
 
-_ROW = "user_id, message_id, ts, seq, wire"
+_ROW = "messages.user_id, messages.message_id, messages.ts, seq, wire"
+_ALL = "messages"
 
 
 class SqliteRows:
@@ -37,21 +38,20 @@ class SqliteRows:
         """Return the condition on `messages` that hides what has expired, and its values."""
         return ("TRUE", ()) if self._expiry is None else self._expiry.living()
 
-    def messages(self, where: str, values: Sequence[object], *, index: str = "") -> list[LoggedMessage]:
-        """Return the messages that a condition admits, in its order."""
-        indexed = f"INDEXED BY {index}" if index else ""
+    def messages(self, where: str, values: Sequence[object], *, source: str = _ALL) -> list[LoggedMessage]:
+        """Return the messages of a source that a condition admits, in its order."""
         living, moments = self.living()
         rows: list[tuple[str, str, int, int, bytes]] = self.connection.execute(
-            f"SELECT {_ROW} FROM messages {indexed} WHERE {living} AND {where}",  # noqa: S608 - our text, bound values
+            f"SELECT {_ROW} FROM {source} WHERE {living} AND {where}",  # noqa: S608 - our text, bound values
             (*moments, *values),
         ).fetchall()
         return list(map(LoggedMessage._make, rows))
 
-    def wires(self, where: str, values: Sequence[object]) -> list[bytes]:
+    def wires(self, where: str, values: Sequence[object], *, source: str = _ALL) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
         living, moments = self.living()
         rows: list[tuple[bytes]] = self.connection.execute(
-            f"SELECT wire FROM messages WHERE {living} AND {where}",  # noqa: S608 - as above
+            f"SELECT wire FROM {source} WHERE {living} AND {where}",  # noqa: S608 - as above
             (*moments, *values),
         ).fetchall()
         return [wire for (wire,) in rows]
@@ -62,7 +62,7 @@ class SqliteRows:
             "user_id=? AND message_id IN (SELECT value FROM json_each(?))",
             (user_id, orjson.dumps(list(message_ids))),
             # Left to itself SQLite walks through all that the user ever said.
-            index="messages_by_id",
+            source=f"{_ALL} INDEXED BY messages_by_id",
         )
         return {message.message_id: message for message in found}
 

@@ -5,7 +5,7 @@ changes of the whole log; a row's `seq` identifies one version of one message. `
 are gone, so that indexes can follow; it holds no content. `embeddings` is looked up by an index apart: a vector is too
 long to be compared with. `requests` remembers which ids the messages of a request got: a digest of the request's id, no
 content. `expire_us` is NULL where a message does not expire by itself. (In older logs `embeddings` is clustered by its
-key, which reads and writes the same, only slower.)
+key, which reads and writes the same, only slower.) `metadata_entries` is described in `sqlite_metadata`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.log.sqlite_metadata import METADATA_TABLE, fill_entries
 
 SCHEMA_VERSION = 2
 
@@ -71,12 +72,14 @@ CREATE TABLE users (
   messages INTEGER NOT NULL
 ) WITHOUT ROWID;
 {_REQUESTS}
+{METADATA_TABLE}
 """  # noqa: S608 - no value of a caller is in it
 
 _FROM_1 = f"""
 ALTER TABLE messages ADD COLUMN expire_us INTEGER;
 {_EXPIRY}
 {_REQUESTS}
+{METADATA_TABLE}
 INSERT INTO meta VALUES ('{DERIVED_IDS}', '1');
 """  # noqa: S608 - as above
 """Brings a log of schema 1 to schema 2: it has no messages that expire, and derived ids from requests."""
@@ -156,7 +159,10 @@ def _create(connection: sqlite3.Connection) -> None:
         return
     if version not in _STEPS:
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
-    connection.executescript(f"BEGIN IMMEDIATE; {_STEPS[version]} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+    connection.executescript(f"BEGIN IMMEDIATE; {_STEPS[version]}")
+    fill_entries(connection)
+    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    connection.execute("COMMIT")
 
 
 def _probe(connection: sqlite3.Connection) -> None:

@@ -14,9 +14,10 @@ import orjson
 from nomemory.server.log.batch import BatchPlan, Key, Version, plan_batch
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Swept, Written
+from nomemory.server.log.sqlite_conditions import Clause, all_clauses, joined
 from nomemory.server.log.sqlite_expiry import Expiry
 from nomemory.server.log.sqlite_given_ids import GivenIds
-from nomemory.server.log.sqlite_reader import filter_conditions
+from nomemory.server.log.sqlite_metadata import TABLE, Row, forget_entries, rows_of
 from nomemory.server.log.sqlite_sweep import find_expired
 from nomemory.server.message import Filter, Message
 
@@ -31,6 +32,10 @@ LEFT JOIN embeddings AS e ON e.user_id = m.user_id AND e.message_id = m.message_
 _MARK = "INSERT INTO removals SELECT ? + row_number() OVER (), user_id, message_id, seq FROM messages WHERE {which}"
 _DROP_VECTORS = (
     "DELETE FROM embeddings WHERE user_id=? AND message_id IN (SELECT message_id FROM messages WHERE {which})"
+)
+_DROP_ENTRIES = (
+    "DELETE FROM metadata_entries"
+    " WHERE user_id=? AND (ts, message_id) IN (SELECT ts, message_id FROM messages WHERE {which})"
 )
 _DROP = "DELETE FROM messages WHERE {which}"
 
@@ -104,8 +109,8 @@ class Transaction:
     def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
         """Delete what a filter admits."""
         living, moments = self._expiry.living()
-        conditions, values = filter_conditions(user_id, narrowed)
-        deleted = self._remove_where(user_id, " AND ".join([*conditions, living]), (*values, *moments))
+        which, values = joined([*all_clauses(user_id, narrowed), Clause(living, moments)])
+        deleted = self._remove_where(user_id, which, values)
         return Deleted(deleted, (), self.sequence)
 
     def erase(self, user_id: str) -> Erased:
@@ -140,6 +145,7 @@ class Transaction:
             return 0
         self.sequence += marked
         self._connection.execute(_DROP_VECTORS.format(which=which), (user_id, *values))
+        self._connection.execute(_DROP_ENTRIES.format(which=which), (user_id, *values))
         self._connection.execute(_DROP.format(which=which), values)
         self._count(Counter({user_id: marked}), sign=-1)
         return marked
@@ -153,20 +159,23 @@ class Transaction:
             "DELETE FROM messages WHERE user_id=? AND ts=? AND message_id=?",
             [(user, version.ts_us, message) for (user, message), version in versions.items()],
         )
+        forget_entries(self._connection, [version.wire for version in versions.values()])
         self._connection.executemany("DELETE FROM embeddings WHERE user_id=? AND message_id=?", list(versions))
         if gone:
             self._count(Counter(user for user, _ in versions), sign=-1)
 
     def _store(self, plan: BatchPlan) -> None:
-        rows, vectors = [], []
+        rows, vectors, entries = [], [], list[Row]()
         for store in plan.stores.values():
             m = store.message
             key = (m.user_id, m.ts_us, m.message_id)
             rows.append((*key, self._next(), m.role.value, m.conversation_id, store.wire, m.expire_us))
+            entries += rows_of(m)
             if m.embedding is not None:
                 vectors.append((m.user_id, m.message_id, m.embedding))
         self._insert("messages", rows)
         self._insert("embeddings", vectors)
+        self._insert(TABLE, entries)
         created = Counter(user for user, message in plan.stores if (user, message) not in plan.removes)
         self._count(Counter({user: created[user] for user, _ in plan.stores}), sign=1)
 

@@ -20,6 +20,7 @@ RETURNABLE = frozenset(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name) - {"em
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, as in Timestamp's own contract
 _NANOS = 1_000_000_000
 _QUOTED_CHARS = 40
+_FILTER_ENTRIES_MAX = 4
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -114,13 +115,13 @@ class Checker:
             self.refuse(field, "must not be all zero")
         return vector.tobytes()
 
-    def metadata(self, field: str, value: Mapping[str, str]) -> dict[str, str]:
-        """Check metadata: how many entries, and how long keys and values are. An error never quotes a key."""
+    def metadata(self, field: str, value: Mapping[str, str], *, most: int) -> dict[str, str]:
+        """Check metadata: at most `most` entries, and how long keys and values are. An error never quotes a key."""
         if not value:
             return {}
         limits = self.settings.limits
-        if len(value) > limits.metadata_max_entries:
-            self.refuse(field, f"must have at most {limits.metadata_max_entries} entries")
+        if len(value) > most:
+            self.refuse(field, f"must have at most {most} entries")
         if any(not key.strip() or len(key) > limits.metadata_key_max_chars or "\0" in key for key in value):
             self.refuse(field, f"keys must be 1 to {limits.metadata_key_max_chars} characters, not blank, without NUL")
         if any(len(entry) > limits.metadata_value_max_chars or "\0" in entry for entry in value.values()):
@@ -139,6 +140,9 @@ class Checker:
             until_us=until,
             role=self.role(f"{field}.role", value.role, required=False),
             conversation_id=self.identifier(f"{field}.conversation_id", value.conversation_id, required=False),
+            metadata=tuple(
+                sorted(self.metadata(f"{field}.metadata", value.metadata, most=_FILTER_ENTRIES_MAX).items())
+            ),
         )
 
     def mask(self, field: str, value: FieldMask) -> frozenset[str] | None:

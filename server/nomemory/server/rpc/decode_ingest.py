@@ -183,7 +183,7 @@ def _message(check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: 
         content=_content(check, f"{at}content", chat.content),
         name=check.text(f"{at}name", chat.name, most=check.settings.limits.name_max_chars),
         conversation_id=check.identifier(f"{at}conversation_id", chat.conversation_id, required=False),
-        metadata=check.metadata(f"{at}metadata", chat.metadata),
+        metadata=check.metadata(f"{at}metadata", chat.metadata, most=check.settings.limits.metadata_max_entries),
         embedding=check.vector(f"{at}embedding", chat.embedding, dimension) if chat.embedding else None,
         expire_us=_expire_us(check, f"{at}expire_ts", chat, ts_us),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nomemory.server.embedding.document_vectors import DocumentVectors
 from nomemory.server.embedding.unavailable import is_about_texts
@@ -110,6 +110,7 @@ class Applier:
         yield from ([wanted] for wanted in sorted(suspected, key=lambda wanted: self._suspects.failures(wanted.item)))
 
     async def _embed(self, batch: Batch, bite: Sequence[Wanted]) -> bool:
+        bite = await asyncio.gather(*map(self._with_kept, bite))
         texts = [text for wanted in bite for text in wanted.texts]
         if not await self._vectors.embed(texts, self._interrupted):
             return False
@@ -118,6 +119,13 @@ class Applier:
         for wanted in bite:
             batch.add(wanted, self._vectors.vectors(wanted.texts))
         return True
+
+    async def _with_kept(self, wanted: Wanted) -> Wanted:
+        """Take the vectors of a version that the index has already: to embed its texts again costs far more."""
+        if wanted.message is None or wanted.is_new or not wanted.texts:
+            return wanted
+        kept = await self._index.stored(wanted.message.user_id, wanted.message.message_id, wanted.sequence)
+        return replace(wanted, kept=tuple(kept), texts=()) if len(kept) == len(wanted.texts) else wanted
 
     def _blame(self, batch: Batch, bite: Sequence[Wanted], fault: Fault) -> None:
         if is_about_texts(fault):

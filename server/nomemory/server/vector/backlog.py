@@ -29,8 +29,17 @@ CREATE INDEX IF NOT EXISTS pending_by_age ON work (oldest) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS pending_by_user ON work (user_id, oldest) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS settled ON work (state, user_id, message_id) WHERE state > 0;
 CREATE TABLE IF NOT EXISTS feed (fed INTEGER NOT NULL, pending INTEGER NOT NULL);
-INSERT INTO feed SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM feed);
+INSERT INTO feed (fed, pending) SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM feed);
 """
+_VERSION = 1
+_FEED_AGAIN = """
+BEGIN IMMEDIATE;
+ALTER TABLE feed ADD COLUMN unmarked INTEGER NOT NULL DEFAULT 0;
+UPDATE feed SET unmarked = fed, fed = 0;
+PRAGMA user_version = 1;
+COMMIT;
+"""
+"""Brings a backlog of the version before up to date: what is in the index lacks the marks of metadata."""
 
 _EXTEND = "UPDATE work SET latest = max(latest, ?3) WHERE user_id = ?1 AND message_id = ?2 AND state = 0"
 _ADD = f"""
@@ -79,6 +88,14 @@ class Backlog:
         """The log's sequence up to which the feed has been taken in."""
         return int(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
 
+    @property
+    def unmarked(self) -> int:
+        """The sequence up to which the index may hold messages without the marks of their metadata.
+
+        While the feed is taken in up to there, only messages with metadata are work: the others are known already.
+        """
+        return int(self._connection.execute("SELECT unmarked FROM feed").fetchone()[0])
+
     def feed(self, changes: Iterable[Touched], fed: int) -> None:
         """Take in entries of the feed, and with them the sequence up to which there are no others."""
         spans = _spans(changes)
@@ -93,7 +110,7 @@ class Backlog:
         """Forget everything, so that the feed is read from its beginning."""
         with self._transaction():
             self._connection.execute("DELETE FROM work")
-            self._connection.execute("UPDATE feed SET fed = 0, pending = 0")
+            self._connection.execute("UPDATE feed SET fed = 0, pending = 0, unmarked = 0")
 
     def take(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
         """Return the next work, without marking it: the hot users' first, in equal shares, then the oldest."""
@@ -156,6 +173,8 @@ def _open(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.executescript(_SCHEMA)
+    if connection.execute("PRAGMA user_version").fetchone()[0] < _VERSION:
+        connection.executescript(_FEED_AGAIN)
     return connection
 
 

@@ -35,6 +35,15 @@ class NearestPoints:
 
 
 @dataclass(frozen=True, slots=True)
+class GetVectors:
+    """Read the vectors of a version of a message. Answer: a list of Vector, of its parts from the first on."""
+
+    user_id: str
+    message_id: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class Flush:
     """Bring everything to disk. Answer: None."""
 
@@ -44,5 +53,5 @@ class Count:
     """Count the points. Answer: an int."""
 
 
-EdgeCall = Upsert | Remove | NearestPoints | Flush | Count
+EdgeCall = Upsert | Remove | NearestPoints | GetVectors | Flush | Count
 Scored = tuple[float, int, int]

@@ -13,7 +13,7 @@ from nomemory.server.processes.launch import Launch
 from nomemory.server.processes.worker import Worker
 from nomemory.server.processes.worker_errors import WorkerError
 from nomemory.server.vector.best_parts import nearest
-from nomemory.server.vector.edge_calls import Count, EdgeCall, Flush, NearestPoints, Remove, Upsert
+from nomemory.server.vector.edge_calls import Count, EdgeCall, Flush, GetVectors, NearestPoints, Remove, Upsert
 from nomemory.server.vector.points import conditions
 from nomemory.server.vector.protocol import VectorHit, VectorPoint
 from nomemory.server.vector.usable import usable_points, usable_query
@@ -63,6 +63,10 @@ class EdgeIndex:
             return list(map(VectorHit._make, scored))
 
         return await nearest(fetch, narrowed, limit)
+
+    async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the vectors that are stored of a version of a message."""
+        return list(await self._ask(GetVectors(user_id, message_id, sequence)))
 
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""

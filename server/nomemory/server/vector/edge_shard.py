@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import unpack
 
+import numpy as np
 import qdrant_edge as qdrant
 
+from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.vector.edge_calls import NearestPoints, Scored
 from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
 from nomemory.server.vector.points import (
     CONVERSATION,
+    METADATA,
     ROLE,
     SEQUENCE,
     TIME,
@@ -29,6 +32,7 @@ from nomemory.server.vector.protocol import VectorPoint
 _PAYLOAD_INDEXES: dict[str, qdrant.KeywordIndexParams | qdrant.IntegerIndexParams] = {
     USER: qdrant.KeywordIndexParams(is_tenant=True),
     CONVERSATION: qdrant.KeywordIndexParams(enable_hnsw=False),
+    METADATA: qdrant.KeywordIndexParams(enable_hnsw=False),
     ROLE: qdrant.IntegerIndexParams(lookup=True, range=False, enable_hnsw=False),
     TIME: qdrant.IntegerIndexParams(lookup=False, range=True, enable_hnsw=False),
 }
@@ -43,6 +47,7 @@ class Shard:
         if not directory.exists():
             _create(directory, config)
         self._engine = qdrant.EdgeShard.load(str(directory), config)
+        _index_payload(self._engine)  # one that an earlier version made may lack an index
         self._known = KnownPoints(self._look_up)
 
     def upsert(self, points: Sequence[VectorPoint]) -> None:
@@ -60,6 +65,19 @@ class Shard:
             gone = [record.id for record in found]
             self._known.forget(gone)
             self._engine.update(qdrant.UpdateOperation.delete_points(gone))
+
+    def vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the vectors of a version of a message, of its parts from the first on."""
+        vectors = list[Vector]()
+        for block in part_blocks(user_id, message_id, 0):
+            records = self._engine.retrieve(list(block), with_payload=[SEQUENCE], with_vector=True)
+            by_id = {record.id: record for record in records}
+            for part in block:
+                record = by_id.get(part)
+                if record is None or _sequence(record) != sequence:
+                    return vectors
+                vectors.append(_vector(record))
+        return vectors
 
     def search(self, searches: Sequence[NearestPoints]) -> list[list[Scored]]:
         """Answer several searches in one pass."""
@@ -103,15 +121,30 @@ def _create(directory: Path, config: qdrant.EdgeConfig) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     engine = qdrant.EdgeShard.create(str(unfinished), config)
-    for field, params in _PAYLOAD_INDEXES.items():
-        engine.update(qdrant.UpdateOperation.create_field_index(field, params))
+    _index_payload(engine)
     engine.flush()
     engine.close()
     unfinished.rename(directory)
 
 
+def _index_payload(engine: qdrant.EdgeShard) -> None:
+    """Make the indexes of fields that are missing."""
+    made = engine.info().payload_schema
+    for field, params in _PAYLOAD_INDEXES.items():
+        if field not in made:
+            engine.update(qdrant.UpdateOperation.create_field_index(field, params))
+
+
 def _numbers(vector: Vector) -> list[float]:
     return list(unpack(f"<{len(vector) // 4}f", vector))
+
+
+def _vector(record: qdrant.Record) -> Vector:
+    return np.asarray(record.vector, dtype=NUMBER).tobytes()
+
+
+def _sequence(record: qdrant.Record) -> int:
+    return int((record.payload or {})[SEQUENCE])
 
 
 def _stored(point: VectorPoint) -> qdrant.Point:

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import structlog
+
 from nomemory.server.backoff import Backoff
 from nomemory.server.embedding.document_vectors import DocumentVectors
 from nomemory.server.embedding.protocol import Embedder
@@ -28,6 +30,7 @@ from nomemory.server.vector.hot_users import HotUsers
 from nomemory.server.vector.indexing_store import Desk
 from nomemory.server.vector.protocol import VectorIndex
 
+_log = structlog.get_logger("vectors")
 _T = TypeVar("_T")
 _POLL_S = 0.5
 _GATHER_S = 0.005
@@ -146,6 +149,8 @@ class VectorIndexer:
 
     def _open_desk(self) -> Desk:
         settings = self._settings
+        if self._backlog.fed < self._backlog.unmarked:
+            _log.info("the vector index learns the metadata of its messages", until=self._backlog.unmarked)
         cut = partial(parts_of, part_chars=settings.embedder.part_chars, parts_max=settings.embedder.parts_max)
         return Desk(self._open_feed(), self._backlog, self._embedder.dimension, cut if self._embeds else None)
 

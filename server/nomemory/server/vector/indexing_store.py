@@ -11,6 +11,7 @@ from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_norma
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.log.protocol import ChangeFeed
 from nomemory.server.message import LoggedMessage, Message
+from nomemory.server.metadata_mark import marks_of
 from nomemory.server.vector.backlog import Backlog, Pending
 from nomemory.server.vector.protocol import VectorPoint
 
@@ -22,7 +23,7 @@ _FEED_MAX, _FEED_MAX_OF_OWN = 256, 4096
 class Wanted:
     """What the index should hold of a message: a vector for each of the texts, or the caller's own, or nothing.
 
-    Of one that `is_new` the index has nothing yet that would have to go.
+    Of one that `is_new` the index has nothing yet that would have to go. `kept` are the vectors that it has already.
     """
 
     item: Pending
@@ -31,13 +32,15 @@ class Wanted:
     is_new: bool = False
     texts: tuple[str, ...] = ()
     own: Vector | None = None
+    kept: tuple[Vector, ...] = ()
 
     def points(self, vectors: Sequence[Vector]) -> list[VectorPoint]:
         """Make the points, given the vectors of the texts."""
         message = self.message
         if message is None:
             return []
-        parts = vectors if self.own is None else [self.own]
+        parts = self.kept or (vectors if self.own is None else [self.own])
+        marks = marks_of(message.metadata.items())
         return [
             VectorPoint(
                 message.user_id,
@@ -48,6 +51,7 @@ class Wanted:
                 message.role,
                 message.conversation_id,
                 vector,
+                marks,
             )
             for part, vector in enumerate(parts)
         ]
@@ -81,6 +85,10 @@ class Desk:
         fed, sequence = self._backlog.fed, self._log.sequence()
         if sequence <= fed:
             return False
+        if fed < self._backlog.unmarked:
+            until = min(self._backlog.unmarked, fed + _FEED_MAX_OF_OWN)
+            self._backlog.feed(self._log.with_metadata(fed, until), until)
+            return until < sequence
         until = min(sequence, fed + (_FEED_MAX if self._cut else _FEED_MAX_OF_OWN))
         self._backlog.feed(self._log.touched(fed, until, own_vectors_only=self._cut is None), until)
         return until < sequence

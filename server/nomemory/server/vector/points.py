@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from uuid import UUID, uuid5
 
 from nomemory.server.message import Filter
+from nomemory.server.metadata_mark import marks_of
 from nomemory.server.vector.protocol import VectorPoint
 
 USER = "user_id"
 MESSAGE = "message_id"
 CONVERSATION = "conversation_id"
+METADATA = "metadata"
+"""The marks of the metadata's entries. Points of messages without metadata do not have it."""
 ROLE = "role"
 TIME = "ts"
 SEQUENCE = "seq"
@@ -25,7 +28,7 @@ _NAMESPACE = UUID("5b6ce0c4-8a0e-5d1c-9f0b-0d1f6f2f8a57")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The field has exactly this value."""
+    """The field has exactly this value, or holds it among others."""
 
     field: str
     value: str | int
@@ -55,8 +58,9 @@ def part_blocks(user_id: str, message_id: str, from_part: int) -> Iterator[list[
         from_part += PART_BLOCK
 
 
-def payload(point: VectorPoint) -> dict[str, str | int]:
+def payload(point: VectorPoint) -> dict[str, str | int | list[str]]:
     """Return what is stored beside the vector."""
+    marks: dict[str, list[str]] = {METADATA: list(point.marks)} if point.marks else {}
     return {
         USER: point.user_id,
         MESSAGE: point.message_id,
@@ -64,6 +68,7 @@ def payload(point: VectorPoint) -> dict[str, str | int]:
         ROLE: int(point.role),
         TIME: point.ts_us,
         SEQUENCE: point.sequence,
+        **marks,
     }
 
 
@@ -78,6 +83,7 @@ def conditions(user_id: str, narrowed: Filter) -> tuple[Condition, ...]:
         found.append(Match(ROLE, int(narrowed.role)))
     if narrowed.conversation_id:
         found.append(Match(CONVERSATION, narrowed.conversation_id))
+    found += (Match(METADATA, mark) for mark in marks_of(narrowed.metadata))
     if narrowed.since_us is not None or narrowed.until_us is not None:
         found.append(Range(TIME, _step(narrowed.since_us, -math.inf), _step(narrowed.until_us, math.inf)))
     return tuple(found)

@@ -12,7 +12,10 @@ from nomemory.server.message import Filter, Role
 
 @dataclass(frozen=True, slots=True)
 class VectorPoint:
-    """One part of one version of a message. Its id is derived from user, message and part."""
+    """One part of one version of a message. Its id is derived from user, message and part.
+
+    `marks` are those of the entries of its metadata.
+    """
 
     user_id: str
     message_id: str
@@ -22,6 +25,7 @@ class VectorPoint:
     role: Role
     conversation_id: str
     vector: Vector
+    marks: tuple[str, ...] = ()
 
 
 class VectorHit(NamedTuple):
@@ -56,6 +60,9 @@ class VectorIndex(VectorSearch, Protocol):
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
+
+    async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the vectors that are stored of a version of a message, of its parts from the first on."""
 
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""

@@ -20,6 +20,7 @@ from nomemory.server.message import Filter
 from nomemory.server.vector.best_parts import nearest
 from nomemory.server.vector.points import (
     CONVERSATION,
+    METADATA,
     ROLE,
     SEQUENCE,
     TIME,
@@ -41,6 +42,7 @@ _HTTP_PORT, _GRPC_PORT = 6333, 6334
 _PAYLOAD_INDEXES: dict[str, models.KeywordIndexParams | models.IntegerIndexParams] = {
     USER: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
     CONVERSATION: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False),
+    METADATA: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False),
     ROLE: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False, enable_hnsw=False),
     TIME: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True, enable_hnsw=False),
 }
@@ -124,6 +126,23 @@ class QdrantIndex:
             return [_hit(point) for point in reply.points]
 
         return await nearest(fetch, narrowed, limit)
+
+    async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the vectors that are stored of a version of a message."""
+        await self._make()
+        vectors = list[Vector]()
+        for block in part_blocks(user_id, message_id, 0):
+            parts = [str(identity) for identity in block]
+            found = await _answered(
+                self._client.retrieve(self._collection, parts, with_payload=[SEQUENCE], with_vectors=True)
+            )
+            by_id = {str(record.id): record for record in found}
+            for part in parts:
+                record = by_id.get(part)
+                if record is None or (record.payload or {})[SEQUENCE] != sequence:
+                    return vectors
+                vectors.append(np.asarray(record.vector, dtype=NUMBER).tobytes())
+        return vectors
 
     async def flush(self) -> None:
         """Do nothing: the server has acknowledged every write as durable."""

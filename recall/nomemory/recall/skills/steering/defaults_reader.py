@@ -39,6 +39,7 @@ _ROLES: Final = {
     "用户": Role.USER,
     "助手": Role.ASSISTANT,
     "系统": Role.SYSTEM,
+    "工具": Role.TOOL,
     "任何": Role.ANY,
     "全部": Role.ANY,
     "不限": Role.ANY,
@@ -103,7 +104,7 @@ class DefaultsReader:
     def _take_role(self, value: str) -> Iterator[_Wrong]:
         self._role = _ROLES.get(value)
         if self._role is None:
-            yield f"`{ROLE}` is one of `user`, `assistant`, `system` and `any`", _ENTRY
+            yield f"`{ROLE}` is one of `user`, `assistant`, `system`, `tool` and `any`", _ENTRY
 
     def _take_top_k(self, value: str) -> Iterator[_Wrong]:
         given = int(value) if _WHOLE.fullmatch(value) else 0

@@ -1,0 +1,58 @@
+"""What a tool said is stored, found and filtered as such, in every read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import ids, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+VECTOR = (1.0, 0.0, 0.0, 0.0)
+TOOL = m.Filter(role=m.ROLE_TOOL)
+
+
+def test_every_read_gives_a_tool_message_as_it_was_written(vector_server: Server, user: str) -> None:
+    answer = said(
+        user, "t", "the ferry leaves at nine", 2, m.ROLE_TOOL, name="timetable", metadata={"tool_call_id": "c1"}
+    )
+    talk = [
+        said(user, "u", "when does the ferry leave?", 1, embedding=VECTOR),
+        m.ChatMessage(embedding=VECTOR),
+        said(user, "a", "the ferry leaves at nine", 3, m.ROLE_ASSISTANT, embedding=VECTOR),
+    ]
+    talk[1].MergeFrom(answer)
+    token = vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=talk)).write_token
+    query = vector_server.query
+
+    listed = query.ListMessages(q.ListMessagesRequest(user_id=user, filter=TOOL, at_least=token))
+    assert list(listed.items) == [answer]
+    for text in ("", "ferry", '"leaves at" AND nine'):
+        found = query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text=text, filter=TOOL, at_least=token))
+        assert list(found.items) == [answer]
+    near = query.SemanticSearch(
+        q.SemanticSearchRequest(user_id=user, query_embedding=q.Embedding(values=VECTOR), filter=TOOL, at_least=token)
+    )
+    assert [item.message for item in near.items] == [answer]
+    both = query.HybridSearch(q.HybridSearchRequest(user_id=user, query_text="ferry", filter=TOOL, at_least=token))
+    assert [item.message for item in both.items] == [answer]
+    around = query.GetNeighbors(q.GetNeighborsRequest(user_id=user, message_id="a", before=1))
+    assert answer in around.items
+    assert list(query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=user, message_ids=["t"])).items) == [answer]
+
+
+def test_a_tool_is_nobody_whom_a_question_can_be_about(vector_server: Server, user: str) -> None:
+    """Where only tools have names, nobody has: what the user says of themselves comes first, as without the tools."""
+    talk = [
+        said(user, "mine", "I am allergic to peanuts", 1),
+        *(said(user, f"t{n}", f"allergic to peanuts, result {n}", 2 + n, m.ROLE_TOOL, name="search") for n in range(5)),
+    ]
+    token = vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=talk)).write_token
+    answer = vector_server.query.HybridSearch(
+        q.HybridSearchRequest(user_id=user, query_text="What am I allergic to?", at_least=token)
+    )
+    assert ids(item.message for item in answer.items)[0] == "mine"
