@@ -66,12 +66,15 @@ class Cursors:
         self._clock = clock
 
     def issue(self, listing: Listing, place: Place) -> str:
-        """Make the cursor that continues a listing after a place."""
+        """Make the cursor that continues a listing after a place.
+
+        The pinned sequence has always the same length: a cursor's own would tell how many changes there were.
+        """
         payload = [
             listing.user_digest(),
             listing.query_digest(),
             int(self._clock()),
-            [place.pinned, place.ts_us, place.message_id, place.score, place.weights],
+            [f"{place.pinned:020}", place.ts_us, place.message_id, place.score, place.weights],
         ]
         return self._seal.close(_PREFIX, orjson.dumps(payload))
 
@@ -94,7 +97,7 @@ class Cursors:
         if self._clock() - issued > self._lifetime_s:
             raise _refused(Reason.ERROR_REASON_CURSOR_EXPIRED, "has expired")
         pinned, ts_us, message_id, score, weights = place
-        return Place(pinned, ts_us, message_id, score, tuple(weights))
+        return Place(int(pinned), ts_us, message_id, score, tuple(weights))
 
 
 def _refused(reason: Reason.ValueType, description: str) -> Fault:

@@ -11,6 +11,7 @@ import orjson
 from nomemory.server.log.protocol import Around, LogCounts, Position, Surroundings
 from nomemory.server.log.sqlite_rows import SqliteRows
 from nomemory.server.log.sqlite_schema import log_id
+from nomemory.server.log.sqlite_users import users_condition
 from nomemory.server.message import Filter, LoggedMessage
 
 _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
@@ -38,21 +39,22 @@ class SqliteLogReader:
         row = self._connection.execute("SELECT latest_seq FROM users WHERE user_id=?", (user_id,)).fetchone()
         return int(row[0]) if row else 0
 
-    async def counts(self, user_id: str | None) -> LogCounts:
-        """Count messages and users, of one user or of all."""
-        narrowed, values = ("", ()) if user_id is None else (" WHERE user_id=?", (user_id,))
+    async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
+        """Count messages and users, of one user or of all whose ids begin with a prefix."""
+        condition, values = users_condition(user_id, prefix)
         row = self._connection.execute(
             f"SELECT ifnull(max(latest_seq), 0), ifnull(sum(messages), 0), count(nullif(messages, 0)) "  # noqa: S608
-            f"FROM users{narrowed}",
+            f"FROM users WHERE {condition}",
             values,
         ).fetchone()
         return LogCounts(*row)
 
-    async def pending(self, after: int, user_id: str | None) -> int:
-        """Count the messages with `sequence > after`, of one user or of all."""
+    async def pending(self, after: int, user_id: str | None, prefix: str = "") -> int:
+        """Count the messages with `sequence > after`, of one user or of all whose ids begin with a prefix."""
+        condition, values = users_condition(user_id, prefix)
         row = self._connection.execute(
-            "SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ?1 AND user_id = ifnull(?2, user_id)",
-            (after, user_id),
+            f"SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND {condition}",  # noqa: S608 - ours
+            (after, *values),
         ).fetchone()
         return int(row[0])
 

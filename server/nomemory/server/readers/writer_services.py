@@ -47,8 +47,8 @@ class WriterServices:
                 return await self.log.write(messages, on_conflict=on_conflict)
             case Delete(user_id, message_ids):
                 return await self.log.delete(user_id, message_ids)
-            case GetStatus(user_id):
-                return (await self.report.status(user_id)).SerializeToString()
+            case GetStatus(user_id, prefix):
+                return (await self.report.status(user_id, prefix)).SerializeToString()
             case _:
                 return await self._answer_about_meaning(call)
 

@@ -102,7 +102,7 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Dele
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     check.entries("message_ids", request.message_ids, most=settings.limits.delete_batch_max)
     for position, message_id in enumerate(request.message_ids[: settings.limits.delete_batch_max]):
         check.identifier(f"message_ids[{position}]", message_id, required=True)
@@ -117,7 +117,7 @@ def decode_status(request: pb.GetIndexStatusRequest, settings: Settings) -> str 
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=False)
+    user_id = check.user("user_id", request.user_id, required=False)
     check.done()
     return user_id or None
 
@@ -147,7 +147,7 @@ def _message(
     if not chat.HasField("ts"):
         check.refuse(f"{at}ts", "must be set")
     return Message(
-        user_id=check.identifier(f"{at}user_id", chat.user_id, required=True),
+        user_id=check.user(f"{at}user_id", chat.user_id),
         message_id=check.identifier(f"{at}message_id", chat.message_id, required=False) or own_id(),
         ts_us=check.timestamp(f"{at}ts", chat.ts),
         role=check.role(f"{at}role", chat.role, required=True) or Role.USER,
