@@ -28,7 +28,7 @@ def show_users(raw: bytes, reply_type: type[ProtoMessage], namespace: Namespace)
     Raises:
         ForeignUserError: it names a user outside of the namespace.
     """
-    if not has_fields_named(reply_type.DESCRIPTOR, _REWRITTEN):
+    if not has_fields_named(reply_type, _REWRITTEN):
         return raw
     reply = reply_type.FromString(raw)
     for owner, name in fields_named(reply, _USERS):

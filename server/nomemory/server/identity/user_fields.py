@@ -33,9 +33,9 @@ def fields_named(message: ProtoMessage, names: frozenset[str]) -> Iterator[tuple
                 yield from fields_named(inner, names)
 
 
-def has_fields_named(message_type: Descriptor, names: frozenset[str]) -> bool:
+def has_fields_named(message_type: type[ProtoMessage], names: frozenset[str]) -> bool:
     """Return whether messages of a type can have a field with one of the names."""
-    return bool(_leading_to(message_type, names))
+    return bool(_leading_to(message_type.DESCRIPTOR, names))
 
 
 @cache
