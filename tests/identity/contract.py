@@ -91,7 +91,7 @@ def filled(request_type: type[ProtoMessage], values: Values) -> ProtoMessage:
     return request
 
 
-def _fill(request: ProtoMessage, field: FieldDescriptor, values: Values) -> None:
+def _fill(request: ProtoMessage, field: Any, values: Values) -> None:  # noqa: ANN401 - either kind of descriptor
     value = values[field.name]
     if field.message_type is not None:
         inner = filled(GetMessageClass(field.message_type), values) if value is ... else value

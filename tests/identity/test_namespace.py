@@ -102,7 +102,7 @@ def test_a_file_of_keys_with_an_odd_namespace_opens_nothing(tmp_path: Path, name
 def test_a_certificates_entry_has_its_namespace(tmp_path: Path) -> None:
     entry = {"name": "chat", "certificate": "cn:chat", "scopes": ["query"]}
     file = tmp_path / "callers.json"
-    for namespace, expected in ({}, None), ({"namespace": "acme"}, Namespace("acme")):  # type: ignore[var-annotated]
+    for namespace, expected in ({}, None), ({"namespace": "acme"}, Namespace("acme")):
         file.write_text(json.dumps({"callers": [entry | namespace]}))
         assert Certificates(file).caller(frozenset({"cn:chat"})).namespace == expected
     file.write_text(json.dumps({"callers": [entry | {"namespace": "a/b"}]}))

@@ -14,6 +14,7 @@ from nomemory.server.message import Filter
 from nomemory.server.token_cipher import ForgedTokenError, MalformedTokenError, TokenCipher
 
 _PREFIX = "c_"
+_SEQUENCE_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +67,16 @@ class Cursors:
         self._clock = clock
 
     def issue(self, listing: Listing, place: Place) -> str:
-        """Make the cursor that continues a listing after a place.
-
-        The pinned sequence has always the same length: a cursor's own would tell how many changes there were.
-        """
+        """Make the cursor that continues a listing after a place."""
         payload = [
             listing.user_digest(),
             listing.query_digest(),
             int(self._clock()),
-            [f"{place.pinned:020}", place.ts_us, place.message_id, place.score, place.weights],
+            [place.pinned, place.ts_us, place.message_id, place.score, place.weights],
         ]
-        return self._seal.close(_PREFIX, orjson.dumps(payload))
+        # A cursor's length would tell how long the number is, and so how much others have written.
+        padding = b" " * (_SEQUENCE_DIGITS - len(str(place.pinned)))
+        return self._seal.close(_PREFIX, orjson.dumps(payload) + padding)
 
     def resume(self, listing: Listing, cursor: str) -> Place:
         """Read a cursor of this very listing.
@@ -97,7 +97,7 @@ class Cursors:
         if self._clock() - issued > self._lifetime_s:
             raise _refused(Reason.ERROR_REASON_CURSOR_EXPIRED, "has expired")
         pinned, ts_us, message_id, score, weights = place
-        return Place(int(pinned), ts_us, message_id, score, tuple(weights))
+        return Place(pinned, ts_us, message_id, score, tuple(weights))
 
 
 def _refused(reason: Reason.ValueType, description: str) -> Fault:
