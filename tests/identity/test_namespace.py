@@ -19,8 +19,8 @@ from nomemory.server.identity.factory import choose_authenticator
 from nomemory.server.identity.key_file import parse_keys
 from nomemory.server.identity.namespace import ForeignUserError, Namespace, is_namespace, own_part
 from nomemory.server.identity.settings_error import IdentitySettingsError
-from nomemory.server.log.sqlite_users import users_condition
 from nomemory.server.settings import Settings
+from nomemory.server.sqlite_users import users_condition
 from nomemory.server.token_cipher import TokenCipher
 from nomemory.server.write_token import WriteTokens
 

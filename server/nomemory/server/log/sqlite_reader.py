@@ -11,8 +11,8 @@ import orjson
 from nomemory.server.log.protocol import Around, LogCounts, Position, Surroundings
 from nomemory.server.log.sqlite_rows import SqliteRows
 from nomemory.server.log.sqlite_schema import log_id
-from nomemory.server.log.sqlite_users import users_condition
 from nomemory.server.message import Filter, LoggedMessage
+from nomemory.server.sqlite_users import users_condition
 
 _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
 _NEWER = "user_id=? AND (ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT ?"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nomemory.server.log.sqlite_users import users_condition
+from nomemory.server.sqlite_users import users_condition
 from nomemory.server.vector.backlog import PARKED
 
 _PROGRESS = "SELECT fed, (SELECT min(oldest) FROM work WHERE state = 0 AND user_id = ?) FROM feed"

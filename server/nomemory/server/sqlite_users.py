@@ -1,4 +1,4 @@
-"""Which users a count in SQLite is about."""
+"""Which users a count in SQLite is about: in the log, and in the backlog of the vector index."""
 
 from __future__ import annotations
 
