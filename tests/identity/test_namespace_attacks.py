@@ -241,3 +241,20 @@ def test_tokens_and_cursors_do_not_tell_by_their_length_how_much_others_write(sh
         attacker.write(said("measured", "m1", "tea", embedding=EAST))
         lengths.add((len(token), len(attacker.list("measured", page_size=1).next_cursor)))
     assert len(lengths) == 1
+
+
+def test_a_listing_of_users_is_of_the_namespace_and_in_the_callers_words(shared: Shared) -> None:
+    method, application = METHODS["ListUsers"], shared.applications["a"]
+    application.write(said("listed", "m", "tea"), said("listed/too", "m", "tea"))
+    outcome(method, application, method.request_type())
+    found: list[str] = []
+    cursor = ""
+    while not found or cursor:
+        (page,) = method.send(application.channel, q.ListUsersRequest(page_size=1, cursor=cursor), application.metadata)
+        found.extend(one.user_id for one in page.users)
+        cursor = page.next_cursor
+        if cursor:
+            assert "CURSOR_OTHER_USER" in outcome(method, shared.victim, q.ListUsersRequest(cursor=cursor))
+    assert {"listed", "listed/too"} <= set(found)
+    assert found == sorted(set(found))
+    assert not any(user.startswith(("a/", "b/")) and user not in SPELLINGS for user in found)
