@@ -97,7 +97,7 @@ def wrapped_once(settings: Settings, access: Access) -> OneHandler:
     handler: Handler = grpc.unary_unary_rpc_method_handler(
         _wrapped, pb.ListMessagesRequest.FromString, lambda reply: reply
     )
-    method = Method("ListMessages", Need(frozenset({Scope.QUERY})))
+    method = Method("/nomemory.v1.QueryService/ListMessages", Need(frozenset({Scope.QUERY})))
     return OneHandler(NoMemoryInterceptor(lifecycle, {}, frozenset()).guarded(handler, method))
 
 

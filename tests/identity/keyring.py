@@ -17,7 +17,9 @@ class Keyring:
 
     path: Path
 
-    def key(self, *scopes: str, name: str = "service", expires: datetime | None = None) -> str:
+    def key(
+        self, *scopes: str, name: str = "service", expires: datetime | None = None, namespace: str | None = None
+    ) -> str:
         """Make a key."""
         key = new_key()
         record = KeyRecord(
@@ -27,6 +29,7 @@ class Keyring:
             sha256=key.digest(),
             created=datetime.now(UTC),
             expires=expires,
+            namespace=namespace,
         )
         with locked(self.path):
             write_keys(self.path, KeyFile(keys=(*read_keys(self.path).keys, record)))

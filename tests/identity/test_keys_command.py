@@ -17,6 +17,7 @@ from nomemory.client.identity import Identity
 from nomemory.client.sync import Client
 from nomemory.server.identity.api_keys import ApiKeys
 from nomemory.server.identity.caller import Caller
+from nomemory.server.identity.namespace import Namespace
 from nomemory.server.identity.scope import Scope
 
 if TYPE_CHECKING:
@@ -103,3 +104,15 @@ async def test_the_clients_send_keys_and_tokens(guarded: Guarded, user: str) -> 
 def test_a_service_recalls_for_users_of_any_name(guarded: Guarded, name: str) -> None:
     with Client(guarded.target, api_key=guarded.keyring.key("recall", "act-as")) as client:
         assert client.recall("tea?", user_id=name).HasField("limits")
+
+
+def test_a_key_can_be_confined_to_a_namespace(keys: Keys, tmp_path: Path) -> None:
+    made = keys("create", "--name", "shop", "--scope", "query", "--namespace", "shop.eu")
+    keys("create", "--name", "operator", "--scope", "admin")
+    caller = ApiKeys(tmp_path / "keys.json").caller(made.stdout.strip())
+    assert caller == Caller("shop", frozenset({Scope.QUERY}), namespace=Namespace("shop.eu"))
+    listed = keys("list").stdout.splitlines()[1:]
+    assert [line.split()[3] == "shop.eu" for line in listed] == [True, False]
+    for odd in ("", "a/b", "a b", "ä", "x" * 65):
+        refused = keys("create", "--name", "shop", "--scope", "query", "--namespace", odd)
+        assert (refused.exit_code, "namespace" in refused.stderr) == (2, True)

@@ -85,7 +85,7 @@ class Parts:
     def note_query(self, user_id: str) -> None:
         self.noted.append(user_id)
 
-    async def status(self, _user_id: str | None) -> pb.GetIndexStatusResponse:
+    async def status(self, _user_id: str | None, _prefix: str = "") -> pb.GetIndexStatusResponse:
         return pb.GetIndexStatusResponse()
 
 

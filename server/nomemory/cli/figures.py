@@ -33,7 +33,7 @@ def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Table:
     table.add_row(
         _label("Log"),
         f"{counted(log.messages, 'message')} of {counted(log.users, 'user')}",
-        f"sequence {log.sequence:,}",
+        f"sequence {log.sequence:,}" if log.sequence or not log.messages else "",  # none is told in a namespace
     )
     table.add_row(_label("Words"), _progress(reply.lexical), Text(one_line(reply.lexical.name), style="dim"))
     if embedder.kind == "none":

@@ -14,6 +14,7 @@ from nomemory.server.message import Filter
 from nomemory.server.token_cipher import ForgedTokenError, MalformedTokenError, TokenCipher
 
 _PREFIX = "c_"
+_SEQUENCE_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ class Cursors:
             int(self._clock()),
             [place.pinned, place.ts_us, place.message_id, place.score, place.weights],
         ]
-        return self._seal.close(_PREFIX, orjson.dumps(payload))
+        # A cursor's length would tell how long the number is, and so how much others have written.
+        padding = b" " * (_SEQUENCE_DIGITS - len(str(place.pinned)))
+        return self._seal.close(_PREFIX, orjson.dumps(payload) + padding)
 
     def resume(self, listing: Listing, cursor: str) -> Place:
         """Read a cursor of this very listing.

@@ -15,8 +15,8 @@ class WriteTokens:
         self._seal = seal
 
     def issue(self, sequence: int) -> str:
-        """Make the token of a write."""
-        return self._seal.close(_PREFIX, str(sequence).encode())
+        """Make the token of a write. All are of one length, which would tell how many changes there were."""
+        return self._seal.close(_PREFIX, f"{sequence:020}".encode())
 
     def read(self, token: str) -> int:
         """Return the sequence; 0 for no token.

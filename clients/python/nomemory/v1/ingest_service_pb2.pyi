@@ -356,7 +356,7 @@ class EraseUserResponse(_message.Message):
     deleted: _builtins.int
     """deleted is how many messages were deleted."""
     sequence: _builtins.int
-    """sequence is the number of the change in the log."""
+    """sequence is the number of the change in the log. 0 for a caller in a namespace: others move this counter, too."""
     write_token: _builtins.str
     """write_token is for `at_least`."""
     @_builtins.property
@@ -424,7 +424,9 @@ class GetIndexStatusRequest(_message.Message):
 
     USER_ID_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id narrows `log`, `lexical` and `vector` to one user's messages. Empty (the default): all users."""
+    """user_id narrows `log`, `lexical` and `vector` to one user's messages. Empty (the default): all users, for a caller in a
+    namespace those of the namespace.
+    """
     def __init__(
         self,
         *,
@@ -490,7 +492,9 @@ class LogStatus(_message.Message):
     MESSAGES_FIELD_NUMBER: _builtins.int
     USERS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """sequence is the number of the latest change; with `user_id` set, of the latest change to this user's messages."""
+    """sequence is the number of the latest change; with `user_id` set, of the latest change to this user's messages. 0 for a
+    caller in a namespace: others move this counter, too.
+    """
     messages: _builtins.int
     """messages is how many messages are stored."""
     users: _builtins.int
@@ -525,7 +529,9 @@ class IndexStatus(_message.Message):
     name: _builtins.str
     """name tells which index it is; for vectors the collection, which is named after its model and dimension."""
     checkpoint: _builtins.int
-    """checkpoint is the sequence up to which everything has been applied; never more than the log's `sequence` here."""
+    """checkpoint is the sequence up to which everything has been applied; never more than the log's `sequence` here. 0 for a
+    caller in a namespace, who goes by `pending`.
+    """
     pending: _builtins.int
     """pending is how many messages are stored but not yet found by this index."""
     parked: _builtins.int
@@ -571,7 +577,7 @@ class EmbedderStatus(_message.Message):
     dimension: _builtins.int
     """dimension is how many numbers a vector has."""
     texts_embedded: _builtins.int
-    """texts_embedded counts the texts embedded since the server started."""
+    """texts_embedded counts the texts embedded since the server started. 0 for a caller in a namespace."""
     def __init__(
         self,
         *,

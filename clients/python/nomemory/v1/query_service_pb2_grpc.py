@@ -167,7 +167,8 @@ class QueryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListUsers(self, request, context):
-        """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`.
+        """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a namespace
+        sees the namespace's users only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -65,7 +65,9 @@ class QueryServiceStub:
     `conversation_id` descending). Messages without a conversation_id are in none.
     """
     ListUsers: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.ListUsersRequest, _query_service_pb2.ListUsersResponse]
-    """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`."""
+    """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a namespace
+    sees the namespace's users only.
+    """
     ExportMessages: _grpc.UnaryStreamMultiCallable[_query_service_pb2.ExportMessagesRequest, _query_service_pb2.ExportMessagesResponse]
     """ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
     ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
@@ -108,7 +110,9 @@ class QueryServiceAsyncStub(QueryServiceStub):
     `conversation_id` descending). Messages without a conversation_id are in none.
     """
     ListUsers: _aio.UnaryUnaryMultiCallable[_query_service_pb2.ListUsersRequest, _query_service_pb2.ListUsersResponse]  # type: ignore[assignment]
-    """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`."""
+    """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a namespace
+    sees the namespace's users only.
+    """
     ExportMessages: _aio.UnaryStreamMultiCallable[_query_service_pb2.ExportMessagesRequest, _query_service_pb2.ExportMessagesResponse]  # type: ignore[assignment]
     """ExportMessages streams all messages of a user in the order of the log, oldest first (`ts` ascending, then `message_id`
     ascending), in a form that ImportMessages takes. A stream that breaks is resumed with the latest cursor.
@@ -202,7 +206,9 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _query_service_pb2.ListUsersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_query_service_pb2.ListUsersResponse, _abc.Awaitable[_query_service_pb2.ListUsersResponse]]:
-        """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`."""
+        """ListUsers reads the users who have messages, by `user_id` ascending. It needs the scope `admin`. A caller in a namespace
+        sees the namespace's users only.
+        """
 
     @_abc_1.abstractmethod
     def ExportMessages(

@@ -38,8 +38,11 @@ def wait(ask: Callable[[], Status], timeout_s: float, tell: Callable[[int], None
 
 
 def _is_behind(status: Status, sequence: int) -> bool:
-    """Return whether an index still lacks a change up to a sequence, even one that it has not counted yet."""
-    return any(index.checkpoint < sequence for index in _indexes(status))
+    """Return whether an index still lacks a change up to a sequence, even one that it has not counted yet.
+
+    A caller in a namespace is told no sequences: then nothing may be pending.
+    """
+    return any(index.checkpoint < sequence if sequence else index.pending for index in _indexes(status))
 
 
 def _pending(status: Status) -> int:

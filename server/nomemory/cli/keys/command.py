@@ -16,6 +16,7 @@ from nomemory.cli.moment import span_option
 from nomemory.cli.terminal import stdout_console
 from nomemory.server.identity.api_key import new_key
 from nomemory.server.identity.key_file import KeyRecord
+from nomemory.server.identity.namespace import is_namespace
 from nomemory.server.identity.scope import Scope
 
 _NAME: Final = re.compile(r"[\w.-]{1,64}")
@@ -53,11 +54,18 @@ def keys() -> None:
 @click.option(
     "--expires", type=span_option, metavar="SPAN", help="After how long it is good for nothing: 90d. Default: never."
 )
+@click.option(
+    "--namespace",
+    metavar="NAME",
+    help="Keep it to the users of this namespace: it names them without knowing of others. Default: all users.",
+)
 @file_option
-def create(*, name: str, scopes: Sequence[str], expires: timedelta | None, path: Path) -> None:
+def create(*, name: str, scopes: Sequence[str], expires: timedelta | None, namespace: str | None, path: Path) -> None:
     """Make a key and print it, once."""
     if _NAME.fullmatch(name) is None:
         raise click.UsageError("A name has at most 64 letters, digits, dots, dashes and underscores.")
+    if namespace is not None and not is_namespace(namespace):
+        raise click.UsageError("A namespace has at most 64 letters (a to z), digits, dots, dashes and underscores.")
     now = datetime.now(UTC).replace(microsecond=0)
     key = new_key()
     record = KeyRecord(
@@ -67,6 +75,7 @@ def create(*, name: str, scopes: Sequence[str], expires: timedelta | None, path:
         sha256=key.digest(),
         created=now,
         expires=None if expires is None else now + expires,
+        namespace=namespace,
     )
     with changed(path) as records:
         records.append(record)
@@ -78,11 +87,12 @@ def create(*, name: str, scopes: Sequence[str], expires: timedelta | None, path:
 @file_option
 def list_(*, path: Path) -> None:
     """Show the keys: whose they are and what they are good for, not the keys themselves."""
-    table = Table("id", "name", "scopes", "created", "expires", box=None, pad_edge=False)
+    table = Table("id", "name", "scopes", "namespace", "created", "expires", box=None, pad_edge=False)
     now = datetime.now(UTC)
     for record in readable(path):
         scopes = " ".join(sorted(record.scopes))
-        table.add_row(record.id, record.name, scopes, f"{record.created:%Y-%m-%d}", _expiry(record, now))
+        created = f"{record.created:%Y-%m-%d}"
+        table.add_row(record.id, record.name, scopes, record.namespace or "", created, _expiry(record, now))
     stdout_console().print(table)
 
 

@@ -1,7 +1,7 @@
 """Access control: the one place that decides whether a call may go on.
 
 A call is admitted by who makes it, before its request is looked at; then the request is confined to the users whom that
-caller may read, before anything else in it is looked at.
+caller may read, before anything else in it is looked at. A reply leaves with nothing of another namespace.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from nomemory.server.identity.authenticator import Authenticator, Peer
 from nomemory.server.identity.binding import BoundUser, bind_user, refuse_other_name
 from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.metadata import Metadata
+from nomemory.server.identity.namespaced import show_users, store_users
 from nomemory.server.identity.scope import Scope
 from nomemory.server.identity.user_fields import users_in
 
@@ -81,14 +82,31 @@ class Access:
 def confine(admission: Admission, request: ProtoMessage) -> None:
     """Refuse a request that names another user than the one whose token it came with, or, where that matters, none.
 
+    What is not refused names its users as they are stored from here on.
+
     Raises:
         Fault: OTHER_USER.
     """
-    own = admission.caller.user_id
-    if own is None:
-        return
+    caller = admission.caller
+    if caller.user_id is not None:
+        _refuse_other_users(caller.user_id, request, is_bound=admission.bound is not None)
+    if caller.namespace is not None:
+        store_users(request, caller.namespace)
+
+
+def release(admission: Admission, reply_type: type[ProtoMessage], raw: bytes) -> bytes:
+    """Return a reply as its caller may see it. Only where the caller has a namespace is it looked at.
+
+    Raises:
+        ForeignUserError: it names a user outside of the caller's namespace.
+    """
+    namespace = admission.caller.namespace
+    return raw if namespace is None else show_users(raw, reply_type, namespace)
+
+
+def _refuse_other_users(own: str, request: ProtoMessage, *, is_bound: bool) -> None:
     named = list(users_in(request))
-    if any(user_id != own for user_id in named) or not (named or admission.bound):
+    if any(user_id != own for user_id in named) or not (named or is_bound):
         raise Fault(Reason.ERROR_REASON_OTHER_USER, "this token is bound to another user")
 
 

@@ -10,6 +10,7 @@ from nomemory.server.identity.api_key import parse_key
 from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.credentials import invalid_credentials
 from nomemory.server.identity.key_file import KeyRecord, parse_keys
+from nomemory.server.identity.namespace import namespace_of
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.identity.watched_file import FileUnusableError, WatchedFile
 
@@ -45,7 +46,7 @@ class ApiKeys:
             raise invalid_credentials("this API key is not valid")
         if record.is_expired(self._now()):
             raise invalid_credentials("this API key has expired")
-        return Caller(record.name, record.scopes)
+        return Caller(record.name, record.scopes, namespace=namespace_of(record.namespace))
 
     def _records(self) -> dict[str, KeyRecord]:
         try:

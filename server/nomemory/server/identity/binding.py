@@ -9,6 +9,7 @@ from typing import Final, Literal
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import LOCAL, Caller
 from nomemory.server.identity.metadata import Metadata, values_of
+from nomemory.server.identity.namespace import own_part
 from nomemory.server.identity.scope import Scope
 
 USER_ID: Final = "x-user-id"
@@ -22,7 +23,7 @@ Identity = Literal["token", "act-as", "x-user-id"]
 
 @dataclass(frozen=True, slots=True)
 class BoundUser:
-    """The user of a recall, and what vouches for it. `x-user-id`: nothing does, this machine says so."""
+    """The stored id of a recall's user, and what vouches for it. `x-user-id`: nothing does, this machine says so."""
 
     user_id: str
     identity: Identity
@@ -37,10 +38,10 @@ def bind_user(caller: Caller, metadata: Metadata, id_max_chars: int) -> BoundUse
     """
     if caller.user_id is not None:
         refuse_other_name(caller, metadata)
-        return BoundUser(caller.user_id, "token")
+        return BoundUser(caller.stored(caller.user_id), "token")
     if Scope.ACT_AS not in caller.scopes:
         raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "naming a user needs the scope `act-as`")
-    return BoundUser(_one_user(metadata, id_max_chars), "x-user-id" if caller is LOCAL else "act-as")
+    return BoundUser(_one_user(caller, metadata, id_max_chars), "x-user-id" if caller is LOCAL else "act-as")
 
 
 def refuse_other_name(caller: Caller, metadata: Metadata) -> None:
@@ -53,13 +54,16 @@ def refuse_other_name(caller: Caller, metadata: Metadata) -> None:
         raise Fault(Reason.ERROR_REASON_OTHER_USER, "this token is bound to another user")
 
 
-def is_usable_id(text: str, max_chars: int) -> bool:
-    """Return whether a text can be a user's id: not blank, not too long, no control characters, no lone surrogates."""
-    return bool(text.strip()) and len(text) <= max_chars and _UNUSABLE.search(text) is None
+def is_usable_id(stored: str, max_chars: int) -> bool:
+    """Return whether a text can be a stored user's id.
+
+    It is not blank and has no control characters and no lone surrogates. The limit is for what follows a namespace.
+    """
+    return bool(stored.strip()) and len(own_part(stored)) <= max_chars and _UNUSABLE.search(stored) is None
 
 
-def _one_user(metadata: Metadata, id_max_chars: int) -> str:
-    named = [_text(value) for value in _named(metadata)]
+def _one_user(caller: Caller, metadata: Metadata, id_max_chars: int) -> str:
+    named = [caller.stored(_text(value)) for value in _named(metadata)]
     if len(named) != 1 or not is_usable_id(named[0], id_max_chars):
         raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, f"name one user in `{USER_ID}` metadata")
     return named[0]

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.credentials import invalid_credentials
+from nomemory.server.identity.namespace import NamespaceName, namespace_of
 from nomemory.server.identity.scope import Scope
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.identity.watched_file import FileUnusableError, WatchedFile
@@ -24,6 +25,7 @@ class CertificateEntry(BaseModel):
     name: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")]
     certificate: Annotated[str, Field(pattern=r"^(dns|uri|email|cn):\S.*$")]
     scopes: frozenset[Scope]
+    namespace: NamespaceName | None = None
 
 
 class CertificateFile(BaseModel):
@@ -60,7 +62,7 @@ class Certificates:
         found = [entry for entry in self._entries() if entry.certificate in names]
         if len(found) != 1:
             raise invalid_credentials("this client certificate names no caller, or more than one")
-        return Caller(found[0].name, found[0].scopes)
+        return Caller(found[0].name, found[0].scopes, namespace=namespace_of(found[0].namespace))
 
     def _entries(self) -> tuple[CertificateEntry, ...]:
         try:

@@ -15,6 +15,7 @@ from nomemory.server.identity.credential_authenticator import CredentialAuthenti
 from nomemory.server.identity.fetch import fetch, is_trustworthy
 from nomemory.server.identity.key_set_url import KeySetTimes, KeySetUrl
 from nomemory.server.identity.local import LocalAuthenticator
+from nomemory.server.identity.namespace import Namespace, namespace_of
 from nomemory.server.identity.scope import known_scopes
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.identity.token_keys import KeySetFile, SharedSecret, TokenKeys
@@ -88,7 +89,15 @@ def _rules(settings: Settings, algorithms: frozenset[str]) -> TokenRules:
         known_scopes(settings.identity.jwt_default_scopes.split()),
         settings.identity.jwt_leeway_s,
         settings.limits.id_max_chars,
+        _token_namespace(settings),
     )
+
+
+def _token_namespace(settings: Settings) -> Namespace | None:
+    try:
+        return namespace_of(settings.identity.jwt_namespace)
+    except ValueError as error:
+        raise IdentitySettingsError(f"NOMEMORY_JWT_NAMESPACE: {error}") from None
 
 
 def _shared_secret(secret: SecretStr) -> SharedSecret:

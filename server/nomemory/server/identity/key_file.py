@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_serializer
 
+from nomemory.server.identity.namespace import NamespaceName
 from nomemory.server.identity.scope import Scope
 
 _STRICT: Final = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -30,6 +31,7 @@ class KeyRecord(BaseModel):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", repr=False)]
     created: AwareDatetime
     expires: AwareDatetime | None = None
+    namespace: NamespaceName | None = None
 
     @field_serializer("scopes")
     def _in_order(self, scopes: frozenset[Scope]) -> list[str]:

@@ -12,6 +12,7 @@ from nomemory.server.faults import Fault
 from nomemory.server.identity.binding import is_usable_id
 from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.credentials import invalid_credentials
+from nomemory.server.identity.namespace import Namespace
 from nomemory.server.identity.scope import READS, Scope, known_scopes
 from nomemory.server.identity.token_keys import TokenKeyError, TokenKeys
 
@@ -39,6 +40,7 @@ class TokenRules:
     default_scopes: frozenset[Scope]
     leeway_s: float
     id_max_chars: int
+    namespace: Namespace | None = None
 
 
 class Tokens:
@@ -62,9 +64,13 @@ class Tokens:
         """
         claims = await self._claims(token)
         user_id = claims.get(self._rules.user_claim)
-        if not isinstance(user_id, str) or not is_usable_id(user_id, self._rules.id_max_chars):
+        if not isinstance(user_id, str) or not self._is_usable(user_id):
             raise invalid_credentials(f"the token's `{self._rules.user_claim}` does not name a user")
-        return Caller(NAME, self._scopes(claims), user_id)
+        return Caller(NAME, self._scopes(claims), user_id, self._rules.namespace)
+
+    def _is_usable(self, user_id: str) -> bool:
+        namespace = self._rules.namespace
+        return is_usable_id(namespace.stored(user_id) if namespace else user_id, self._rules.id_max_chars)
 
     async def _claims(self, token: str) -> dict[str, Any]:  # Any: a claim may be any JSON value
         try:

@@ -150,11 +150,14 @@ class LogReader(Protocol):
     async def user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to this user's messages (0 if there was none)."""
 
-    async def counts(self, user_id: str | None) -> LogCounts:
-        """Count messages and users; `sequence` is that of the user where one is given."""
+    async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
+        """Count messages and users; `sequence` is the latest of those that are counted.
 
-    async def pending(self, after: int, user_id: str | None) -> int:
-        """Count the messages with `sequence > after`, of one user or of all."""
+        Counted is one user, or for None all users whose ids begin with a prefix, which is ASCII.
+        """
+
+    async def pending(self, after: int, user_id: str | None, prefix: str = "") -> int:
+        """Count the messages with `sequence > after`, of the users whom `counts` counts."""
 
     async def page(
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int

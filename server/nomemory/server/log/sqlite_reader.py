@@ -17,6 +17,7 @@ from nomemory.server.log.sqlite_metadata import BY_ENTRY, HAS_ENTRY, rarest_firs
 from nomemory.server.log.sqlite_rows import SqliteRows
 from nomemory.server.log.sqlite_schema import log_id
 from nomemory.server.message import Filter, LoggedMessage
+from nomemory.server.sqlite_users import users_condition
 
 _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
 _NEWER = "user_id=? AND (ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT ?"
@@ -62,18 +63,21 @@ class SqliteLogReader:
         row = self._connection.execute("SELECT latest_seq FROM users WHERE user_id=?", (user_id,)).fetchone()
         return int(row[0]) if row else 0
 
-    async def counts(self, user_id: str | None) -> LogCounts:
-        """Count messages and users, of one user or of all."""
+    async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
+        """Count messages and users, of one user or of all whose ids begin with a prefix."""
         gone, values = self._expiry.gone(user_id)
-        narrowed, of_user = ("", ()) if user_id is None else ("WHERE user_id=?", (user_id,))
-        row = self._connection.execute(_COUNTS.format(gone=gone) + narrowed, (*values, *of_user)).fetchone()
+        condition, of_users = users_condition(user_id, prefix)
+        row = self._connection.execute(
+            f"{_COUNTS.format(gone=gone)} WHERE {condition}", (*values, *of_users)
+        ).fetchone()
         return LogCounts(*row)
 
-    async def pending(self, after: int, user_id: str | None) -> int:
-        """Count the messages with `sequence > after`, of one user or of all."""
+    async def pending(self, after: int, user_id: str | None, prefix: str = "") -> int:
+        """Count the messages with `sequence > after`, of one user or of all whose ids begin with a prefix."""
+        condition, values = users_condition(user_id, prefix)
         row = self._connection.execute(
-            "SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ?1 AND user_id = ifnull(?2, user_id)",
-            (after, user_id),
+            f"SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND {condition}",  # noqa: S608 - ours
+            (after, *values),
         ).fetchone()
         return int(row[0])
 

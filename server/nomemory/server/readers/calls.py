@@ -85,9 +85,10 @@ class NoteQuery:
 
 @dataclass(frozen=True, slots=True)
 class GetStatus:
-    """Report how far the log and each index are, for one user or for all. Answer: bytes of a GetIndexStatusResponse."""
+    """Report how far the log and each index are, as `Report` does. Answer: bytes of a GetIndexStatusResponse."""
 
     user_id: str | None
+    prefix: str = ""
 
 
 Changing = Write | Delete | DeleteMatching | Erase

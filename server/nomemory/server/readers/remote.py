@@ -147,6 +147,6 @@ class RemoteReport:
     def __init__(self, writer: WriterClient) -> None:
         self._writer = writer
 
-    async def status(self, user_id: str | None) -> pb.GetIndexStatusResponse:
+    async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Report how far the log and each index are."""
-        return pb.GetIndexStatusResponse.FromString(await self._writer.call(GetStatus(user_id)))
+        return pb.GetIndexStatusResponse.FromString(await self._writer.call(GetStatus(user_id, prefix)))

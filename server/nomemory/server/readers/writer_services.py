@@ -48,8 +48,8 @@ class WriterServices:
         match call:
             case Write() | Delete() | DeleteMatching() | Erase():
                 return await self._change(call)
-            case GetStatus(user_id):
-                return (await self.report.status(user_id)).SerializeToString()
+            case GetStatus(user_id, prefix):
+                return (await self.report.status(user_id, prefix)).SerializeToString()
             case _:
                 return await self._answer_about_meaning(call)
 

@@ -11,6 +11,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import UNADMITTED, Admission, Need
+from nomemory.server.identity.namespace import Namespace
 
 Reply = bytes | ProtoMessage
 """A reply as a message, or as its bytes."""
@@ -29,6 +30,19 @@ class Call:
     request_id: str
     deadline: float
     admission: Admission = UNADMITTED
+
+    @property
+    def namespace(self) -> Namespace | None:
+        """The namespace of the caller, whose users are all that the call may learn of; None: all users."""
+        return self.admission.caller.namespace
+
+    @property
+    def user_prefix(self) -> str:
+        """What the stored ids of all users begin with of whom the call may learn; empty: all users.
+
+        A method whose request names no user passes it on to what it counts or lists.
+        """
+        return self.namespace.prefix if self.namespace else ""
 
     def remaining_s(self) -> float:
         """Return the seconds that are left until the deadline; negative once it has passed."""

@@ -27,10 +27,15 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method by its short name, as the log has it, and what it needs of its caller."""
+    """A method by its path, `/nomemory.v1.QueryService/ListMessages`, and what it needs of its caller."""
 
-    name: str
+    path: str
     need: Need
+
+    @property
+    def name(self) -> str:
+        """The short name, as the log has it."""
+        return self.path.rpartition("/")[2]
 
 
 class CallLifecycle:

@@ -11,6 +11,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.faults import Violation, invalid
+from nomemory.server.identity.namespace import own_part
 from nomemory.server.message import Filter, Role
 from nomemory.server.settings import Settings
 from nomemory.server.wire import MICROS, ROLES
@@ -46,11 +47,18 @@ class Checker:
 
     def identifier(self, field: str, value: str, *, required: bool) -> str:
         """Check an id: not blank if required, at most `id_max_chars` characters, no control characters."""
+        return self._id(field, value, chars=len(value), required=required)
+
+    def user(self, field: str, value: str, *, required: bool = True) -> str:
+        """Check a stored user's id like any other; a namespace before it does not count as characters."""
+        return self._id(field, value, chars=len(own_part(value)), required=required)
+
+    def _id(self, field: str, value: str, *, chars: int, required: bool) -> str:
         if not value and not required:
             return value
         if not value.strip():
             self.refuse(field, "must not be blank")
-        elif len(value) > self.settings.limits.id_max_chars:
+        elif chars > self.settings.limits.id_max_chars:
             self.refuse(field, f"must be at most {self.settings.limits.id_max_chars} characters")
         elif _CONTROL.search(value):
             self.refuse(field, "must not contain control characters")

@@ -104,7 +104,7 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Dele
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     narrowed = _what_to_delete(check, request)
     check.done()
     return DeleteBatch(user_id, list(request.message_ids), narrowed)
@@ -117,7 +117,7 @@ def decode_erase(request: pb.EraseUserRequest, settings: Settings) -> str:
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     check.done()
     return user_id
 
@@ -129,7 +129,7 @@ def decode_status(request: pb.GetIndexStatusRequest, settings: Settings) -> str 
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=False)
+    user_id = check.user("user_id", request.user_id, required=False)
     check.done()
     return user_id or None
 
@@ -176,7 +176,7 @@ def _message(check: Checker, at: str, chat: message_pb2.ChatMessage, dimension: 
         check.refuse(f"{at}ts", "must be set")
     ts_us = check.timestamp(f"{at}ts", chat.ts)
     return Message(
-        user_id=check.identifier(f"{at}user_id", chat.user_id, required=True),
+        user_id=check.user(f"{at}user_id", chat.user_id),
         message_id=check.identifier(f"{at}message_id", chat.message_id, required=False),
         ts_us=ts_us,
         role=check.role(f"{at}role", chat.role, required=True) or Role.USER,

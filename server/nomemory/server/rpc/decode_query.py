@@ -94,7 +94,7 @@ def decode_list(request: pb.ListMessagesRequest, settings: Settings) -> ListQuer
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     narrowed = _narrowed(check, request)
     size = _page_size(check, request.page_size)
     mask = _mask(check, request)
@@ -109,7 +109,7 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
         Fault: INVALID_FIELD, or QUERY_TOO_COMPLEX if that is all that is wrong.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     text = check.text("query_text", request.query_text, most=settings.limits.query_max_chars)
     narrowed = _narrowed(check, request)
     size = _page_size(check, request.page_size)
@@ -127,7 +127,7 @@ def decode_semantic(request: pb.SemanticSearchRequest, settings: Settings, dimen
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     text, vector = _semantic_query(check, request, dimension)
     narrowed = _narrowed(check, request)
     top_k = check.count("top_k", request.top_k, default=settings.limits.top_k_default, most=settings.limits.top_k_max)
@@ -147,7 +147,7 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     text = check.text("query_text", request.query_text, most=settings.limits.query_max_chars)
     if not request.query_text.strip():
         check.refuse("query_text", "must not be blank")
@@ -168,7 +168,7 @@ def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> Nei
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     message_id = check.identifier("message_id", request.message_id, required=True)
     before = request.before if request.HasField("before") else settings.limits.neighbors_before_default
     after = request.after if request.HasField("after") else settings.limits.neighbors_after_default
@@ -186,7 +186,7 @@ def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) ->
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     check.entries("message_ids", request.message_ids, most=settings.limits.batch_get_max)
     for position, message_id in enumerate(request.message_ids[: settings.limits.batch_get_max]):
         check.identifier(f"message_ids[{position}]", message_id, required=True)

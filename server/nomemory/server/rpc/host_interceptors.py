@@ -18,10 +18,10 @@ class HostInterceptors:
         outer: see every call, refused ones too, with its final status. Requests and replies are bytes. Nobody is
             authenticated yet, so `current_call()` is None when a call arrives. For tracing and metrics.
         inner: their handlers run for admitted calls only. Requests are parsed and confined to the caller's users,
-            `current_call()` says who calls and which user is bound, and the call's deadline holds. For quotas and
-            audits. They may end a call with `context.abort`. Their `intercept_service` runs before admission, as gRPC
-            looks handlers up first: what depends on the caller belongs in the handler that it returns. Health and
-            reflection pass here, too, with `current_call()` None.
+            user ids are the stored ones (with a caller's namespace), `current_call()` says who calls and which user is
+            bound, and the call's deadline holds. For quotas and audits. They may end a call with `context.abort`. Their
+            `intercept_service` runs before admission, as gRPC looks handlers up first: what depends on the caller
+            belongs in the handler that it returns. Health and reflection pass here, too, with `current_call()` None.
     """
 
     outer: tuple[grpc.aio.ServerInterceptor, ...] = ()

@@ -20,8 +20,11 @@ VECTOR_JOB = "vector-indexer"
 class Report(Protocol):
     """Reports how far the log and each index are, whichever process has them."""
 
-    async def status(self, user_id: str | None) -> pb.GetIndexStatusResponse:
-        """Report on one user's messages, or on all for None. No sequence exceeds that of the latest change in them."""
+    async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
+        """Report on one user's messages; for None on those of all users whose ids begin with a prefix.
+
+        No sequence exceeds that of the latest change in them.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,13 @@ class StatusReport:
     embedder: Embedder
     job_fault: Callable[[str], str]
 
-    async def status(self, user_id: str | None) -> pb.GetIndexStatusResponse:
-        """Report on one user's messages, or on all for None."""
-        counts = await self.log.counts(user_id)
+    async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
+        """Report on one user's messages; for None on those of all users whose ids begin with a prefix."""
+        counts = await self.log.counts(user_id, prefix)
         return pb.GetIndexStatusResponse(
             log=pb.LogStatus(sequence=counts.sequence, messages=counts.messages, users=counts.users),
-            lexical=await self._lexical(user_id, counts.sequence),
-            vector=await self._vector(user_id, counts.sequence),
+            lexical=await self._lexical(user_id, prefix, counts.sequence),
+            vector=await self._vector(user_id, prefix, counts.sequence),
             embedder=pb.EmbedderStatus(
                 kind=self.embedder.kind,
                 model=self.embedder.model,
@@ -53,21 +56,21 @@ class StatusReport:
             ),
         )
 
-    async def _lexical(self, user_id: str | None, sequence: int) -> pb.IndexStatus:
+    async def _lexical(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
         applied = self.lexical.applied
         return pb.IndexStatus(
             name="lexical",
             checkpoint=min(applied, sequence),
-            pending=await self.log.pending(applied, user_id),
+            pending=await self.log.pending(applied, user_id, prefix),
             fault=self.job_fault(LEXICAL_JOB),
         )
 
-    async def _vector(self, user_id: str | None, sequence: int) -> pb.IndexStatus:
-        vector = self.vector.status(user_id)
+    async def _vector(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
+        vector = self.vector.status(user_id, prefix)
         return pb.IndexStatus(
             name=self.vector.collection,
             checkpoint=min(vector.checkpoint, sequence),
-            pending=vector.pending + await self.log.pending(vector.fed, user_id),
+            pending=vector.pending + await self.log.pending(vector.fed, user_id, prefix),
             parked=vector.parked,
             parked_message_ids=vector.parked_ids,
             fault=self.vector.fault or self.job_fault(VECTOR_JOB),

@@ -118,9 +118,9 @@ class IngestService:
         response.erase_ts.GetCurrentTime()
         return response
 
-    async def get_index_status(self, request: pb.GetIndexStatusRequest, _call: Call) -> pb.GetIndexStatusResponse:
+    async def get_index_status(self, request: pb.GetIndexStatusRequest, call: Call) -> pb.GetIndexStatusResponse:
         """Return how far the log and each index are."""
-        return await self.report.status(decode_status(request, self.settings))
+        return await self.report.status(decode_status(request, self.settings), call.user_prefix)
 
     async def _write_in_turn(self, batch: ImportBatch, call: Call) -> Written:
         """Store a batch of an import; where too much is queued, wait for room within the deadline.

@@ -1,18 +1,22 @@
 """The interceptor that stands before every method of the contract.
 
 It settles who calls and which user a recall is bound to, then parses the request and confines it to the users whom the
-caller may read. A method runs only when all of that is done. `grpc_server.py` says where a host's own interceptors
-stand.
+caller may read. A method runs only when all of that is done. What it replies leaves with the user ids that the caller
+knows. `grpc_server.py` says where a host's own interceptors stand.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 import grpc
+from google.protobuf import descriptor_pool
+from google.protobuf.message import Message as ProtoMessage
+from google.protobuf.message_factory import GetMessageClass
 
-from nomemory.server.identity.access import Need, confine
+from nomemory.server.identity.access import Need, confine, release
 from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.call_lifecycle import CallLifecycle, Context, Method
 from nomemory.server.rpc.current_call import set_current_call
@@ -32,7 +36,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
 
     def __init__(self, lifecycle: CallLifecycle, needs: Mapping[str, Need], open_services: frozenset[str]) -> None:
         self._lifecycle = lifecycle
-        self._methods = {path: Method(path.rpartition("/")[2], need) for path, need in needs.items()}
+        self._methods = {path: Method(path, need) for path, need in needs.items()}
         self._open = open_services
         self._guarded: dict[str, tuple[Handler, Handler]] = {}
 
@@ -72,7 +76,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
             async with self._lifecycle.admitted(method, context) as call:
                 request = _confined(handler, raw, call)
                 set_current_call(call)
-                return _encoded(handler, await answer(request, context))
+                return _released(handler, await answer(request, context), call, method)
 
         return handle
 
@@ -84,7 +88,8 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
             async with self._lifecycle.admitted(method, context, is_upload=True) as call:
                 set_current_call(call)
-                return _encoded(handler, await answer((_confined(handler, raw, call) async for raw in stream), context))
+                requests = (_confined(handler, raw, call) async for raw in stream)
+                return _released(handler, await answer(requests, context), call, method)
 
         return handle
 
@@ -96,7 +101,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
                 request = _confined(handler, raw, call)
                 set_current_call(call)
                 async for reply in answer(request, context):
-                    yield _encoded(handler, reply)
+                    yield _released(handler, reply, call, method)
 
         return handle
 
@@ -108,5 +113,13 @@ def _confined(handler: Handler, raw: bytes, call: Call) -> Any:  # noqa: ANN401 
     return request
 
 
-def _encoded(handler: Handler, reply: object) -> bytes:
-    return handler.response_serializer(reply)  # type: ignore[misc]  # ours always have one
+def _released(handler: Handler, reply: object, call: Call, method: Method) -> bytes:
+    raw = handler.response_serializer(reply)  # type: ignore[misc]  # ours always have one
+    # Who has no namespace sees what is stored: the reply's type is not even looked up.
+    return release(call.admission, _reply_type(method.path), raw) if call.namespace else raw
+
+
+@cache
+def _reply_type(path: str) -> type[ProtoMessage]:
+    service, _, name = path.removeprefix("/").partition("/")
+    return GetMessageClass(descriptor_pool.Default().FindServiceByName(service).methods_by_name[name].output_type)

@@ -28,6 +28,9 @@ class IdentitySettings(SettingsGroup):
     jwt_default_scopes: str = Field(
         "", description="Scopes (`query recall`) of tokens that have neither `scope` nor `scp`. Empty: none."
     )
+    jwt_namespace: str = Field(
+        "", description="Namespace of the users whom tokens name (docs/authentication.md). Empty: none."
+    )
     jwt_leeway_s: float = Field(30.0, ge=0, le=300, description="How far the clocks of issuer and server may differ.")
     jwks_refresh_s: float = Field(300.0, gt=0, description="After this a key set from a URL is fetched again.")
     jwks_stale_s: float = Field(3600.0, gt=0, description="After this one that cannot be fetched is good for nothing.")

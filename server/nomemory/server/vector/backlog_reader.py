@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nomemory.server.sqlite_users import users_condition
 from nomemory.server.vector.backlog import PARKED
 
 _PROGRESS = "SELECT fed, (SELECT min(oldest) FROM work WHERE state = 0 AND user_id = ?) FROM feed"
@@ -52,13 +53,14 @@ class BacklogReader:
         (oldest,) = self._connection.execute("SELECT min(oldest) FROM work WHERE state = 0").fetchone()
         return fed if oldest is None else min(fed, oldest - 1)
 
-    def counts(self, user_id: str | None = None) -> BacklogCounts:
-        """Count messages, of one user or of all."""
+    def counts(self, user_id: str | None = None, prefix: str = "") -> BacklogCounts:
+        """Count messages, of one user or of all whose ids begin with a prefix."""
         parked = "SELECT count(*) FROM work WHERE state > 0 AND state = ?"
-        if user_id is None:
+        if user_id is None and not prefix:
             return BacklogCounts(self._number("SELECT pending FROM feed"), self._number(parked, (PARKED,)))
-        pending = self._number("SELECT count(*) FROM work WHERE state = 0 AND user_id = ?", (user_id,))
-        return BacklogCounts(pending, self._number(f"{parked} AND user_id = ?", (PARKED, user_id)))
+        condition, values = users_condition(user_id, prefix)
+        pending = self._number(f"SELECT count(*) FROM work WHERE state = 0 AND {condition}", values)  # noqa: S608 - ours
+        return BacklogCounts(pending, self._number(f"{parked} AND {condition}", (PARKED, *values)))
 
     def parked_ids(self, user_id: str, limit: int = 100) -> list[str]:
         """Name the first messages of a user that were set aside, by id."""

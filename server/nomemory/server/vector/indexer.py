@@ -116,12 +116,13 @@ class VectorIndexer:
         """How many texts have been embedded."""
         return self._vectors.embedded
 
-    def status(self, user_id: str | None = None) -> IndexerStatus:
-        """Say how far the index has come."""
-        counts = self._progress.counts(user_id)
+    def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
+        """Say how far the index has come, for one user or for all whose ids begin with a prefix."""
+        fed = self._progress.fed()  # first: what is fed meanwhile is rather counted twice than never
+        counts = self._progress.counts(user_id, prefix)
         parked_ids = () if user_id is None else tuple(self._progress.parked_ids(user_id))
         checkpoint = self._progress.checkpoint()
-        return IndexerStatus(self._progress.fed(), checkpoint, counts.pending, counts.parked, parked_ids)
+        return IndexerStatus(fed, checkpoint, counts.pending, counts.parked, parked_ids)
 
     def stop(self) -> None:
         """Let `run` finish what is in its hands, flush, and return. It cannot be run again."""

@@ -1,0 +1,125 @@
+"""What a namespace does to an id: a prefix that is added and stripped, and never mistaken for another one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from identity.contract import METHODS, fields_below, messages_of_contract
+from identity.keyring import Keyring
+from pydantic import ValidationError
+
+from nomemory.server.identity.api_keys import ApiKeys
+from nomemory.server.identity.certificates import Certificates
+from nomemory.server.identity.factory import choose_authenticator
+from nomemory.server.identity.key_file import parse_keys
+from nomemory.server.identity.namespace import ForeignUserError, Namespace, is_namespace, own_part
+from nomemory.server.identity.settings_error import IdentitySettingsError
+from nomemory.server.settings import Settings
+from nomemory.server.sqlite_users import users_condition
+from nomemory.server.token_cipher import TokenCipher
+from nomemory.server.write_token import WriteTokens
+
+names = st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True)
+users = st.text(min_size=1, max_size=20).filter(lambda text: bool(text.strip()))
+
+ODD_NAMES = ["", " ", "a/b", "/", "a b", "a\n", "ä", "名", "a" * 65, "..\\b", "a\0"]
+
+
+@given(name=names, user_id=users)
+def test_an_id_comes_back_as_it_was_sent(name: str, user_id: str) -> None:
+    namespace = Namespace(name)
+    assert namespace.shown(namespace.stored(user_id)) == user_id
+    assert own_part(namespace.stored(user_id)) == user_id
+
+
+@given(one=names, other=names, user_id=users, spelled=users)
+def test_no_id_of_one_namespace_is_one_of_another(one: str, other: str, user_id: str, spelled: str) -> None:
+    if one == other:
+        return
+    stored = Namespace(one).stored(user_id)
+    assert stored != Namespace(other).stored(spelled)
+    with pytest.raises(ForeignUserError):
+        Namespace(other).shown(stored)
+
+
+@given(name=names, others=st.lists(names, max_size=5), user_id=users)
+def test_what_a_count_takes_in_is_the_namespace_and_nothing_beside_it(
+    name: str, others: list[str], user_id: str
+) -> None:
+    _, (first, end) = users_condition(None, Namespace(name).prefix)
+    for each in {name, *others}:
+        stored = Namespace(each).stored(user_id).encode(errors="surrogatepass")
+        assert (first.encode() <= stored < end.encode()) == (each == name)
+
+
+def test_a_blank_id_names_nobody_and_stays_blank() -> None:
+    assert [Namespace("a").stored(blank) for blank in ("", " ", "\n", "\u3000")] == ["", " ", "\n", "\u3000"]
+    assert Namespace("a").shown("") == ""
+    with pytest.raises(ForeignUserError):
+        Namespace("a").shown(" ")
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_name_of_another_form_is_no_namespace(name: str) -> None:
+    assert not is_namespace(name)
+    with pytest.raises(ValueError, match="namespace"):
+        Namespace(name)
+
+
+def test_users_are_named_by_one_field_only() -> None:
+    """The prefix is added and stripped where a field is called `user_id` and holds one string."""
+    for message_type in messages_of_contract():
+        for field in fields_below(message_type):
+            if "user" in field.name and field.type == field.TYPE_STRING:
+                assert (field.name, field.is_repeated) == ("user_id", False), field.full_name
+    assert "ListMessages" in METHODS
+
+
+@pytest.mark.parametrize("name", ["acme", None])
+def test_a_key_of_a_file_has_its_namespace(tmp_path: Path, name: str | None) -> None:
+    keyring = Keyring(tmp_path / "keys.json")
+    key = keyring.key("query", namespace=name)
+    assert ("namespace" in keyring.path.read_text()) == (name is not None)
+    assert ApiKeys(keyring.path).caller(key).namespace == (Namespace(name) if name else None)
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_file_of_keys_with_an_odd_namespace_opens_nothing(tmp_path: Path, name: str) -> None:
+    keyring = Keyring(tmp_path / "keys.json")
+    keyring.key("query", namespace="acme")
+    spoiled = keyring.path.read_text().replace('"acme"', json.dumps(name)).encode()
+    with pytest.raises(ValueError, match="namespace"):
+        parse_keys(spoiled)
+    with pytest.raises(ValidationError):
+        keyring.key("query", namespace=name)
+
+
+def test_a_certificates_entry_has_its_namespace(tmp_path: Path) -> None:
+    entry = {"name": "chat", "certificate": "cn:chat", "scopes": ["query"]}
+    file = tmp_path / "callers.json"
+    for namespace, expected in ({}, None), ({"namespace": "acme"}, Namespace("acme")):
+        file.write_text(json.dumps({"callers": [entry | namespace]}))
+        assert Certificates(file).caller(frozenset({"cn:chat"})).namespace == expected
+    file.write_text(json.dumps({"callers": [entry | {"namespace": "a/b"}]}))
+    with pytest.raises(IdentitySettingsError, match="namespace"):
+        Certificates(file)
+
+
+def test_a_setting_that_names_no_namespace_stops_the_server(settle: Callable[..., Settings]) -> None:
+    tokens = {"jwt_secret": "s" * 32, "jwt_issuer": "i", "jwt_audience": "a"}
+    choose_authenticator(settle(**tokens, jwt_namespace="acme"))
+    for odd in ODD_NAMES[1:]:
+        with pytest.raises(IdentitySettingsError, match="NOMEMORY_JWT_NAMESPACE"):
+            choose_authenticator(settle(**tokens, jwt_namespace=odd))
+
+
+def test_the_length_of_a_write_token_tells_nothing() -> None:
+    tokens = WriteTokens(TokenCipher(bytes(32), "log"))
+    issued = {sequence: tokens.issue(sequence) for sequence in (0, 9, 10, 2**62)}
+    assert len({len(token) for token in issued.values()}) == 1
+    assert [tokens.read(token) for token in issued.values()] == list(issued)

@@ -1,0 +1,260 @@
+"""Applications with keys of different namespaces on one server: none learns or changes anything of another one's.
+
+The requests are made from the contract's descriptors, so an RPC that is added tomorrow is attacked from its first day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from identity.calls import Metadata, bearer
+from identity.conftest import small
+from identity.contract import METHODS, Method, Values, filled
+from identity.keyring import Keyring
+
+from conftest import started
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from talk import ids, refusal, said
+
+CANARY = "zephyrquill"
+VICTIM = "lin"
+EAST = (1.0, 0.0, 0.0, 0.0)
+SCOPES = ("query", "ingest", "recall", "act-as", "admin")
+NAMESPACES = ["b", "a", "a.b", "B", "b-", None]
+"""The first is the victim's. None sees everything: it is the operator's, and no attacker."""
+ATTACKERS = NAMESPACES[1:-1]
+
+SPELLINGS = [
+    "lin", "b/lin", "/b/lin", "//b/lin", "../b/lin", "a/../b/lin", "./lin", "b", "b/", "/", ".", "..", "*", "%", "_",
+    "", " ", "\u3000", "林", "ｂ／ｌｉｎ", "b\u2215lin", "b%2Flin", "lin\u200b", "LIN", "lin\n", "\nb/lin", "lin\0",
+    "\0b/lin", "b\\lin", "' OR 1=1 --", "x" * 128, "x" * 129,
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Loot:
+    """What an attacker may have got hold of: everything that the victim was ever handed."""
+
+    cursors: list[str]
+    write_token: str
+
+
+class Application:
+    """An application with a key of its own."""
+
+    def __init__(self, channel: grpc.Channel, keyring: Keyring, namespace: str | None) -> None:
+        self.channel = channel
+        self.metadata = bearer(keyring.key(*SCOPES, name="application", namespace=namespace))
+        self.query, self.ingest = QueryServiceStub(channel), IngestServiceStub(channel)
+
+    def write(self, *messages: m.ChatMessage) -> str:
+        request = i.WriteMessagesRequest(messages=messages)
+        return self.ingest.WriteMessages(request, metadata=self.metadata, timeout=10).write_token
+
+    def list(self, user: str, **fields: Any) -> q.ListMessagesResponse:  # noqa: ANN401 - any field of the request
+        request = q.ListMessagesRequest(user_id=user, **fields)
+        return self.query.ListMessages(request, metadata=self.metadata, timeout=10)
+
+    def status(self, user: str = "") -> i.GetIndexStatusResponse:
+        return self.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id=user), metadata=self.metadata, timeout=10)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A server that several applications share."""
+
+    applications: dict[str | None, Application]
+    loot: Loot
+
+    @property
+    def victim(self) -> Application:
+        return self.applications["b"]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """A server on which the victim has messages, and each attacker one of a user of the same id."""
+    keyring = Keyring(tmp_path_factory.mktemp("keys") / "keys.json")
+    keyring.key("query")
+    settings = small(tmp_path_factory.mktemp("shared"), api_keys=keyring.path)
+    with started(settings) as server, grpc.insecure_channel(server.target) as channel:
+        applications = {name: Application(channel, keyring, name) for name in NAMESPACES}
+        victim = applications["b"]
+        token = victim.write(*(secret(VICTIM, n) for n in range(5)), secret("victim-only", 9))
+        for attacker in ATTACKERS:
+            applications[attacker].write(said(VICTIM, "m0", "tea of my own", embedding=EAST))
+        yield Shared(applications, Loot(_cursors(victim, token), token))
+
+
+def secret(user: str, n: int) -> m.ChatMessage:
+    return said(user, f"m{n}", f"{CANARY} tea {n}", ts=n, name=CANARY, conversation_id=CANARY, embedding=EAST)
+
+
+def _cursors(victim: Application, token: str) -> list[str]:
+    words = q.LexicalSearchRequest(user_id=VICTIM, query_text="tea", page_size=2, at_least=token)
+    searched = victim.query.LexicalSearch(words, metadata=victim.metadata, timeout=10)
+    return [victim.list(VICTIM, page_size=2).next_cursor, searched.next_cursor]
+
+
+def values(user: str, loot: Loot, cursor: str = "") -> Values:
+    """Say what to put into every request."""
+    return {
+        "user_id": user,
+        "message_id": "m1",
+        "message_ids": ["m0", "m1", "m2", "m9"],
+        "messages": ...,
+        "ts": Timestamp(seconds=7),
+        "role": m.ROLE_USER,
+        "content": "an attack",
+        "query_text": "tea",
+        "question": "What about tea?",
+        "recall": ...,
+        "query_embedding": q.Embedding(values=EAST),
+        "cursor": cursor,
+        "at_least": loot.write_token,
+        "include_trace": True,
+        "replace": True,
+        "request_id": "one of the victim's",
+        "explain": True,
+    }
+
+
+def outcome(method: Method, application: Application, request: Any, *named: str) -> str:  # noqa: ANN401 - any request
+    """Make a call; return all that it tells, of a refusal too."""
+    metadata: Metadata = (*application.metadata, *(("x-user-id-bin", each.encode()) for each in named))
+    try:
+        replies = method.send(application.channel, request, metadata)
+    except grpc.RpcError as error:
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            pytest.skip(f"{method.name} is not served")
+        if error.code() is grpc.StatusCode.INTERNAL:
+            raise
+        return f"{error.code()} {error.details()} {error.trailing_metadata()}"
+    return " ".join(map(str, replies))
+
+
+def users_of_the_victim(shared: Shared) -> list[object]:
+    """Return all that the victim has, as the victim sees it."""
+    own = shared.victim
+    return [list(own.list(user).items) for user in (VICTIM, "victim-only")] + [own.status().log]
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS)
+@pytest.mark.parametrize("name", METHODS)
+def test_no_spelling_of_an_id_reaches_another_namespace(shared: Shared, name: str, attacker: str) -> None:
+    method, application = METHODS[name], shared.applications[attacker]
+    before = users_of_the_victim(shared)
+    for spelling in SPELLINGS:
+        for cursor in ("", *shared.loot.cursors):
+            request = filled(method.request_type, values(spelling, shared.loot, cursor))
+            told = outcome(method, application, request, spelling)
+            assert CANARY not in told
+            assert "victim-only" not in told
+            assert f"{attacker}/" not in told.replace(spelling, "") if spelling else f"{attacker}/" not in told
+    assert users_of_the_victim(shared) == before
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS)
+@pytest.mark.parametrize("name", METHODS)
+def test_no_users_named_in_metadata_beside_the_own_reach_another_namespace(
+    shared: Shared, name: str, attacker: str
+) -> None:
+    method, application = METHODS[name], shared.applications[attacker]
+    request = filled(method.request_type, values(VICTIM, shared.loot))
+    for named in ([VICTIM, "b/lin"], ["b/lin"], ["../b/lin", "b/lin"], [""], []):
+        assert CANARY not in outcome(method, application, request, *named)
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.names_users()])
+def test_the_limit_on_ids_is_for_the_callers_own_part(shared: Shared, name: str) -> None:
+    method, application = METHODS[name], shared.applications["a.b"]
+    longest = filled(method.request_type, values("y" * 128, shared.loot))
+    assert "128 characters" not in outcome(method, application, longest)
+    too_long = filled(method.request_type, values("a/" + "y" * 127, shared.loot))
+    assert "user_id" in outcome(method, application, too_long)
+    assert "128 characters" in outcome(method, application, too_long)
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.names_users()])
+def test_who_has_no_namespace_names_the_longest_id_of_one(shared: Shared, name: str) -> None:
+    method = METHODS[name]
+    if method.descriptor.containing_service.name == "IngestService" and name != "GetIndexStatus":
+        return  # it would write into the namespaces of the other tests
+    longest = filled(method.request_type, values("b/" + "y" * 128, shared.loot))
+    assert "128 characters" not in outcome(method, shared.applications[None], longest)
+
+
+def test_a_cursor_of_the_same_id_elsewhere_belongs_to_another_user(shared: Shared) -> None:
+    with pytest.raises(grpc.RpcError) as error:
+        shared.applications["a"].list(VICTIM, cursor=shared.loot.cursors[0])
+    assert refusal(error.value).reason == "CURSOR_OTHER_USER"
+
+
+def test_two_applications_have_each_a_user_of_the_same_id(shared: Shared) -> None:
+    for attacker in ATTACKERS:
+        own = said(VICTIM, "own", f"tea of {attacker}", ts=99)
+        shared.applications[attacker].write(own)
+        assert list(shared.applications[attacker].list(VICTIM, page_size=1).items) == [own]
+    assert len(shared.victim.list(VICTIM).items) == 5
+    assert {message.user_id for message in shared.victim.list(VICTIM).items} == {VICTIM}
+
+
+def test_the_operator_sees_ids_as_they_are_stored(shared: Shared) -> None:
+    operator = shared.applications[None]
+    assert ids(operator.list("b/lin").items) == ids(shared.victim.list(VICTIM).items)
+    assert {message.user_id for message in operator.list("b/lin").items} == {"b/lin"}
+    assert not operator.list(VICTIM).items
+    assert operator.status().log.users > shared.victim.status().log.users == 2
+    assert operator.status("b/lin").log.messages == 5
+
+
+def test_the_state_of_a_namespace_is_not_moved_by_others(shared: Shared) -> None:
+    attacker = shared.applications["B"]
+    attacker.write(said("counted", "m", "tea", embedding=EAST))
+    before = attacker.status(), attacker.status("counted"), attacker.status("nobody")
+    shared.victim.write(*(said("flood", f"m{n}", "tea", embedding=EAST) for n in range(300)))
+    after = attacker.status(), attacker.status("counted"), attacker.status("nobody")
+    assert [status.log for status in before] == [status.log for status in after]
+    for status in (*before, *after):
+        counters = (status.log.sequence, status.lexical.checkpoint, status.vector.checkpoint)
+        assert (*counters, status.embedder.texts_embedded) == (0, 0, 0, 0)
+        assert status.lexical.pending <= status.log.messages
+        assert status.vector.pending <= status.log.messages
+    assert before[2].log.messages == 0
+
+
+def test_tokens_and_cursors_do_not_tell_by_their_length_how_much_others_write(shared: Shared) -> None:
+    attacker = shared.applications["b-"]
+    lengths = set()
+    for n in range(12):
+        shared.victim.write(*(said("noise", f"n{n}-{k}", "tea", embedding=EAST) for k in range(3 ** min(n, 6))))
+        token = attacker.write(said("measured", f"m{n % 2}", "tea", embedding=EAST))
+        attacker.write(said("measured", "m1", "tea", embedding=EAST))
+        lengths.add((len(token), len(attacker.list("measured", page_size=1).next_cursor)))
+    assert len(lengths) == 1
+
+
+def test_a_listing_of_users_is_of_the_namespace_and_in_the_callers_words(shared: Shared) -> None:
+    method, application = METHODS["ListUsers"], shared.applications["a"]
+    application.write(said("listed", "m", "tea"), said("listed/too", "m", "tea"))
+    outcome(method, application, method.request_type())
+    found: list[str] = []
+    cursor = ""
+    while not found or cursor:
+        (page,) = method.send(application.channel, q.ListUsersRequest(page_size=1, cursor=cursor), application.metadata)
+        found.extend(one.user_id for one in page.users)
+        cursor = page.next_cursor
+        if cursor:
+            assert "CURSOR_OTHER_USER" in outcome(method, shared.victim, q.ListUsersRequest(cursor=cursor))
+    assert {"listed", "listed/too"} <= set(found)
+    assert found == sorted(set(found))
+    assert not any(user.startswith(("a/", "b/")) and user not in SPELLINGS for user in found)

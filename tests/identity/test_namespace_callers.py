@@ -1,0 +1,231 @@
+"""Callers in a namespace: recalls, users' tokens, replies that must not leave, and what the log says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from identity.calls import READS, Metadata, bearer, listing, recall, refused, status, write
+from identity.conftest import Guarded, small
+from identity.issuer import AUDIENCE, ISSUER, SECRET, token
+from identity.keyring import Keyring
+from identity.logged import logging_to
+from server.fleet import fleet
+
+from conftest import started
+from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.caller import Caller
+from nomemory.server.identity.namespace import Namespace
+from nomemory.server.identity.scope import Scope
+from nomemory.server.listen_address import ListenAddress
+from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.rpc.grpc_server import serving
+from nomemory.server.settings import Settings
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1 import recall_service_pb2 as r
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from talk import ids, refusal, said
+
+TOKENS = {"jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
+
+
+@pytest.fixture(scope="module")
+def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A server whose tokens are of the namespace `acme`, with a file of keys."""
+    keyring = Keyring(tmp_path_factory.mktemp("keys") / "keys.json")
+    keyring.key("query")
+    settings = small(tmp_path_factory.mktemp("confined"), api_keys=keyring.path, jwt_namespace="acme", **TOKENS)
+    with started(settings) as server, grpc.insecure_channel(server.target) as channel:
+        yield Guarded(channel, keyring, server.target)
+
+
+def key(server: Guarded, *scopes: str, namespace: str | None = None) -> Metadata:
+    return bearer(server.keyring.key(*scopes, namespace=namespace))
+
+
+def remember(server: Guarded, user: str) -> None:
+    """Write a message of a user in `acme`, and wait until its words are found."""
+    metadata = key(server, "ingest", "query", namespace="acme")
+    written = write(server.channel, user, metadata).write_token
+    search = q.LexicalSearchRequest(user_id=user, query_text="tea", at_least=written)
+    QueryServiceStub(server.channel).LexicalSearch(search, metadata=metadata, timeout=10)
+
+
+def test_a_token_reads_its_user_in_the_issuers_namespace(confined: Guarded, user: str) -> None:
+    remember(confined, user)
+    own = bearer(token(user))
+    assert [message.user_id for message in listing(confined.channel, user, own).items] == [user]
+    for name in READS:
+        READS[name].send(confined.channel, user, own)
+    evidence = recall(confined.channel, user, (*own, ("x-user-id", user))).evidence
+    assert ids(one.message for one in evidence) == ["m1"]
+
+
+@pytest.mark.parametrize("named", ["acme/{}", "other/{}", "../acme/{}", "/{}"])
+def test_a_token_is_refused_for_its_user_by_another_name(confined: Guarded, user: str, named: str) -> None:
+    for name in READS:
+        refusal = refused(READS[name].send, confined.channel, named.format(user), bearer(token(user)))
+        assert refusal.reason == "OTHER_USER"
+        assert "acme" not in refusal.text
+
+
+def test_a_token_does_not_read_the_same_id_elsewhere(confined: Guarded, user: str) -> None:
+    write(confined.channel, user, key(confined, "ingest", namespace="other"))
+    write(confined.channel, user, key(confined, "ingest"))
+    assert not listing(confined.channel, user, bearer(token(user))).items
+    assert not recall(confined.channel, user, bearer(token(user))).evidence
+    write(confined.channel, f"other/{user}", key(confined, "ingest", namespace="acme"))
+    sub = f"other/{user}"
+    assert [message.user_id for message in listing(confined.channel, sub, bearer(token(sub))).items] == [sub]
+
+
+def test_a_tokens_id_has_its_limit_without_the_prefix(confined: Guarded) -> None:
+    listing(confined.channel, "y" * 128, bearer(token("y" * 128)))
+    for too_long in ("y" * 129, "a/" + "y" * 128):
+        assert refused(listing, confined.channel, too_long, bearer(token(too_long))).reason == "CREDENTIALS_INVALID"
+
+
+def test_a_recall_is_of_the_bound_user_in_the_namespace(confined: Guarded, user: str) -> None:
+    remember(confined, user)
+    scopes = ("recall", "act-as")
+    own, other = (key(confined, *scopes, namespace=name) for name in ("acme", "other"))
+    for reader in own, other:
+        request = r.StreamRecallRequest(recall=r.RecallRequest(question="tea?", include_trace=True))
+        for named in (user, f"acme/{user}", f"../acme/{user}"):
+            metadata = (*reader, ("x-user-id", named))
+            told = str(recall(confined.channel, user, metadata))
+            told += str(list(RecallServiceStub(confined.channel).StreamRecall(request, metadata=metadata, timeout=10)))
+            assert ('message_id: "m1"' in told) == (reader is own and named == user)
+            assert "acme" not in told
+
+
+@pytest.mark.parametrize("named", ["", " ", "y" * 129, "a/" + "y" * 127, "lin\n"])
+def test_a_recall_for_no_usable_id_is_refused(confined: Guarded, named: str) -> None:
+    metadata = (*key(confined, "recall", "act-as", namespace="acme"), ("x-user-id-bin", named.encode()))
+    assert refused(recall, confined.channel, "", metadata).reason == "USER_NOT_BOUND"
+
+
+def test_a_recall_for_the_longest_id_is_not(confined: Guarded) -> None:
+    for namespace, named in ("acme", "y" * 128), (None, "acme/" + "y" * 128):
+        recall(confined.channel, "", (*key(confined, "recall", "act-as", namespace=namespace), ("x-user-id", named)))
+
+
+def test_fields_that_a_mask_leaves_out_stay_out(confined: Guarded, user: str) -> None:
+    write(confined.channel, user, key(confined, "ingest", namespace="acme"))
+    request = q.ListMessagesRequest(user_id=user)
+    request.return_fields.paths.append("content")
+    metadata = key(confined, "query", namespace="acme")
+    (message,) = QueryServiceStub(confined.channel).ListMessages(request, metadata=metadata, timeout=10).items
+    assert (message.user_id, message.message_id, message.content) == ("", "m1", "tea")
+
+
+def test_readers_in_processes_of_their_own_count_the_namespace_only(tmp_path: Path, user: str) -> None:
+    keyring = Keyring(tmp_path / "keys.json")
+    own, other = (bearer(keyring.key("ingest", "query", namespace=name)) for name in ("acme", "other"))
+    with fleet(tmp_path / "data", 2, NOMEMORY_API_KEYS=str(keyring.path)) as processes:
+        for channel in processes.channels().values():
+            write(channel, user, own)
+            write(channel, user, other)
+            write(channel, f"{user}-second", other)
+            assert [status(channel, "", each).log.users for each in (own, other)] == [1, 2]
+            assert ids(listing(channel, user, own).items) == ["m1"]
+
+
+def test_the_log_does_not_name_the_namespace(tmp_path: Path, user: str) -> None:
+    keyring = Keyring(tmp_path / "keys.json")
+    metadata = bearer(keyring.key("query", "ingest", "recall", "act-as", name="chat", namespace="zephyrquill"))
+    with logging_to(tmp_path / "log", log_level="debug", api_keys=str(keyring.path)) as channel:
+        recall(channel, user, (*metadata, ("x-user-id", user)))
+        listing(channel, user, metadata)
+        refused(listing, channel, f"{user}\n", metadata)
+        assert "zephyrquill" not in refused(listing, channel, f"zephyrquill/{'y' * 128}", metadata).text
+    log = (tmp_path / "log").read_text()
+    assert "chat" in log
+    assert "zephyrquill" not in log
+    assert user not in log
+
+
+class Leaking:
+    """Services whose replies name users whom their caller must not learn of."""
+
+    def __init__(self, full_name: str, reply: Any) -> None:  # noqa: ANN401 - any reply
+        self.full_name = full_name
+        self.reply = reply
+
+    def needs(self) -> Mapping[str, Need]:
+        return dict.fromkeys((*self.unary_methods(), *self.server_stream_methods()), Need(frozenset({Scope.QUERY})))
+
+    def unary_methods(self) -> Mapping[str, Unary]:
+        return {"ListMessages": self.once} if self.full_name.endswith("QueryService") else {"Recall": self.once}
+
+    def client_stream_methods(self) -> Mapping[str, ClientStream]:
+        return {}
+
+    def server_stream_methods(self) -> Mapping[str, ServerStream]:
+        return {} if self.full_name.endswith("QueryService") else {"StreamRecall": self.stream}
+
+    async def once(self, _request: object, _call: Call) -> bytes:
+        reply: bytes = self.reply.SerializeToString()
+        return reply
+
+    async def stream(self, _request: object, _call: Call) -> AsyncIterator[r.StreamRecallResponse]:
+        yield r.StreamRecallResponse(step=r.RecallStep(iteration=1))
+        yield r.StreamRecallResponse(result=self.reply)
+
+
+class Acme:
+    """Takes everybody as a service of the namespace `acme`."""
+
+    async def caller(self, *_: object) -> Caller:
+        return Caller("chat", frozenset({Scope.QUERY}), namespace=Namespace("acme"))
+
+
+@asynccontextmanager
+async def leaking(full_name: str, reply: object) -> AsyncIterator[grpc.aio.Channel]:
+    settings = Settings.from_environment(drain_s=0.0)
+    access = Access(Acme(), settings.limits.id_max_chars)
+    async with (
+        serving([Leaking(full_name, reply)], ListenAddress("127.0.0.1", 0), settings, access) as address,
+        grpc.aio.insecure_channel(str(address)) as channel,
+    ):
+        yield channel
+
+
+FOREIGN = ["other/lin", "lin", "acme", "acm/lin", "acme.b/lin", "Acme/lin", "/acme/lin", " "]
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+async def test_a_reply_that_names_a_user_of_elsewhere_never_leaves(foreign: str) -> None:
+    listed = q.ListMessagesResponse(items=[said("acme/lin", "m1", "tea"), said(foreign, "m2", "canary")])
+    async with leaking("nomemory.v1.QueryService", listed) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await QueryServiceStub(channel).ListMessages(q.ListMessagesRequest(user_id="lin"))
+    assert (refusal(error.value).reason, error.value.details()) == ("INTERNAL", "internal error")
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+async def test_neither_does_a_part_of_a_stream(foreign: str) -> None:
+    result = r.RecallResponse(evidence=[r.EvidenceMessage(message=said(foreign, "m2", "canary"))])
+    async with leaking("nomemory.v1.RecallService", result) as channel:
+        stream = RecallServiceStub(channel).StreamRecall(r.StreamRecallRequest())
+        first = await stream.read()
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await stream.read()
+        with pytest.raises(grpc.aio.AioRpcError):
+            await RecallServiceStub(channel).Recall(r.RecallRequest())
+    assert first == r.StreamRecallResponse(step=r.RecallStep(iteration=1))
+    assert refusal(error.value).reason == "INTERNAL"
+
+
+async def test_a_reply_of_the_own_users_leaves_without_the_prefix() -> None:
+    listed = q.ListMessagesResponse(
+        items=[said("acme/lin", "m1", "tea"), said("acme/acme/x", "m2", "")], next_cursor="c"
+    )
+    async with leaking("nomemory.v1.QueryService", listed) as channel:
+        reply = await QueryServiceStub(channel).ListMessages(q.ListMessagesRequest(user_id="lin"))
+    assert ([message.user_id for message in reply.items], reply.next_cursor) == (["lin", "acme/x"], "c")
