@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "recall": "nomemory.cli.recall:recall",
     "status": "nomemory.cli.status:status",
     "delete": "nomemory.cli.delete:delete",
+    "info": "nomemory.cli.info:info",
     "skill": "nomemory.cli.skill.command:skill",
     "keys": "nomemory.cli.keys.command:keys",
     "doctor": "nomemory.cli.doctor.command:doctor",
