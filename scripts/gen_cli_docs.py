@@ -40,8 +40,8 @@ nomemory recall 'what can she eat?' --user ann                 # an answer with 
   and roles as `user`, `assistant` and `system`. All lines of a command are of one kind. A line is a message (`list`,
   `neighbors`), a hit (`search`, `semantic`, `hybrid`), a file (`import`), a check (`doctor`), a skill (`skill check`),
   or the one answer there is (`recall`, `status`, `info`, `delete`). What holds of a whole ranking, such as
-  `sufficiency`, stands on each of its hits. Notices and the next cursor (`next_cursor: …`) go to standard error. What `list --json`
-  writes, `import` reads.
+  `sufficiency`, stands on each of its hits. Notices and the next cursor (`next_cursor: …`) go to standard error. What
+  `list --json` writes, `import` reads.
 - **Plain text** goes to a pipe or a file; `NO_COLOR=1` asks for it in a terminal. Where the locale's encoding lacks a
   character, people see `?`, and JSON has it escaped.
 - **Exit codes**: 0 done; 1 refused, failed, or some of an import was rejected; 2 wrong usage; 130 interrupted. Errors
