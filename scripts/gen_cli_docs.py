@@ -39,7 +39,7 @@ nomemory recall 'what can she eat?' --user ann                 # an answer with 
 - **`--json`** writes one JSON object per line to standard output, with the contract's field names, times in RFC 3339,
   and roles as `user`, `assistant`, `system` and `tool`. All lines of a command are of one kind. A line is a message
   (`list`, `neighbors`), a hit (`search`, `semantic`, `hybrid`), a file (`import`), a check (`doctor`), a skill (`skill
-  check`), or the one answer there is (`recall`, `status`, `delete`,
+  check`), or the one answer there is (`recall`, `status`, `info`, `delete`,
   `erase`). What holds of a whole ranking, such as
   `sufficiency`, stands on each of its hits. Notices and the next cursor (`next_cursor: …`) go to standard error. What
   `list --json` writes, `import` reads.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,14 @@ from nomemory.cli.check import Check
 from nomemory.cli.doctor import storage
 from nomemory.cli.doctor.embedder import check_embedder
 from nomemory.cli.doctor.environment import check_packages, check_sqlite
+from nomemory.cli.doctor.server_info import check_version
 from nomemory.cli.human import Human
 from nomemory.cli.terminal import stderr_console, stdout_console
+from nomemory.server import __version__
+from nomemory.server.composition.services import make_services
 from nomemory.server.data_directory import DataDirectory
+from nomemory.server.rpc.call import Service
+from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
 
 NOBODY = "127.0.0.1:9"
@@ -39,7 +45,54 @@ def test_all_is_well_beside_a_running_server(run: Run, server: Server) -> None:
     assert {check["state"] for check in checks.values()} <= {"ok", "warn"}
     assert {"Python", "SQLite", "Data directory", "Write-ahead log", "Message log", "Embedder", "Server"} < set(checks)
     assert server.target in checks["Server"]["finding"]
+    assert checks["Server's version"] == checks["Server's version"] | {"state": "ok", "finding": __version__}
+    assert {"query", "ingest", "recall"} <= set(checks["Server's features"]["finding"].split(", "))
+    assert "nomemory.v1.RecallService" in checks["Services"]["finding"]
     assert checks["Index of words"]["state"] == "ok"
+
+
+def test_a_server_without_an_embedder_is_a_warning(run: Run, vector_server: Server) -> None:
+    checks = found(run("doctor", "--target", vector_server.target, "--json"))
+    assert checks["Server's embedder"]["state"] == "warn"
+    assert "Index of meaning" not in checks
+
+
+def test_all_is_well_beside_a_server_that_only_recalls(
+    run: Run, start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, vector_server: Server
+) -> None:
+    with start(own_settings.with_changes(recall_query_target=vector_server.target)) as server:
+        result = run("doctor", "--target", server.target, "--json")
+    checks = found(result)
+    assert result.exit_code == 0, result.stdout
+    assert checks["Services"]["finding"] == "serving: nomemory.v1.RecallService"
+    assert not {"Index of words", "Server's embedder"} & set(checks)
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "state"),
+    [("0.2.0", "0.2.0", "ok"), ("0.2.9", "0.2.0", "ok"), ("0.3.0", "0.2.0", "warn"), ("1.2.0", "0.2.0", "warn")],
+)
+def test_another_version_of_the_contract_is_a_warning(server: str, client: str, state: str) -> None:
+    check = check_version(server, client)
+    assert check.state == state
+    assert server in check.finding
+    assert bool(check.advice) == (state == "warn")
+
+
+def test_a_server_that_tells_no_version_is_a_failure(
+    run: Run,
+    start: Callable[[Settings], AbstractContextManager[Server]],
+    own_settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def as_before(*arguments: Any) -> list[Service]:  # noqa: ANN401 - handed on
+        return [service for service in await make_services(*arguments) if not isinstance(service, ServerService)]
+
+    monkeypatch.setattr("nomemory.server.app.make_services", as_before)
+    with start(own_settings) as server:
+        result = run("doctor", "--target", server.target, "--json")
+    assert result.exit_code == 1
+    assert "older" in found(result)["Server's version"]["finding"]
 
 
 def test_a_server_that_is_not_running_is_a_warning(run: Run) -> None:

@@ -15,7 +15,7 @@ from cli.conftest import Run
 from client.scripted import Answer, Scripted
 
 from nomemory.client.messages import RoleName, chat_message
-from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2
+from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, server_service_pb2
 
 Golden = Callable[[str, str], None]
 
@@ -104,6 +104,13 @@ STATUS = ingest_service_pb2.GetIndexStatusResponse(
     ),
     embedder=ingest_service_pb2.EmbedderStatus(kind="local", model="small", dimension=384, texts_embedded=9_001),
 )
+INFO = server_service_pb2.GetServerInfoResponse(
+    version="0.2.0",
+    embedding_model="small",
+    embedding_dimension=384,
+    features=["query", "ingest", "recall", "semantic_search_text", "a\nb"],
+    limits=server_service_pb2.ServerLimits(request_bytes=16_777_216, batch_messages=1_000, top_k=1, turns=20),
+)
 DELETED = ingest_service_pb2.DeleteMessagesResponse(deleted=1, missing_message_ids=["m7"], write_token="t_1")  # noqa: S106 - not a secret
 
 COMMANDS = {
@@ -117,6 +124,12 @@ COMMANDS = {
     "hybrid": (["hybrid", "dinner?", "--user", "ann", "--explain"], "HybridSearch", HYBRID),
     "neighbors": (["neighbors", "m5", "--user", "ann"], "GetNeighbors", NEIGHBORS),
     "status": (["status"], "GetIndexStatus", STATUS),
+    "info": (["info"], "GetServerInfo", INFO),
+    "info-recall-only": (
+        ["info"],
+        "GetServerInfo",
+        server_service_pb2.GetServerInfoResponse(version="0.2.0", features=["recall"]),
+    ),
     "delete": (["delete", "m1", "m7", "--user", "ann", "--yes"], "DeleteMessages", DELETED),
     "nothing": (["list", "--user", "ann"], "ListMessages", query_service_pb2.ListMessagesResponse()),
     "status-without-embedder": (

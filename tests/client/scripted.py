@@ -12,7 +12,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.faults import Fault
 from nomemory.server.rpc.status import status_of
-from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2
+from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 REQUEST_ID = "01JSCRIPTED"
 
@@ -27,11 +27,11 @@ class Scripted(grpc.GenericRpcHandler):
         self.asked: list[Message] = []
         self.metadata: list[dict[str, str | bytes]] = []
         self._scripts: dict[str, list[Answer]] = {}
-        files = (query_service_pb2.DESCRIPTOR, ingest_service_pb2.DESCRIPTOR, recall_service_pb2.DESCRIPTOR)
+        modules = (query_service_pb2, ingest_service_pb2, recall_service_pb2, server_service_pb2)
         self._methods = {
             f"/{service.full_name}/{method.name}": method
-            for file in files
-            for service in file.services_by_name.values()
+            for module in modules
+            for service in module.DESCRIPTOR.services_by_name.values()
             for method in service.methods
         }
 

@@ -18,7 +18,7 @@ from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
 from nomemory.server.faults import Fault, Reason, bad_field
 from nomemory.server.faults import Violation as BadField
-from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2
+from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 SAID = chat_message(user_id="ann", ts=datetime(2024, 5, 1, tzinfo=UTC), role="user", content="hi", message_id="m1")
 
@@ -117,6 +117,13 @@ CALLS: list[tuple[str, tuple[Any, ...], str, Message, Message]] = [
         "GetIndexStatus",
         ingest_service_pb2.GetIndexStatusRequest(user_id="ann"),
         ingest_service_pb2.GetIndexStatusResponse(),
+    ),
+    (
+        "server_info",
+        (),
+        "GetServerInfo",
+        server_service_pb2.GetServerInfoRequest(),
+        server_service_pb2.GetServerInfoResponse(version="0.2.0"),
     ),
     (
         "recall",

@@ -11,8 +11,18 @@ from rich.text import Text
 from nomemory.cli.check import Check
 from nomemory.cli.import_summary import Summary
 from nomemory.cli.printable import one_line
-from nomemory.v1 import ingest_service_pb2, query_service_pb2
+from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb2
 
+_LIMITS: Final = {
+    "request_bytes": ("Request", "byte"),
+    "content_bytes": ("Content of a message", "byte"),
+    "batch_messages": ("Batch that is written", "message"),
+    "page_size": ("Page", "message"),
+    "query_chars": ("Query or question", "character"),
+    "top_k": ("Search by meaning", "message"),
+    "turns": ("Conversation in a recall", "turn"),
+}
+"""What people call the limits of a server, and what each counts."""
 _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
 
 
@@ -42,6 +52,25 @@ def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Table:
     table.add_row(_label("Meaning"), _progress(reply.vector), Text(one_line(reply.vector.name), style="dim"))
     table.add_row(_label("Embedder"), *_embedder(embedder))
     return table
+
+
+def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Table:
+    """Lay out what a server is. What it has nothing to do with is left out."""
+    table = Table.grid(padding=(0, 2))
+    table.add_row(_label("Version"), one_line(reply.version))
+    table.add_row(_label("Features"), ", ".join(map(one_line, reply.features)))
+    if reply.embedding_dimension:
+        table.add_row(_label("Embedder"), embedding_model(reply) or Text("none", style="yellow"))
+    for name, (bounded, noun) in _LIMITS.items():
+        if most := getattr(reply.limits, name):
+            table.add_row(_label(bounded), f"at most {counted(most, noun)}")
+    return table
+
+
+def embedding_model(reply: server_service_pb2.GetServerInfoResponse) -> str:
+    """Name the model that embeds texts; nothing where there is none."""
+    model = one_line(reply.embedding_model)
+    return f"{model}, {counted(reply.embedding_dimension, 'dimension')}" if model else ""
 
 
 def summary(done: Summary) -> Iterator[Text]:

@@ -17,7 +17,7 @@ from nomemory.cli.import_summary import Summary
 from nomemory.cli.message_text import content, speaker
 from nomemory.cli.printable import one_line
 from nomemory.client.hits import LexicalHit
-from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2
+from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 _SPEAKER_CELLS: Final = 10
 _ANCHOR: Final = "▸"
@@ -81,6 +81,10 @@ class Human:
     def status(self, reply: ingest_service_pb2.GetIndexStatusResponse) -> None:
         """Show a table."""
         self._console.print(figures.status(reply))
+
+    def server_info(self, reply: server_service_pb2.GetServerInfoResponse) -> None:
+        """Show a table."""
+        self._console.print(figures.server_info(reply))
 
     def deleted(self, reply: ingest_service_pb2.DeleteMessagesResponse) -> None:
         """Say how many are gone, and which were not there."""

@@ -11,7 +11,7 @@ from nomemory.cli.check import Check
 from nomemory.cli.import_summary import Summary
 from nomemory.cli.json_text import json_line
 from nomemory.client.hits import LexicalHit
-from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2
+from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 
 class JsonLines:
@@ -57,6 +57,10 @@ class JsonLines:
     def status(self, reply: ingest_service_pb2.GetIndexStatusResponse) -> None:
         """Write the whole status as one line."""
         _write(json_record.status_record(reply))
+
+    def server_info(self, reply: server_service_pb2.GetServerInfoResponse) -> None:
+        """Write the whole description as one line."""
+        _write(json_record.server_info_record(reply))
 
     def deleted(self, reply: ingest_service_pb2.DeleteMessagesResponse) -> None:
         """Write the receipt."""

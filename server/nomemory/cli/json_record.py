@@ -13,7 +13,7 @@ from nomemory.cli.check import Check
 from nomemory.cli.import_summary import Summary
 from nomemory.client.hits import LexicalHit
 from nomemory.client.messages import role_name
-from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2
+from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 Json = dict[str, object]
 
@@ -94,6 +94,18 @@ def status_record(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
             "dimension": embedder.dimension,
             "texts_embedded": embedder.texts_embedded,
         },
+    }
+
+
+def server_info_record(reply: server_service_pb2.GetServerInfoResponse) -> Json:
+    """Return the whole description."""
+    limits = {field.name: getattr(reply.limits, field.name) for field in reply.limits.DESCRIPTOR.fields}
+    return {
+        "version": reply.version,
+        "embedding_model": reply.embedding_model,
+        "embedding_dimension": reply.embedding_dimension,
+        "features": list(reply.features),
+        "limits": limits,
     }
 
 

@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "status": "nomemory.cli.status:status",
     "delete": "nomemory.cli.delete:delete",
     "erase": "nomemory.cli.erase:erase",
+    "info": "nomemory.cli.info:info",
     "skill": "nomemory.cli.skill.command:skill",
     "keys": "nomemory.cli.keys.command:keys",
     "doctor": "nomemory.cli.doctor.command:doctor",

@@ -8,7 +8,7 @@ from typing import Protocol
 from nomemory.cli.check import Check
 from nomemory.cli.import_summary import Summary
 from nomemory.client.hits import LexicalHit
-from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2
+from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 
 class Output(Protocol):
@@ -40,6 +40,9 @@ class Output(Protocol):
 
     def status(self, reply: ingest_service_pb2.GetIndexStatusResponse) -> None:
         """Show the state of the log and the indexes."""
+
+    def server_info(self, reply: server_service_pb2.GetServerInfoResponse) -> None:
+        """Show what the server is."""
 
     def deleted(self, reply: ingest_service_pb2.DeleteMessagesResponse) -> None:
         """Show the receipt of a deletion."""

@@ -20,6 +20,8 @@ from nomemory.v1 import (
     query_service_pb2_grpc,
     recall_service_pb2,
     recall_service_pb2_grpc,
+    server_service_pb2,
+    server_service_pb2_grpc,
 )
 
 _Request = TypeVar("_Request")
@@ -36,6 +38,7 @@ class AsyncClient(BaseClient):
         self._query = query_service_pb2_grpc.QueryServiceStub(self._channel)
         self._ingest = ingest_service_pb2_grpc.IngestServiceStub(self._channel)
         self._recall = recall_service_pb2_grpc.RecallServiceStub(self._channel)
+        self._server = server_service_pb2_grpc.ServerServiceStub(self._channel)
 
     async def __aenter__(self) -> Self:
         return self
@@ -137,6 +140,10 @@ class AsyncClient(BaseClient):
     async def status(self, user_id: str = "") -> ingest_service_pb2.GetIndexStatusResponse:
         """Return how far the log and the indexes are, for one user or, if empty, for all."""
         return await self._call(self._ingest.GetIndexStatus, requests.status(user_id))
+
+    async def server_info(self) -> server_service_pb2.GetServerInfoResponse:
+        """Ask what the server is: its version, its embedding model, what it can do and how much it takes."""
+        return await self._call(self._server.GetServerInfo, server_service_pb2.GetServerInfoRequest())
 
     async def recall(
         self,

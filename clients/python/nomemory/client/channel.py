@@ -7,7 +7,12 @@ from typing import Final
 
 import grpc
 
-SERVICES: Final = ("nomemory.v1.QueryService", "nomemory.v1.IngestService", "nomemory.v1.RecallService")
+SERVICES: Final = (
+    "nomemory.v1.QueryService",
+    "nomemory.v1.IngestService",
+    "nomemory.v1.RecallService",
+    "nomemory.v1.ServerService",
+)
 MAX_ATTEMPTS: Final = 5  # what gRPC itself caps a retry policy at
 
 Options = list[tuple[str, str | int]]

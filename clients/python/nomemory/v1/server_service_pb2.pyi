@@ -51,7 +51,7 @@ class GetServerInfoResponse(_message.Message):
     embedding_model: _builtins.str
     """embedding_model names the model that embeds texts. Empty: the server has no embedder."""
     embedding_dimension: _builtins.int
-    """embedding_dimension is how many numbers a vector has."""
+    """embedding_dimension is how many numbers a vector has, the caller's own, too. 0: this server searches no vectors."""
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """features are what this server can do beyond what every server can: `recall`, `query`, `ingest`, `semantic_search_text`,
@@ -81,7 +81,9 @@ Global___GetServerInfoResponse: _TypeAlias = GetServerInfoResponse  # noqa: Y015
 
 @_typing.final
 class ServerLimits(_message.Message):
-    """ServerLimits are a server's bounds on requests. What goes beyond is INVALID_ARGUMENT."""
+    """ServerLimits are a server's bounds on requests. What goes beyond is INVALID_ARGUMENT. A bound on what this server does
+    not serve is 0.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -93,7 +95,7 @@ class ServerLimits(_message.Message):
     TOP_K_FIELD_NUMBER: _builtins.int
     TURNS_FIELD_NUMBER: _builtins.int
     request_bytes: _builtins.int
-    """request_bytes is the most that a request may weigh."""
+    """request_bytes is the most that a request may weigh. What goes beyond is RESOURCE_EXHAUSTED."""
     content_bytes: _builtins.int
     """content_bytes is the most that the content of a message may weigh in UTF-8."""
     batch_messages: _builtins.int

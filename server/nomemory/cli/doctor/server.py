@@ -2,71 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from nomemory.cli.check import Check
+from nomemory.cli.doctor.server_info import INGEST, SERVICES, check_info
 from nomemory.cli.failure import lines
 from nomemory.cli.target import Target
 from nomemory.client import channel
 from nomemory.client.errors import NoMemoryError, from_rpc_error
 from nomemory.client.identity import channel_credentials
 from nomemory.client.sync import Client
-from nomemory.v1 import ingest_service_pb2
+from nomemory.v1 import ingest_service_pb2, server_service_pb2
 
 _TIMEOUT_S: Final = 5.0
+_SERVING: Final = health_pb2.HealthCheckResponse.SERVING
+_SEE_LOG: Final = "The server's log tells more."
+_WHOLE: Final = ""  # what grpc.health.v1 calls the server as a whole
 
 
 def check_server(target: Target) -> Iterator[Check]:
-    """Check that a server answers, serves the contract, and that its indexes keep up."""
-    health = _check_health(target)
+    """Check that a server answers, that it fits this client and serves what it says, and that its indexes keep up."""
+    health = _check_health(target, "Server", {_WHOLE: str(target)})
     yield health
     if health.state != "ok":
         return
-    try:
-        with Client(target.address, timeout=_TIMEOUT_S, attempts=1, **target.identity) as client:
-            status = client.status()
-    except NoMemoryError as error:
-        yield Check("Indexes", "fail", next(lines(error, target.address)), "The server's log tells more.")
-        return
-    yield _check_index("Index of words", status.lexical)
-    if status.embedder.kind == "none":
-        yield Check("Index of meaning", "warn", "the server has no embedder", "Set NOMEMORY_EMBEDDER.")
-    else:
-        yield _check_index("Index of meaning", status.vector)
+    with Client(target.address, timeout=_TIMEOUT_S, attempts=1, **target.identity) as client:
+        try:
+            info = client.server_info()
+        except NoMemoryError as error:
+            yield _no_info(target, error)
+            return
+        yield from check_info(info)
+        yield _check_health(target, "Services", _services(info))
+        if INGEST in info.features:
+            yield from _check_indexes(target, client, info)
 
 
-def _check_health(target: Target) -> Check:
+def _services(info: server_service_pb2.GetServerInfoResponse) -> dict[str, str]:
+    return {name: name for feature, name in SERVICES.items() if feature in info.features}
+
+
+def _no_info(target: Target, error: NoMemoryError) -> Check:
+    if error.code is grpc.StatusCode.UNIMPLEMENTED:
+        finding = "the server is older than 0.2.0, and its contract is another one"
+        return Check("Server's version", "fail", finding, "Run the same version of nomemory here and there.")
+    return Check("Server's version", "fail", next(lines(error, target.address)), _SEE_LOG)
+
+
+def _check_health(target: Target, name: str, services: Mapping[str, str]) -> Check:
+    """Ask for the health of services, each given with what people call it."""
     with channel.open_sync(target.address, channel_credentials(target.identity), 1) as opened:
         check = health_pb2_grpc.HealthStub(opened).Check
         try:
-            states = {name: check(health_pb2.HealthCheckRequest(service=name), timeout=_TIMEOUT_S) for name in _NAMES}
+            states = {each: check(health_pb2.HealthCheckRequest(service=each), timeout=_TIMEOUT_S) for each in services}
         except grpc.RpcError as error:
-            return _no_health(target, error)
-    down = [
-        name or "server" for name, state in states.items() if state.status != health_pb2.HealthCheckResponse.SERVING
-    ]
+            return _no_health(name, target, error)
+    down = [services[each] for each, state in states.items() if state.status != _SERVING]
     if down:
-        return Check("Server", "fail", f"{target} is not serving: {', '.join(down)}", "Wait, or look into its log.")
-    return Check("Server", "ok", f"{target} serves {', '.join(channel.SERVICES)}")
+        return Check(name, "fail", f"not serving: {', '.join(down)}", "Wait, or look into the server's log.")
+    return Check(name, "ok", f"serving: {', '.join(services.values())}")
 
 
-_NAMES: Final = ("", *channel.SERVICES)
-
-
-def _no_health(target: Target, error: grpc.RpcError) -> Check:
+def _no_health(name: str, target: Target, error: grpc.RpcError) -> Check:
     code = from_rpc_error(error).code
     if code is grpc.StatusCode.UNAVAILABLE:
-        return Check("Server", "warn", f"none answers at {target}", f"Start one: nomemory serve --listen {target}")
-    return Check("Server", "fail", f"{target} answers {code.name}", "Is this the address of a NoMemory server?")
+        return Check(name, "warn", f"none answers at {target}", f"Start one: nomemory serve --listen {target}")
+    return Check(name, "fail", f"{target} answers {code.name}", "Is this the address of a NoMemory server?")
+
+
+def _check_indexes(target: Target, client: Client, info: server_service_pb2.GetServerInfoResponse) -> Iterator[Check]:
+    try:
+        status = client.status()
+    except NoMemoryError as error:
+        yield Check("Indexes", "fail", next(lines(error, target.address)), _SEE_LOG)
+        return
+    yield _check_index("Index of words", status.lexical)
+    if info.embedding_model:
+        yield _check_index("Index of meaning", status.vector)
 
 
 def _check_index(name: str, index: ingest_service_pb2.IndexStatus) -> Check:
     if index.fault:
-        return Check(name, "fail", f"retrying after {index.fault}", "The server's log tells more.")
+        return Check(name, "fail", f"retrying after {index.fault}", _SEE_LOG)
     if index.parked:
         finding = f"{index.parked:,} messages can never be indexed"
         return Check(name, "warn", finding, "nomemory status --user USER --json names them.")

@@ -80,6 +80,7 @@ class ChatGPT:
             role=_author(message, "role"),
             content=content.text,
             message_id=fields.text("id"),
+            keeps_id=False,
             name=_author(message, "name"),
             conversation_id=conversation.id,
             metadata={**content.metadata, **borrowed, **_title(conversation)},

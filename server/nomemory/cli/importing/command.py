@@ -16,6 +16,7 @@ import click
 from nomemory.cli.connection import connect
 from nomemory.cli.import_summary import Summary
 from nomemory.cli.importing import catching_up, progress
+from nomemory.cli.importing.file_order import FileOrder
 from nomemory.cli.importing.format_name import FormatName
 from nomemory.cli.importing.formats import Given, detect, named_format
 from nomemory.cli.importing.json_stream import records
@@ -169,7 +170,8 @@ def _parsed(source: Source, plan: Plan) -> tuple[Format, Iterator[Parsed]]:
         found, items = detect(items, plan.given)
     else:
         found = named_format(plan.format)(plan.given)
-    return found, itertools.chain.from_iterable(_parse(found, item) for item in items)
+    parsed = itertools.chain.from_iterable(_parse(found, item) for item in items)
+    return found, map(FileOrder().placed, parsed)
 
 
 def _parse(found: Format, item: Record | Refused) -> Iterator[Parsed]:

@@ -22,7 +22,8 @@ class Draft:
     """What a format found out about one message.
 
     `role` is the source's own word. Without a `message_id` a stable one is derived; `position` tells apart what is
-    otherwise equal. `reasons` are what the format itself found wrong; where `ts` is None there is one.
+    otherwise equal. A derived id may be changed to keep the order of the file, and so may a given one unless it
+    `keeps_id`. `reasons` are what the format itself found wrong; where `ts` is None there is one.
     """
 
     user_id: str
@@ -30,6 +31,7 @@ class Draft:
     role: str
     content: str
     message_id: str = ""
+    keeps_id: bool = True
     position: str = ""
     name: str = ""
     conversation_id: str = ""
@@ -62,7 +64,7 @@ class Draft:
             return Refused(place, original, ("a text in it is not valid Unicode (half of a surrogate pair)",))
         except ValueError as error:
             return Refused(place, original, (str(error),))
-        return Accepted(place, original, message, self.ignored)
+        return Accepted(place, original, message, self.ignored, keeps_id=self.keeps_id and bool(self.message_id))
 
     def _derived_id(self) -> str:
         moment = self.ts.timestamp() if self.ts else None

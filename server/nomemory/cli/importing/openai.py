@@ -77,6 +77,7 @@ class OpenAI:
             role=fields.text("role"),
             content=content.text,
             message_id=fields.text("id"),
+            keeps_id=False,
             position=conversation.next_position(),
             name=fields.text("name"),
             conversation_id=conversation.id(self._user, ts, content.text),

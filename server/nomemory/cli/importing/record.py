@@ -32,12 +32,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A message to send. `ignored` are the fields of the original that have no place in a message."""
+    """A message to send.
+
+    `ignored` are the fields of the original that have no place in a message. The message `keeps_id` if its id is one
+    that people chose or cite; any other id may be changed to keep the order of the file (`file_order.py`).
+    """
 
     place: Place
     original: object
     message: message_pb2.ChatMessage
     ignored: tuple[str, ...] = ()
+    keeps_id: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ from contextlib import AsyncExitStack
 
 from nomemory.server.composition.recall_host import recall_service, remote_query
 from nomemory.server.composition.recall_planner import RecallSettingsError
+from nomemory.server.composition.server_info import server_service
 from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.rpc.call import Service
 from nomemory.server.settings import Settings
 
 
 def recall_only_services(settings: Settings, stack: AsyncExitStack) -> list[Service]:
-    """Build its one service; the stack takes it down.
+    """Build its service of recall, and what tells of that; the stack takes them down.
 
     Raises:
         RecallSettingsError: the settings ask for what such a server cannot be, or would open a guarded log.
@@ -25,4 +26,5 @@ def recall_only_services(settings: Settings, stack: AsyncExitStack) -> list[Serv
             "key needs credentials of its own callers; docs/authentication.md tells how to give it some"
         )
     stub, metadata = remote_query(settings, stack)
-    return [recall_service(settings, stub, metadata, stack)]
+    served: list[Service] = [recall_service(settings, stub, metadata, stack)]
+    return [*served, server_service(settings, served, None)]

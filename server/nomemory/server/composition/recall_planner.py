@@ -29,15 +29,21 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> PlannedBy:
         RecallSettingsError: there is no such planner, or its settings are missing.
     """
     name = settings.recall.planner
-    if name == "rules" or (name == "auto" and not settings.recall.model):
-        return PlannedBy()
-    if name in {"auto", "llm"}:
+    if plans_with_model(settings):
         return _model(settings, stack)
+    if name in {"auto", "rules"}:
+        return PlannedBy()
     try:
         make = PLANNERS.load(name)
     except ExtensionError as error:
         raise RecallSettingsError(f"NOMEMORY_RECALL_PLANNER: {error}") from None
     return PlannedBy(planner=functools.partial(make, settings))
+
+
+def plans_with_model(settings: Settings) -> bool:
+    """Return whether a chat model plans recalls, rather than the rules or a planner of another package."""
+    name = settings.recall.planner
+    return name == "llm" or (name == "auto" and bool(settings.recall.model))
 
 
 def _model(settings: Settings, stack: AsyncExitStack) -> PlannedBy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 from nomemory.server.composition.recall_host import recall_service
+from nomemory.server.composition.server_info import server_service
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.hybrid.search import HybridMessages
@@ -53,7 +54,9 @@ async def make_services(
         settings,
     )
     ingest = IngestService(writer.log, writer.report, tokens, dimension, settings)
-    return [query, ingest, recall_service(settings, InProcessQuery(query), (), stack, dimension)]
+    recall = recall_service(settings, InProcessQuery(query), (), stack, dimension)
+    served: list[Service] = [query, ingest, recall]
+    return [*served, server_service(settings, served, writer.embedder)]
 
 
 def open_log(settings: Settings, directory: DataDirectory, stack: AsyncExitStack) -> LogReader:

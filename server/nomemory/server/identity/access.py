@@ -22,18 +22,27 @@ from nomemory.server.identity.user_fields import users_in
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a method needs of its caller: one of `scopes`; with `binds_user` also the one user that it will read."""
+    """What a method needs of its caller: one of `scopes`; with `binds_user` also the one user that it will read.
+
+    A method that `is_for_everybody` needs no scope. It reads nothing of any user and answers every caller alike.
+    """
 
     scopes: frozenset[Scope]
     binds_user: bool = False
+    is_for_everybody: bool = False
+
+
+FOR_EVERYBODY = Need(frozenset(), is_for_everybody=True)
+"""The need of a method that whoever is let in may call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A call that may go on. `bound` is set where the method needs it."""
+    """A call that may go on. `bound` is set where the method needs it; `reads_users` says whether it reads of any."""
 
     caller: Caller
     bound: BoundUser | None = None
+    reads_users: bool = True
 
     def facts(self) -> dict[str, str]:
         """Return what a log line may say: what proves the bound user, never who that is."""
@@ -70,13 +79,13 @@ class Access:
         Raises:
             Fault: SCOPE_MISSING, OTHER_USER or USER_NOT_BOUND.
         """
-        if not need.scopes & caller.scopes:
+        if not (need.is_for_everybody or need.scopes & caller.scopes):
             raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, f"this method needs the scope {_either(need.scopes)}")
         if need.binds_user:
             return Admission(caller, bind_user(caller, metadata, self._id_max_chars))
         if caller.user_id is not None:
             refuse_other_name(caller, metadata)
-        return Admission(caller)
+        return Admission(caller, reads_users=not need.is_for_everybody)
 
 
 def confine(admission: Admission, request: ProtoMessage) -> None:
@@ -88,7 +97,7 @@ def confine(admission: Admission, request: ProtoMessage) -> None:
         Fault: OTHER_USER.
     """
     caller = admission.caller
-    if caller.user_id is not None:
+    if caller.user_id is not None and admission.reads_users:
         _refuse_other_users(caller.user_id, request, is_bound=admission.bound is not None)
     if caller.namespace is not None:
         store_users(request, caller.namespace)

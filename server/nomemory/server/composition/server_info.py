@@ -1,0 +1,73 @@
+"""What a server tells of itself, from its settings and the services that it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from nomemory.server import __version__
+from nomemory.server.composition.recall_planner import plans_with_model
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.identity.factory import checks_credentials
+from nomemory.server.rpc.call import Service
+from nomemory.server.rpc.server_service import ServerService
+from nomemory.server.settings import Settings
+from nomemory.v1 import server_service_pb2 as pb
+
+QUERY, INGEST, RECALL = "query", "ingest", "recall"
+
+_SERVICES: Final = {
+    "nomemory.v1.QueryService": QUERY,
+    "nomemory.v1.IngestService": INGEST,
+    "nomemory.v1.RecallService": RECALL,
+}
+"""The feature that each service is."""
+
+TURNS_MAX: Final = 20  # the contract's
+
+
+def server_service(settings: Settings, served: Sequence[Service], embedder: Embedder | None) -> ServerService:
+    """Make the service that describes a server.
+
+    Args:
+        settings: the server's.
+        served: the other services of this server.
+        embedder: the server's; None where another server embeds.
+    """
+    services = [_SERVICES[service.full_name] for service in served]
+    embeds = embedder is not None and embedder.kind != "none"
+    return ServerService(
+        pb.GetServerInfoResponse(
+            version=__version__,
+            embedding_model=embedder.model if embedder and embeds else "",
+            embedding_dimension=embedder.dimension if embedder else 0,
+            features=[*services, *_further_features(settings, services, embeds=embeds)],
+            limits=_limits(settings, services),
+        )
+    )
+
+
+def _further_features(settings: Settings, services: Sequence[str], *, embeds: bool) -> Iterator[str]:
+    if embeds:
+        yield "semantic_search_text"
+    if RECALL in services and plans_with_model(settings):
+        yield "recall_model"
+    if checks_credentials(settings):
+        yield "authentication"
+
+
+def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
+    """Return the bounds of the services that are served; the others stay 0."""
+    limits = settings.limits
+    found = pb.ServerLimits(request_bytes=limits.request_max_bytes)
+    if INGEST in services:
+        found.content_bytes = limits.content_max_bytes
+        found.batch_messages = limits.write_batch_max
+    if QUERY in services:
+        found.page_size = limits.page_size_max
+        found.top_k = limits.top_k_max
+    if QUERY in services or RECALL in services:
+        found.query_chars = limits.query_max_chars
+    if RECALL in services:
+        found.turns = TURNS_MAX
+    return found

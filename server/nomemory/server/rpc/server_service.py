@@ -1,0 +1,42 @@
+"""ServerService: what this server is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nomemory.server.identity.access import FOR_EVERYBODY, Need
+from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.v1 import server_service_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True)
+class ServerService:
+    """Serves `nomemory.v1.ServerService`.
+
+    Attributes:
+        info: the answer. It is the same for every caller, as long as the server runs.
+    """
+
+    info: pb.GetServerInfoResponse
+    full_name: str = "nomemory.v1.ServerService"
+
+    def needs(self) -> Mapping[str, Need]:
+        """Say what each method needs of its caller: nothing."""
+        return {"GetServerInfo": FOR_EVERYBODY}
+
+    def unary_methods(self) -> Mapping[str, Unary]:
+        """Return the methods that take one request."""
+        return {"GetServerInfo": self.get_server_info}
+
+    def client_stream_methods(self) -> Mapping[str, ClientStream]:
+        """Return the methods that take a stream of requests: none."""
+        return {}
+
+    def server_stream_methods(self) -> Mapping[str, ServerStream]:
+        """Return the methods that answer with a stream: none."""
+        return {}
+
+    async def get_server_info(self, _request: pb.GetServerInfoRequest, _call: Call) -> pb.GetServerInfoResponse:
+        """Describe the server."""
+        return self.info

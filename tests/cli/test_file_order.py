@@ -1,0 +1,188 @@
+"""A file whose lines share seconds comes back in its own order, through every read, however often it is imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.conftest import Run
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import Server
+from nomemory.cli.importing.file_order import FileOrder
+from nomemory.cli.importing.record import Accepted, Place, Refused
+from nomemory.client.messages import chat_message
+from nomemory.client.sync import Client
+
+BEGAN = 1_714_552_200
+COUNT = 40
+SAID = [f"Number {n} of {COUNT}" for n in range(COUNT)]
+
+WriteFile = Callable[[Sequence[str]], Any]
+
+
+def second(place: int) -> int:
+    """Ten messages share each second."""
+    return BEGAN + place // 10
+
+
+def json_lines(said: Sequence[str]) -> list[dict[str, object]]:
+    return [{"ts": second(n), "role": "user", "content": text} for n, text in enumerate(said)]
+
+
+def openai(said: Sequence[str]) -> dict[str, object]:
+    messages = [{"role": "user", "content": text, "created_at": second(n)} for n, text in enumerate(said)]
+    return {"id": "thread", "messages": messages}
+
+
+def openai_with_ids(said: Sequence[str]) -> dict[str, object]:
+    messages = [
+        {"id": f"msg_{hash_like(n)}", "role": "user", "content": text, "created_at": second(n)}
+        for n, text in enumerate(said)
+    ]
+    return {"id": "thread", "messages": messages}
+
+
+def openai_undated(said: Sequence[str]) -> dict[str, object]:
+    return {"id": "thread", "messages": [{"role": "user", "content": text} for text in said]}
+
+
+def chatgpt(said: Sequence[str]) -> list[dict[str, object]]:
+    """Make a conversation of which only each tenth message has a time."""
+    names = [hash_like(n) for n in range(len(said))]
+    mapping = {
+        name: {
+            "id": name,
+            "parent": names[n - 1] if n else None,
+            "children": names[n + 1 : n + 2],
+            "message": {
+                "id": name,
+                "author": {"role": "user"},
+                "create_time": second(n) if n % 10 == 0 else None,
+                "content": {"content_type": "text", "parts": [said[n]]},
+            },
+        }
+        for n, name in enumerate(names)
+    }
+    return [{"conversation_id": "c", "current_node": names[-1], "mapping": mapping}]
+
+
+def locomo(said: Sequence[str]) -> list[dict[str, object]]:
+    turns = [{"speaker": "Ann", "dia_id": f"D1:{n + 1}", "text": text} for n, text in enumerate(said)]
+    return [{"sample_id": "s", "conversation": {"session_1_date_time": "1:56 pm on 8 May, 2023", "session_1": turns}}]
+
+
+def hash_like(number: int) -> str:
+    """Return a name whose order has nothing to do with the number's."""
+    return f"{(number * 2_654_435_761) % 2**32:08x}"
+
+
+FORMS: dict[str, WriteFile] = {
+    form.__name__: form for form in (json_lines, openai, openai_with_ids, openai_undated, chatgpt, locomo)
+}
+
+
+@pytest.fixture
+def import_(run: Run, vector_server: Server, user: str) -> Callable[[object], dict[str, int]]:
+    """Import a value as a file, and return the counts."""
+
+    def invoke(value: object) -> dict[str, int]:
+        Path("file.json").write_text(json.dumps(value), encoding="utf-8")
+        more = ("--user", user, "--start", "2024-05-01", "--step", "0s", "--json")
+        result = run("import", "file.json", *more, "--target", vector_server.target)
+        assert result.exit_code == 0, result.output
+        summary = json.loads(result.stdout)
+        return {key: summary[key] for key in ("created", "unchanged") if summary[key]}
+
+    return invoke
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_read_gives_the_order_of_the_file(
+    form: str, import_: Callable[[object], dict[str, int]], vector_server: Server, user: str
+) -> None:
+    assert import_(FORMS[form](SAID)) == {"created": COUNT}
+    with Client(vector_server.target) as client:
+        newest_first = list(client.iter_messages(user, page_size=7))
+        assert [message.content for message in newest_first] == SAID[::-1]
+        middle = newest_first[COUNT // 2]
+        around = client.neighbors(user, middle.message_id, before=COUNT, after=COUNT).items
+        assert [message.content for message in around] == SAID
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_that_has_grown_adds_what_is_new(
+    form: str, import_: Callable[[object], dict[str, int]], vector_server: Server, user: str
+) -> None:
+    assert import_(FORMS[form](SAID[:25])) == {"created": 25}
+    assert import_(FORMS[form](SAID[:25])) == {"unchanged": 25}
+    assert import_(FORMS[form](SAID)) == {"created": COUNT - 25, "unchanged": 25}
+    with Client(vector_server.target) as client:
+        assert [message.content for message in client.iter_messages(user)] == SAID[::-1]
+
+
+def test_the_ids_of_json_lines_stay(
+    import_: Callable[[object], dict[str, int]], vector_server: Server, user: str
+) -> None:
+    named = [line | {"message_id": hash_like(n)} for n, line in enumerate(json_lines(SAID))]
+    import_(named)
+    with Client(vector_server.target) as client:
+        found = {message.content: message.message_id for message in client.iter_messages(user)}
+    assert found == {text: hash_like(n) for n, text in enumerate(SAID)}
+
+
+def test_lines_that_are_the_same_in_everything_are_one_message(import_: Callable[[object], dict[str, int]]) -> None:
+    lines = json_lines(SAID[:10])
+    assert import_(lines + lines[::-1]) == {"created": 10, "unchanged": 10}
+
+
+def accepted(message_id: str, ts: int, user: str, *, keeps_id: bool = False) -> Accepted:
+    moment = datetime.fromtimestamp(BEGAN + ts, UTC)
+    message = chat_message(user_id=user, message_id=message_id, ts=moment, role="user", content="x")
+    return Accepted(Place("line", 1), "", message, keeps_id=keeps_id)
+
+
+IDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=128)
+ITEMS = st.lists(st.builds(accepted, IDS, st.integers(0, 2), st.sampled_from(["ann", "bob"])), max_size=30)
+
+
+def placed(items: Sequence[Accepted]) -> list[Accepted]:
+    order = FileOrder()
+    return [item for item in map(order.placed, items) if isinstance(item, Accepted)]
+
+
+@given(ITEMS)
+def test_ids_of_one_user_and_time_grow_and_stay_apart(items: list[Accepted]) -> None:
+    given_ids: dict[tuple[str, int], dict[str, str]] = {}
+    for before, after in zip(items, placed(items), strict=True):
+        assert len(after.message.message_id) <= 128
+        assert replace(after, message=before.message) == before
+        own = given_ids.setdefault((before.message.user_id, before.message.ts.seconds), {})
+        assert own.setdefault(before.message.message_id, after.message.message_id) == after.message.message_id
+    for own in given_ids.values():
+        ids = list(own.values())
+        assert ids == sorted(set(ids), key=str.encode)
+
+
+@given(ITEMS, ITEMS)
+def test_what_follows_changes_no_id(items: list[Accepted], more: list[Accepted]) -> None:
+    assert placed(items + more)[: len(items)] == placed(items)
+
+
+@given(ITEMS)
+def test_ids_that_are_in_order_or_have_to_stay_are_not_changed(items: list[Accepted]) -> None:
+    kept = [replace(item, keeps_id=True) for item in items]
+    assert placed(kept) == kept
+    alone = [accepted(f"i{n:03}", 0, "ann") for n in range(30)]
+    assert placed(alone) == alone
+
+
+def test_what_is_refused_is_handed_on() -> None:
+    refused = Refused(Place("line", 1), "", ("is not JSON",))
+    assert FileOrder().placed(refused) is refused

@@ -1,0 +1,168 @@
+"""GetServerInfo: what a server says of itself is what it does, to whoever is let in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from identity.calls import bearer
+from identity.issuer import AUDIENCE, ISSUER, SECRET, token
+from identity.keyring import Keyring
+from server.fleet import fleet
+
+from nomemory.client.aio import AsyncClient
+from nomemory.client.errors import NoMemoryError
+from nomemory.client.sync import Client
+from nomemory.server import __version__
+from nomemory.server.settings import Settings
+from nomemory.v1 import server_service_pb2 as s
+from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
+from talk import refusal, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+Start = Callable[[Settings], "AbstractContextManager[Server]"]
+SERVICE = "nomemory.v1.ServerService"
+
+
+def told(server: Server) -> s.GetServerInfoResponse:
+    with Client(server.target) as client:
+        return client.server_info()
+
+
+def test_it_tells_its_version_its_features_and_its_vectors(vector_server: Server) -> None:
+    info = told(vector_server)
+    assert info.version == __version__
+    assert list(info.features) == ["query", "ingest", "recall"]
+    assert (info.embedding_model, info.embedding_dimension) == ("", 4)
+
+
+def test_the_embedder_is_the_one_that_the_status_names(server: Server) -> None:
+    info = told(server)
+    with Client(server.target) as client:
+        embedder = client.status().embedder
+    has_one = embedder.kind != "none"
+    assert info.embedding_model == (embedder.model if has_one else "")
+    assert info.embedding_dimension == embedder.dimension
+    assert ("semantic_search_text" in info.features) == has_one
+
+
+async def test_the_asynchronous_client_is_told_the_same(vector_server: Server) -> None:
+    async with AsyncClient(vector_server.target) as client:
+        assert await client.server_info() == told(vector_server)
+
+
+def test_the_limits_are_the_settings(start: Start, own_settings: Settings) -> None:
+    changed = {
+        "request_max_bytes": 10_000,
+        "content_max_bytes": 100,
+        "write_batch_max": 3,
+        "page_size_max": 60,
+        "query_max_chars": 50,
+        "top_k_max": 30,
+    }
+    with start(own_settings.with_changes(**changed)) as server:
+        limits = told(server).limits
+    assert limits == s.ServerLimits(
+        request_bytes=10_000, content_bytes=100, batch_messages=3, page_size=60, query_chars=50, top_k=30, turns=20
+    )
+
+
+def test_what_the_limits_allow_is_taken_and_one_more_is_not(start: Start, own_settings: Settings) -> None:
+    small = own_settings.with_changes(content_max_bytes=100, write_batch_max=3, page_size_max=60, query_max_chars=50)
+    with start(small) as server, Client(server.target) as client:
+        limits = client.server_info().limits
+        sizes: list[tuple[int, Callable[[int], object]]] = [
+            (limits.content_bytes, lambda size: client.write([said("u", "long", "x" * size)])),
+            (limits.batch_messages, lambda size: client.write([said("u", f"m{n}", "x") for n in range(size)])),
+            (limits.page_size, lambda size: client.list_messages("u", page_size=size)),
+            (limits.query_chars, lambda size: client.lexical_search("u", "x" * size)),
+            (limits.top_k, lambda size: client.semantic_search("u", [1, 0, 0, 0], top_k=size)),
+        ]
+        for most, send in sizes:
+            send(most)
+            with pytest.raises(NoMemoryError) as error:
+                send(most + 1)
+            assert error.value.code is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_a_server_that_only_recalls_tells_what_it_knows(
+    start: Start, own_settings: Settings, vector_server: Server
+) -> None:
+    with start(own_settings.with_changes(recall_query_target=vector_server.target)) as server:
+        info = told(server)
+    assert (info.version, list(info.features)) == (__version__, ["recall"])
+    assert (info.embedding_model, info.embedding_dimension) == ("", 0)
+    settings = own_settings.limits
+    assert info.limits == s.ServerLimits(
+        request_bytes=settings.request_max_bytes, query_chars=settings.query_max_chars, turns=20
+    )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_told"),
+    [
+        ({"recall_model": "some"}, True),
+        ({"recall_model": "some", "recall_planner": "llm"}, True),
+        ({"recall_model": "some", "recall_planner": "rules"}, False),
+    ],
+)
+def test_a_chat_model_is_a_feature_where_it_plans(
+    start: Start, own_settings: Settings, chosen: dict[str, str], *, is_told: bool
+) -> None:
+    with start(
+        own_settings.with_changes(**chosen, openai_api_key="k", openai_base_url="http://127.0.0.1:9/v1")
+    ) as server:
+        assert ("recall_model" in told(server).features) == is_told
+
+
+def test_every_worker_tells_the_same(tmp_path: Path) -> None:
+    with fleet(tmp_path, 2) as several:
+        answers = [ServerServiceStub(c).GetServerInfo(s.GetServerInfoRequest()) for c in several.channels().values()]
+    assert len(answers) == 2
+    assert answers[0] == answers[1]
+    assert answers[0].version == __version__
+
+
+def test_health_and_reflection_know_the_service(vector_server: Server) -> None:
+    asked = reflection_pb2.ServerReflectionRequest(list_services="")
+    with grpc.insecure_channel(vector_server.target) as channel:
+        health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=SERVICE))
+        (reply,) = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(iter([asked]))
+    assert health.status == health_pb2.HealthCheckResponse.SERVING
+    assert SERVICE in [service.name for service in reply.list_services_response.service]
+
+
+@pytest.fixture
+def keyring(tmp_path: Path) -> Keyring:
+    ring = Keyring(tmp_path / "keys.json")
+    ring.key("query")
+    return ring
+
+
+def test_whoever_is_let_in_may_ask_and_nobody_else(start: Start, own_settings: Settings, keyring: Keyring) -> None:
+    guarded = own_settings.with_changes(
+        api_keys=keyring.path, jwt_secret=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE
+    )
+    with start(guarded) as server, grpc.insecure_channel(server.target) as channel:
+        ask = ServerServiceStub(channel).GetServerInfo
+        let_in = [keyring.key(scope) for scope in ("query", "ingest", "recall", "admin")]
+        let_in += [token("ann"), token("ann", scope="openid")]
+        answers = [ask(s.GetServerInfoRequest(), metadata=bearer(one)) for one in let_in]
+        assert all(answer == answers[0] for answer in answers)
+        assert "authentication" in answers[0].features
+        for metadata in ((), bearer("nm_not_a_key"), bearer(token("ann", aud="elsewhere"))):
+            with pytest.raises(grpc.RpcError) as error:
+                ask(s.GetServerInfoRequest(), metadata=metadata)
+            assert refusal(error.value).code is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_without_credentials_it_does_not_claim_any(vector_server: Server) -> None:
+    assert "authentication" not in told(vector_server).features
