@@ -21,10 +21,14 @@ from nomemory.server.identity.user_fields import users_in
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a method needs of its caller: one of `scopes`; with `binds_user` also the one user that it will read."""
+    """What a method needs of its caller: one of `scopes`; with `binds_user` also the one user that it will read.
+
+    `is_bulk` marks a method that may need long: where a client sets no deadline, such a call has that of an import.
+    """
 
     scopes: frozenset[Scope]
     binds_user: bool = False
+    is_bulk: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Reads the message log from SQLite. Its methods answer at once: none of them suspends."""
+"""Reads the message log from SQLite.
+
+Its methods answer at once, without suspending, but for those that walk through all that a user ever said.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,18 @@ from pathlib import Path
 
 import orjson
 
-from nomemory.server.log.protocol import Around, LogCounts, Position, Surroundings
+from nomemory.server.log.protocol import (
+    Around,
+    ConversationSummary,
+    LogCounts,
+    Position,
+    Surroundings,
+    UserCount,
+)
 from nomemory.server.log.sqlite_rows import SqliteRows
+from nomemory.server.log.sqlite_scans import SqliteScans
 from nomemory.server.log.sqlite_schema import log_id
-from nomemory.server.message import Filter, LoggedMessage
+from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
 
 _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
 _NEWER = "user_id=? AND (ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT ?"
@@ -24,6 +35,7 @@ class SqliteLogReader:
     def __init__(self, path: Path) -> None:
         self._rows = SqliteRows(path)
         self._connection = self._rows.connection
+        self._scans = SqliteScans(path)
 
     async def log_id(self) -> str:
         """Return the name of this log."""
@@ -60,13 +72,49 @@ class SqliteLogReader:
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
-        return self._rows.messages(*_newest(user_id, narrowed, before, pinned, limit))
+        return self._rows.messages(*_stretch(user_id, narrowed, before, pinned, limit, oldest_first=False))
 
     async def wires(
-        self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
+        self,
+        user_id: str,
+        narrowed: Filter,
+        *,
+        after: Position | None,
+        pinned: int,
+        limit: int,
+        oldest_first: bool = False,
     ) -> list[bytes]:
-        """Return what `page` gives as the bytes of ChatMessages."""
-        return self._rows.wires(*_newest(user_id, narrowed, before, pinned, limit))
+        """Return what `page` gives as the bytes of ChatMessages, strictly after a position in either order."""
+        return self._rows.wires(*_stretch(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first))
+
+    async def count(self, user_id: str, narrowed: Filter) -> int:
+        """Count the messages that a filter admits, as of one moment."""
+        conditions, values = _conditions(user_id, narrowed)
+        rows = await self._scans.rows(
+            f"SELECT count(*) FROM messages WHERE {' AND '.join(conditions)}",  # noqa: S608 - the text is ours
+            values,
+        )
+        return int(rows[0][0])
+
+    async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
+        """Return all conversations, the latest first, as far as versions with `sequence <= pinned` go."""
+        conditions, values = _conditions(user_id, EVERYTHING)
+        # The + keeps SQLite from the conversations' index: there it would have to look up each message's sequence.
+        conditions += ["+conversation_id <> ''", "seq <= ?"]
+        rows = await self._scans.rows(
+            f"SELECT conversation_id, min(ts), max(ts), count(*) FROM messages WHERE {' AND '.join(conditions)} "  # noqa: S608 - as above
+            "GROUP BY +conversation_id ORDER BY max(ts) DESC, conversation_id DESC",
+            [*values, pinned],
+        )
+        return list(map(ConversationSummary._make, rows))
+
+    async def users(self, *, after: str, limit: int) -> list[UserCount]:
+        """Return up to `limit` users who have messages and whose ids come after a text, by id."""
+        rows = self._connection.execute(
+            "SELECT user_id, messages FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?",
+            (after, limit),
+        )
+        return list(map(UserCount._make, rows))
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
@@ -94,7 +142,8 @@ class SqliteLogReader:
         return Surroundings(older[::-1], wire, newer)
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
+        await self._scans.close()
         self._rows.close()
 
     def _around(self, anchor: LoggedMessage, before: int, after: int) -> Around:
@@ -104,20 +153,31 @@ class SqliteLogReader:
         return Around(older[::-1], newer)
 
 
-def _newest(
-    user_id: str, narrowed: Filter, before: Position | None, pinned: int, limit: int
+def _stretch(
+    user_id: str, narrowed: Filter, after: Position | None, pinned: int, limit: int, *, oldest_first: bool
 ) -> tuple[str, Sequence[object]]:
     """Return the condition of a page, with its order and its limit, and the values for it."""
-    until_us = narrowed.until_us
-    if before is not None and until_us is not None and before.ts_us < until_us:
-        narrowed = replace(narrowed, until_us=None)  # the position says it; given both, SQLite starts at the wrong one
-    conditions, values = _conditions(user_id, narrowed)
+    past, direction = (">", "ASC") if oldest_first else ("<", "DESC")
+    conditions, values = _conditions(user_id, _beyond(narrowed, after, oldest_first=oldest_first))
     conditions.append("seq <= ?")
     values.append(pinned)
-    if before is not None:
-        conditions.append("(ts, message_id) < (?, ?)")
-        values += [before.ts_us, before.message_id]
-    return f"{' AND '.join(conditions)} ORDER BY ts DESC, message_id DESC LIMIT ?", (*values, limit)
+    if after is not None:
+        conditions.append(f"(ts, message_id) {past} (?, ?)")
+        values += [after.ts_us, after.message_id]
+    order = f"ORDER BY ts {direction}, message_id {direction} LIMIT ?"
+    return f"{' AND '.join(conditions)} {order}", (*values, limit)
+
+
+def _beyond(narrowed: Filter, after: Position | None, *, oldest_first: bool) -> Filter:
+    """Drop the bound that a position makes needless: given both, SQLite starts at the wrong one."""
+    if after is None:
+        return narrowed
+    since_us, until_us = narrowed.since_us, narrowed.until_us
+    if oldest_first and since_us is not None and after.ts_us >= since_us:
+        return replace(narrowed, since_us=None)
+    if not oldest_first and until_us is not None and after.ts_us < until_us:
+        return replace(narrowed, until_us=None)
+    return narrowed
 
 
 def _conditions(user_id: str, narrowed: Filter) -> tuple[list[str], list[str | int]]:

@@ -45,7 +45,8 @@ class IngestService:
     def needs(self) -> Mapping[str, Need]:
         """Say what each method needs of its caller."""
         write, look = Need(frozenset({Scope.INGEST})), Need(frozenset({Scope.QUERY, Scope.ADMIN}))
-        return {"WriteMessages": write, "DeleteMessages": write, "ImportMessages": write, "GetIndexStatus": look}
+        upload = Need(frozenset({Scope.INGEST}), is_bulk=True)
+        return {"WriteMessages": write, "DeleteMessages": write, "ImportMessages": upload, "GetIndexStatus": look}
 
     def unary_methods(self) -> Mapping[str, Unary]:
         """Return the methods that take one request."""
