@@ -180,8 +180,8 @@ class LogReader(Protocol):
         Only versions with `sequence <= pinned` count; a conversation without any is not there.
         """
 
-    async def users(self, *, after: str, limit: int) -> list[UserCount]:
-        """Return up to `limit` users who have messages and whose ids come after a text, by id."""
+    async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
+        """Return up to `limit` users who have messages, by id: those after a text whose ids begin with a prefix."""
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""

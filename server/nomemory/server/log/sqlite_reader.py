@@ -28,6 +28,12 @@ _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id D
 _NEWER = "user_id=? AND (ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT ?"
 _ANCHOR = "SELECT ts, wire FROM messages INDEXED BY messages_by_id WHERE user_id=? AND message_id=?"
 
+_USERS = """
+SELECT user_id, messages FROM users
+WHERE user_id > :after AND user_id >= :prefix AND messages > 0 AND substr(user_id, 1, length(:prefix)) = :prefix
+ORDER BY user_id LIMIT :limit
+"""
+
 
 class SqliteLogReader:
     """A read-only connection to the log; implements `LogReader`. Belongs to the thread that made it."""
@@ -108,12 +114,9 @@ class SqliteLogReader:
         )
         return list(map(ConversationSummary._make, rows))
 
-    async def users(self, *, after: str, limit: int) -> list[UserCount]:
-        """Return up to `limit` users who have messages and whose ids come after a text, by id."""
-        rows = self._connection.execute(
-            "SELECT user_id, messages FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?",
-            (after, limit),
-        )
+    async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
+        """Return up to `limit` users who have messages, by id: those after a text whose ids begin with a prefix."""
+        rows = self._connection.execute(_USERS, {"after": after, "prefix": prefix, "limit": limit})
         return list(map(UserCount._make, rows))
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
