@@ -39,16 +39,16 @@ def exported(batches: list[q.ExportMessagesResponse]) -> list[m.ChatMessage]:
 
 
 def listed_users(server: Server, size: int) -> Iterator[list[q.UserSummary]]:
-    cursor = None
-    while cursor != "":
+    cursor, more = "", True
+    while more:
         page = server.query.ListUsers(q.ListUsersRequest(page_size=size, cursor=cursor))
         yield list(page.users)
-        cursor = page.next_cursor
+        cursor, more = page.next_cursor, bool(page.next_cursor)
 
 
 def conversation_pages(server: Server, user: str, size: int) -> Iterator[list[q.Conversation]]:
-    cursor = None
-    while cursor != "":
+    cursor, more = "", True
+    while more:
         page = server.query.ListConversations(q.ListConversationsRequest(user_id=user, page_size=size, cursor=cursor))
         yield list(page.conversations)
-        cursor = page.next_cursor
+        cursor, more = page.next_cursor, bool(page.next_cursor)

@@ -64,8 +64,8 @@ def test_oldest_first_is_newest_first_backwards(
     token = stored(vector_server, user, conversation)
     walked: dict[q.ListOrder.ValueType, list[str]] = {OLDEST: [], NEWEST: []}
     for order in walked:
-        cursor = None
-        while cursor != "":
+        cursor, more = "", True
+        while more:
             page = vector_server.query.ListMessages(
                 q.ListMessagesRequest(
                     user_id=user,
@@ -77,7 +77,7 @@ def test_oldest_first_is_newest_first_backwards(
                 )
             )
             walked[order] += ids(page.items)
-            cursor = page.next_cursor
+            cursor, more = page.next_cursor, bool(page.next_cursor)
     assert walked[NEWEST] == [one.message_id for one in matching(conversation, narrowed)]
     assert walked[OLDEST] == walked[NEWEST][::-1]
 
@@ -101,12 +101,12 @@ def test_a_cursor_is_bound_to_the_order(vector_server: Server, user: str) -> Non
 
 def test_writes_between_pages_do_not_disturb_a_listing_that_goes_forward(vector_server: Server, user: str) -> None:
     write(vector_server, [said(user, f"m{n}", "x", ts=n) for n in range(9)])
-    found, cursor = list[str](), None
-    while cursor != "":
+    found, cursor, more = list[str](), "", True
+    while more:
         page = vector_server.query.ListMessages(
             q.ListMessagesRequest(user_id=user, page_size=2, cursor=cursor, order=OLDEST)
         )
-        found, cursor = found + ids(page.items), page.next_cursor
+        found, cursor, more = found + ids(page.items), page.next_cursor, bool(page.next_cursor)
         write(vector_server, [said(user, f"late{len(found)}-{n}", "x", ts=n) for n in range(20)])
         write(vector_server, [said(user, "m7", "y", ts=8)], replace=True)
         delete(vector_server, user, ["m4"])

@@ -33,6 +33,8 @@ def message_record(message: message_pb2.ChatMessage) -> Json:
         "content": message.content,
     }
     record.update({field: getattr(message, field) for field in _OPTIONAL if getattr(message, field)})
+    if message.HasField("expire_ts"):
+        record["expire_ts"] = rfc3339(message.expire_ts)
     if message.metadata:
         record["metadata"] = dict(sorted(message.metadata.items()))
     return record
@@ -101,6 +103,16 @@ def deletion_record(reply: ingest_service_pb2.DeleteMessagesResponse) -> Json:
         "deleted": reply.deleted,
         "missing_message_ids": list(reply.missing_message_ids),
         "write_token": reply.write_token,
+    }
+
+
+def conversation_record(conversation: query_service_pb2.Conversation) -> Json:
+    """Return a conversation."""
+    return {
+        "conversation_id": conversation.conversation_id,
+        "first_ts": rfc3339(conversation.first_ts),
+        "last_ts": rfc3339(conversation.last_ts),
+        "message_count": conversation.message_count,
     }
 
 

@@ -1,8 +1,8 @@
 """Sealed tokens: what the server hands out and wants back unchanged (cursors, write tokens).
 
-A token is `PREFIX` and the base64url of: one byte of version, two of length (four in a long one), twelve of nonce, and the AES-256-GCM
-ciphertext of the payload (NIST SP 800-38D). The prefix and the log's name are authenticated with it, so a token of
-another kind, another log or another key does not open.
+A token is `PREFIX` and the base64url of: one byte of version, two of length (four in a long one), twelve of nonce, and
+the AES-256-GCM ciphertext of the payload (NIST SP 800-38D). The prefix and the log's name are authenticated with it, so
+a token of another kind, another log or another key does not open.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Final
 
 from nomemory.cli.importing.record import Accepted, Place, Refused
 from nomemory.cli.importing.speaker import ROLES, speaker
-from nomemory.client.messages import chat_message
+from nomemory.client.messages import chat_message, timestamp
 
 METADATA_VALUE_CHARS: Final = 1024  # the contract's limit
 
@@ -34,6 +34,7 @@ class Draft:
     name: str = ""
     conversation_id: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    expire_ts: datetime | None = None
     reasons: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -56,6 +57,8 @@ class Draft:
                 conversation_id=self.conversation_id,
                 metadata={**self.metadata, **mark},
             )
+            if self.expire_ts is not None:
+                message.expire_ts.CopyFrom(timestamp("expire_ts", self.expire_ts))
         except UnicodeEncodeError:
             return Refused(place, original, ("a text in it is not valid Unicode (half of a surrogate pair)",))
         except ValueError as error:

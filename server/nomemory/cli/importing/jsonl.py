@@ -10,7 +10,7 @@ from nomemory.cli.importing.record import Accepted, Parsed, Record, Refused
 
 
 class MessageLines:
-    """Reads `{user_id, message_id?, ts, role, content, name?, conversation_id?, metadata?}`.
+    """Reads `{user_id, message_id?, ts, role, content, name?, conversation_id?, metadata?, expire_ts?}`.
 
     Args:
         user: the user of every message, whatever the file says; empty: the file says it.
@@ -46,6 +46,7 @@ class MessageLines:
             name=fields.text("name"),
             conversation_id=fields.text("conversation_id"),
             metadata=fields.metadata("metadata"),
+            expire_ts=fields.moment("expire_ts"),
             reasons=tuple(fields.reasons),
             ignored=fields.ignored(),
         )

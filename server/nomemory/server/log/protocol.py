@@ -181,7 +181,10 @@ class LogReader(Protocol):
         """
 
     async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
-        """Return up to `limit` users who have messages, by id: those after a text whose ids begin with a prefix."""
+        """Return up to `limit` users who have messages, by id: those after a text.
+
+        A prefix, which is ASCII, narrows them to the users whose ids begin with it.
+        """
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""

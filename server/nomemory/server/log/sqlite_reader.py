@@ -23,16 +23,11 @@ from nomemory.server.log.sqlite_rows import SqliteRows
 from nomemory.server.log.sqlite_scans import SqliteScans
 from nomemory.server.log.sqlite_schema import log_id
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
+from nomemory.server.sqlite_users import users_condition
 
 _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
 _NEWER = "user_id=? AND (ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT ?"
 _ANCHOR = "SELECT ts, wire FROM messages INDEXED BY messages_by_id WHERE user_id=? AND message_id=?"
-
-_USERS = """
-SELECT user_id, messages FROM users
-WHERE user_id > :after AND user_id >= :prefix AND messages > 0 AND substr(user_id, 1, length(:prefix)) = :prefix
-ORDER BY user_id LIMIT :limit
-"""
 
 
 class SqliteLogReader:
@@ -116,7 +111,12 @@ class SqliteLogReader:
 
     async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
         """Return up to `limit` users who have messages, by id: those after a text whose ids begin with a prefix."""
-        rows = self._connection.execute(_USERS, {"after": after, "prefix": prefix, "limit": limit})
+        condition, values = users_condition(None, prefix)
+        rows = self._connection.execute(
+            f"SELECT user_id, messages FROM users WHERE user_id > ? AND messages > 0 AND {condition} "  # noqa: S608 - ours
+            "ORDER BY user_id LIMIT ?",
+            (after, *values, limit),
+        )
         return list(map(UserCount._make, rows))
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:

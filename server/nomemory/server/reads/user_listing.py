@@ -25,13 +25,13 @@ class UserListing:
         self._cursors = cursors
 
     async def page(self, listing: Listing, page_size: int, cursor: str) -> UserPage:
-        """Read one page.
+        """Read one page. In place of a user the listing names what the users' ids begin with.
 
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
         after = self._cursors.resume_at(listing, cursor, UserPlace).user_id if cursor else ""
-        found = await self._log.users(after=after, limit=page_size + 1)
+        found = await self._log.users(after=after, limit=page_size + 1, prefix=listing.user_id)
         users = found[:page_size]
         if len(users) == len(found):
             return UserPage(users, "")

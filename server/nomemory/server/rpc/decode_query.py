@@ -262,8 +262,8 @@ def decode_conversations(request: pb.ListConversationsRequest, settings: Setting
     return ConversationsQuery(listing, size, request.cursor, request.at_least)
 
 
-def decode_users(request: pb.ListUsersRequest, settings: Settings) -> UsersQuery:
-    """Check a ListUsersRequest.
+def decode_users(request: pb.ListUsersRequest, settings: Settings, prefix: str = "") -> UsersQuery:
+    """Check a ListUsersRequest of a caller who may learn of the users whose ids begin with a prefix.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -271,7 +271,7 @@ def decode_users(request: pb.ListUsersRequest, settings: Settings) -> UsersQuery
     check = Checker(settings)
     size = _page_size(check, request.page_size)
     check.done()
-    return UsersQuery(Listing("ListUsers", "", "", EVERYTHING), size, request.cursor)
+    return UsersQuery(Listing("ListUsers", prefix, "", EVERYTHING), size, request.cursor)
 
 
 def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> ExportQuery:
