@@ -89,6 +89,21 @@ def vector_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def small_batches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose exports have batches of three messages."""
+    given_settings = Settings.from_environment(
+        data=tmp_path_factory.mktemp("small"),
+        listen="127.0.0.1:0",
+        embedder="none",
+        embedding_dimension=4,
+        drain_s=0.0,
+        write_batch_max=3,
+    )
+    with started(given_settings) as server:
+        yield server
+
+
 @pytest.fixture
 def start() -> Callable[[Settings], AbstractContextManager[Server]]:
     """Start further servers, for tests that need their own settings or data."""

@@ -77,6 +77,13 @@ CALLS: list[tuple[str, tuple[Any, ...], str, Message, Message]] = [
         query_service_pb2.ListMessagesResponse(items=[SAID], next_cursor="c"),
     ),
     (
+        "list_conversations",
+        ("ann",),
+        "ListConversations",
+        query_service_pb2.ListConversationsRequest(user_id="ann"),
+        query_service_pb2.ListConversationsResponse(next_cursor="c"),
+    ),
+    (
         "lexical_search",
         ("ann", "tea"),
         "LexicalSearch",
@@ -169,6 +176,11 @@ METHODS: list[tuple[str, tuple[Any, ...]]] = [
     ("iter_messages", ("ann",)),
     ("iter_lexical", ("ann", "tea")),
     ("stream_recall", ("tea?",)),
+    ("count_messages", ("ann",)),
+    ("iter_conversations", ("ann",)),
+    ("list_users", ()),
+    ("iter_users", ()),
+    ("export_messages", ("ann",)),
 ]
 
 
@@ -181,6 +193,35 @@ async def test_an_option_that_does_not_exist_is_refused_before_anything_is_sent(
     with pytest.raises(TypeError, match="'conversation'"):
         await asking(*args, conversation="c1")
     assert script.asked == []
+
+
+BATCH = query_service_pb2.ExportMessagesResponse(messages=[SAID], next_cursor="c")
+
+
+def test_a_count_is_a_number(call: Call, script: Scripted) -> None:
+    script.will("CountMessages", query_service_pb2.CountMessagesResponse(count=7))
+    assert call(script.target, "count_messages", "ann") == 7
+    assert script.asked == [query_service_pb2.CountMessagesRequest(user_id="ann", filter=message_pb2.Filter())]
+
+
+def test_an_export_gives_its_batches(call: Call, script: Scripted) -> None:
+    script.will("ExportMessages", grpc.StatusCode.UNAVAILABLE, BATCH)
+    assert call(script.target, "export_messages", "ann", attempts=2) == [BATCH]
+    assert script.asked[1:] == [query_service_pb2.ExportMessagesRequest(user_id="ann", filter=message_pb2.Filter())]
+
+
+def test_users_and_conversations_are_read_to_the_end(call: Call, script: Scripted) -> None:
+    ann, ben = query_service_pb2.UserSummary(user_id="ann"), query_service_pb2.UserSummary(user_id="ben")
+    pages = [
+        query_service_pb2.ListUsersResponse(users=[ann], next_cursor="c"),
+        query_service_pb2.ListUsersResponse(users=[ben]),
+    ]
+    script.will("ListUsers", *pages)
+    assert call(script.target, "iter_users") == [ann, ben]
+    assert script.asked == [query_service_pb2.ListUsersRequest(), query_service_pb2.ListUsersRequest(cursor="c")]
+    talk = query_service_pb2.Conversation(conversation_id="c1")
+    script.will("ListConversations", query_service_pb2.ListConversationsResponse(conversations=[talk]))
+    assert call(script.target, "iter_conversations", "ann") == [talk]
 
 
 def test_a_client_refuses_an_option_that_does_not_exist(call: Call) -> None:

@@ -41,6 +41,19 @@ def test_what_is_written_is_read(vector_server: Server, user: str) -> None:
         assert client.status(user).log.messages == 6
 
 
+def test_what_there_is_can_be_counted_listed_and_exported(vector_server: Server, user: str) -> None:
+    with Client(vector_server.target) as client:
+        client.write([{**said(user, number), "conversation_id": f"c{number % 2}"} for number in range(7)])
+        assert client.count_messages(user) == 7
+        assert client.count_messages(user, since=START + timedelta(minutes=5), conversation_id="c1") == 1
+        listed = [(one.conversation_id, one.message_count) for one in client.iter_conversations(user, page_size=1)]
+        assert listed == [("c0", 4), ("c1", 3)]
+        assert (user, 7) in [(one.user_id, one.message_count) for one in client.iter_users(page_size=500)]
+        oldest = list(client.iter_messages(user, page_size=2, oldest_first=True))
+        assert [message for batch in client.export_messages(user) for message in batch.messages] == oldest
+        assert [message.message_id for message in oldest] == [f"m{number}" for number in range(7)]
+
+
 async def test_the_same_holds_for_asyncio(vector_server: Server, user: str) -> None:
     async with AsyncClient(vector_server.target) as client:
         imported = await client.import_messages(said(user, number) for number in range(1_500))

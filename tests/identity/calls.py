@@ -50,6 +50,24 @@ def _batch_get(channel: grpc.Channel, user: str, metadata: Metadata) -> object:
     return QueryServiceStub(channel).BatchGetMessages(request, metadata=metadata, timeout=10)
 
 
+def _count(channel: grpc.Channel, user: str, metadata: Metadata) -> object:
+    return QueryServiceStub(channel).CountMessages(q.CountMessagesRequest(user_id=user), metadata=metadata, timeout=10)
+
+
+def _conversations(channel: grpc.Channel, user: str, metadata: Metadata) -> object:
+    request = q.ListConversationsRequest(user_id=user)
+    return QueryServiceStub(channel).ListConversations(request, metadata=metadata, timeout=10)
+
+
+def _export(channel: grpc.Channel, user: str, metadata: Metadata) -> object:
+    request = q.ExportMessagesRequest(user_id=user)
+    return list(QueryServiceStub(channel).ExportMessages(request, metadata=metadata, timeout=10))
+
+
+def _users(channel: grpc.Channel, user: str, metadata: Metadata) -> object:  # noqa: ARG001 - as its likes
+    return QueryServiceStub(channel).ListUsers(q.ListUsersRequest(), metadata=metadata, timeout=10)
+
+
 def status(channel: grpc.Channel, user: str, metadata: Metadata = ()) -> i.GetIndexStatusResponse:
     request = i.GetIndexStatusRequest(user_id=user)
     return IngestServiceStub(channel).GetIndexStatus(request, metadata=metadata, timeout=10)
@@ -95,6 +113,9 @@ READS = {
     "SemanticSearch": Rpc(_meaning, frozenset({"query"})),
     "GetNeighbors": Rpc(_neighbors, frozenset({"query"})),
     "BatchGetMessages": Rpc(_batch_get, frozenset({"query"})),
+    "CountMessages": Rpc(_count, frozenset({"query"})),
+    "ListConversations": Rpc(_conversations, frozenset({"query"})),
+    "ExportMessages": Rpc(_export, frozenset({"query"})),
     "GetIndexStatus": Rpc(status, frozenset({"query", "admin"})),
 }
 WRITES = {
@@ -102,11 +123,12 @@ WRITES = {
     "ImportMessages": Rpc(_import, frozenset({"ingest"})),
     "DeleteMessages": Rpc(_delete, frozenset({"ingest"})),
 }
+ADMINISTERS = {"ListUsers": Rpc(_users, frozenset({"admin"}))}
 RECALLS = {
     "Recall": Rpc(recall, frozenset({"recall"})),
     "StreamRecall": Rpc(_stream_recall, frozenset({"recall"})),
 }
-EVERY = READS | WRITES | RECALLS
+EVERY = READS | WRITES | ADMINISTERS | RECALLS
 
 
 def refused(send: Send, channel: grpc.Channel, user: str, metadata: Metadata = ()) -> Refusal:

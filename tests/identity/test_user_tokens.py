@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from identity.calls import EVERY, READS, RECALLS, Metadata, bearer, listing, recall, refused, status, write
+from identity.calls import ADMINISTERS, EVERY, READS, RECALLS, Metadata, bearer, listing, recall, refused, status, write
 from identity.issuer import token
 
 from nomemory.server.faults import Fault
@@ -103,6 +103,24 @@ def test_scopes_may_also_come_as_scp(guarded: Guarded, user: str) -> None:
     assert refused(listing, guarded.channel, user, bearer(token(user, scope=None))).reason == "SCOPE_MISSING"
     for odd in ({"query": True}, 7, [["query"]]):
         assert refused(listing, guarded.channel, user, bearer(token(user, scope=odd))).reason == "CREDENTIALS_INVALID"
+
+
+def test_a_token_reads_nothing_of_anybody_else_through_the_reads_of_the_lifecycle(
+    guarded: Guarded, user: str, other: str
+) -> None:
+    own, query = bearer(token(user)), QueryServiceStub(guarded.channel)
+    assert query.CountMessages(q.CountMessagesRequest(user_id=user), metadata=own).count == 0
+    assert list(query.ExportMessages(q.ExportMessagesRequest(user_id=user), metadata=own)) == [
+        q.ExportMessagesResponse()
+    ]
+    assert not query.ListConversations(q.ListConversationsRequest(user_id=user), metadata=own).conversations
+    service = bearer(guarded.keyring.key("query"))
+    assert query.CountMessages(q.CountMessagesRequest(user_id=other), metadata=service).count == 1
+
+
+def test_who_else_is_there_is_not_for_users(guarded: Guarded, user: str) -> None:
+    refusal = refused(ADMINISTERS["ListUsers"].send, guarded.channel, user, bearer(token(user, scope="query admin")))
+    assert (refusal.code, refusal.reason) == (grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING")
 
 
 OWN = Admission(Caller("user-token", frozenset({Scope.QUERY}), "me"))

@@ -48,7 +48,7 @@ async def ids_by_every_read(log: Log) -> list[list[str]]:
     """Read all there is in every way."""
     reader, pinned = log.reader, await log.reader.sequence()
     page = await reader.page("u", EVERYTHING, before=None, pinned=pinned, limit=10)
-    wires = await reader.wires("u", EVERYTHING, before=None, pinned=pinned, limit=10)
+    wires = await reader.wires("u", EVERYTHING, after=None, pinned=pinned, limit=10)
     by_ids = await reader.by_ids("u", ["a", "b", "c"])
     by_sequences = await reader.by_sequences("u", range(10))
     [around] = await reader.around([page[-1]], 5, 5)

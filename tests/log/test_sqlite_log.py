@@ -78,7 +78,7 @@ async def test_an_entry_that_few_messages_have_is_found_without_walking_through_
         assert [one.message_id for one in await log.everything(narrowed=Filter(metadata=metadata))] == ["m17"]
     assert len(steps) < 60, "counting the common entry is all that takes long"
     steps.clear()
-    page = await log.reader.wires("u", Filter(metadata=(("app", "phone"),)), before=None, pinned=2**62, limit=20)
+    page = await log.reader.wires("u", Filter(metadata=(("app", "phone"),)), after=None, pinned=2**62, limit=20)
     assert len(page) == 20
     assert len(steps) < 3
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC
 from typing import Final
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from rich.table import Table
 from rich.text import Text
 
@@ -106,6 +108,32 @@ def checks(found: Sequence[Check]) -> Table:
             finding.append(f"\n{check.advice}", style="yellow" if check.state == "warn" else style)
         table.add_row(Text(sign, style=f"bold {style}"), Text(check.name), finding)
     return table
+
+
+def conversations(found: Sequence[query_service_pb2.Conversation]) -> Table:
+    """Lay out conversations: when they were, how long they are, and what they are called."""
+    table = Table("first", "last", "messages", "conversation", box=None, pad_edge=False)
+    table.columns[2].justify = "right"
+    for one in found:
+        table.add_row(_minute(one.first_ts), _minute(one.last_ts), f"{one.message_count:,}", _id(one.conversation_id))
+    return table
+
+
+def users(found: Sequence[query_service_pb2.UserSummary]) -> Table:
+    """Lay out users: how much they have said, and who they are."""
+    table = Table("messages", "user", box=None, pad_edge=False)
+    table.columns[0].justify = "right"
+    for one in found:
+        table.add_row(f"{one.message_count:,}", _id(one.user_id))
+    return table
+
+
+def _minute(ts: Timestamp) -> str:
+    return f"{ts.ToDatetime(tzinfo=UTC):%Y-%m-%d %H:%M}"
+
+
+def _id(text: str) -> Text:
+    return Text(one_line(text), overflow="fold")
 
 
 def _label(text: str) -> Text:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from nomemory.cli import figures, memory_text
 from nomemory.cli.check import Check
+from nomemory.cli.export_summary import Exported
 from nomemory.cli.import_summary import Summary
 from nomemory.cli.message_text import content, speaker
 from nomemory.cli.printable import one_line
@@ -100,6 +101,29 @@ class Human:
             self._console.print(Text("No read finds anything of this user. Bytes are still in:"))
         for residue in reply.residues:
             self._console.print(Padding(Text(f"{residue.place}: {residue.until}", style="dim"), (0, 0, 0, 2)))
+
+    def count(self, messages: int) -> None:
+        """Show the count."""
+        self._console.print(Text(f"{figures.counted(messages, 'message')}."))
+
+    def conversations(self, conversations: Sequence[query_service_pb2.Conversation]) -> None:
+        """Show a table."""
+        if conversations:
+            self._console.print(figures.conversations(conversations))
+        else:
+            self._console.print(Text("No conversations found.", style="dim"))
+
+    def users(self, users: Sequence[query_service_pb2.UserSummary]) -> None:
+        """Show a table."""
+        if users:
+            self._console.print(figures.users(users))
+        else:
+            self._console.print(Text("Nobody has messages.", style="dim"))
+
+    def exported(self, exported: Exported) -> None:
+        """Say what is in the file."""
+        held = f"{figures.counted(exported.messages, 'message')} of {figures.counted(exported.users, 'user')}"
+        self._console.print(Text(f"{one_line(exported.file)}: {held}."), soft_wrap=True)
 
     def imported(self, summary: Summary) -> None:
         """Show what became of a file."""

@@ -8,6 +8,7 @@ import click
 
 from nomemory.cli import json_record
 from nomemory.cli.check import Check
+from nomemory.cli.export_summary import Exported
 from nomemory.cli.import_summary import Summary
 from nomemory.cli.json_text import json_line
 from nomemory.client.hits import LexicalHit
@@ -69,6 +70,24 @@ class JsonLines:
     def erased(self, reply: ingest_service_pb2.EraseUserResponse) -> None:
         """Write the receipt."""
         _write(json_record.erasure_record(reply))
+
+    def count(self, messages: int) -> None:
+        """Write the count."""
+        _write({"count": messages})
+
+    def conversations(self, conversations: Sequence[query_service_pb2.Conversation]) -> None:
+        """Write a line for each conversation."""
+        for conversation in conversations:
+            _write(json_record.conversation_record(conversation))
+
+    def users(self, users: Sequence[query_service_pb2.UserSummary]) -> None:
+        """Write a line for each user."""
+        for user in users:
+            _write({"user_id": user.user_id, "message_count": user.message_count})
+
+    def exported(self, exported: Exported) -> None:
+        """Write the receipt."""
+        _write({"file": exported.file, "users": exported.users, "messages": exported.messages})
 
     def imported(self, summary: Summary) -> None:
         """Write a line for each file."""

@@ -129,6 +129,16 @@ def erasure_record(reply: ingest_service_pb2.EraseUserResponse) -> Json:
     }
 
 
+def conversation_record(conversation: query_service_pb2.Conversation) -> Json:
+    """Return a conversation."""
+    return {
+        "conversation_id": conversation.conversation_id,
+        "first_ts": rfc3339(conversation.first_ts),
+        "last_ts": rfc3339(conversation.last_ts),
+        "message_count": conversation.message_count,
+    }
+
+
 def summary_record(summary: Summary) -> Json:
     """Return what became of a file."""
     tally = summary.tally

@@ -15,5 +15,10 @@ def json_line(record: Mapping[str, object]) -> str:
     return escaped(json.dumps(record, ensure_ascii=not _is_utf8(sys.stdout.encoding)))
 
 
+def utf8_line(record: Mapping[str, object]) -> str:
+    """Return a record as a line of a file in UTF-8, with its end."""
+    return f"{escaped(json.dumps(record, ensure_ascii=False))}\n"
+
+
 def _is_utf8(encoding: str | None) -> bool:
     return codecs.lookup(encoding or "ascii").name == "utf-8"

@@ -16,15 +16,20 @@ from nomemory.v1 import query_service_pb2
 @click.command("list")
 @user_option
 @narrowing_options
-@paging_options
+@paging_options("messages")
+@click.option("--oldest-first", is_flag=True, help="Begin with the oldest.")
 @content_output_option
 @target_option
-def list_(*, user: str, narrowing: Narrowing, paging: Paging, output: Output, target: Target) -> None:
-    """Show messages by time, newest first. Times are UTC."""
+def list_(
+    *, user: str, narrowing: Narrowing, paging: Paging, oldest_first: bool, output: Output, target: Target
+) -> None:
+    """Show messages by time, newest first unless told otherwise. Times are UTC."""
     with connect(target) as client:
 
         def fetch(page_size: int, cursor: str) -> query_service_pb2.ListMessagesResponse:
-            return client.list_messages(user, page_size=page_size, cursor=cursor, **narrowing)
+            return client.list_messages(
+                user, page_size=page_size, cursor=cursor, oldest_first=oldest_first, **narrowing
+            )
 
         found, cursor = 0, ""
         for page in follow(fetch, paging):

@@ -92,25 +92,32 @@ def narrowing_options(command: Command) -> Command:
     return narrowed
 
 
-def paging_options(command: Command) -> Command:
-    """Add the options for listings, and give the command its `paging`."""
+def paging_options(noun: str) -> Callable[[Command], Command]:
+    """Return what adds the options for listings of something, and gives the command its `paging`."""
 
-    @click.option(
-        "--limit",
-        type=click.IntRange(min=0),
-        default=50,
-        show_default=True,
-        help="How many messages to show, over as many pages as that takes. 0: all.",
-    )
-    @click.option(
-        "--page-size", type=click.IntRange(1, PAGE_MAX), default=PAGE_MAX, show_default=True, help="Most in one page."
-    )
-    @click.option("--cursor", default="", help="Go on where an earlier listing ended.")
-    @functools.wraps(command)
-    def paged(*, limit: int, page_size: int, cursor: str, **others: object) -> None:
-        command(paging=Paging(limit, page_size, cursor), **others)
+    def add(command: Command) -> Command:
+        @click.option(
+            "--limit",
+            type=click.IntRange(min=0),
+            default=50,
+            show_default=True,
+            help=f"How many {noun} to show, over as many pages as that takes. 0: all.",
+        )
+        @click.option(
+            "--page-size",
+            type=click.IntRange(1, PAGE_MAX),
+            default=PAGE_MAX,
+            show_default=True,
+            help="Most in one page.",
+        )
+        @click.option("--cursor", default="", help="Go on where an earlier listing ended.")
+        @functools.wraps(command)
+        def paged(*, limit: int, page_size: int, cursor: str, **others: object) -> None:
+            command(paging=Paging(limit, page_size, cursor), **others)
 
-    return paged
+        return paged
+
+    return add
 
 
 def _output(*, as_json: bool, full: bool) -> Output:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from nomemory.cli.check import Check
+from nomemory.cli.export_summary import Exported
 from nomemory.cli.import_summary import Summary
 from nomemory.client.hits import LexicalHit
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
@@ -49,6 +50,18 @@ class Output(Protocol):
 
     def erased(self, reply: ingest_service_pb2.EraseUserResponse) -> None:
         """Show the receipt of an erasure."""
+
+    def count(self, messages: int) -> None:
+        """Show how many messages there are."""
+
+    def conversations(self, conversations: Sequence[query_service_pb2.Conversation]) -> None:
+        """Show conversations, the latest first."""
+
+    def users(self, users: Sequence[query_service_pb2.UserSummary]) -> None:
+        """Show who has messages."""
+
+    def exported(self, exported: Exported) -> None:
+        """Show what an export wrote."""
 
     def imported(self, summary: Summary) -> None:
         """Show what became of a file."""

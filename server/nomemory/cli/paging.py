@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 PAGE_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How much of a listing to read: `limit` messages (0: all), from a cursor on, in pages of `page_size`."""
+    """How much of a listing to read: `limit` items (0: all), from a cursor on, in pages of `page_size`."""
 
     limit: int
     page_size: int
@@ -28,6 +28,17 @@ class Page(Protocol):
     @property
     def next_cursor(self) -> str:
         """What continues the listing; empty at its end."""
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[Item]):
+    """A part of a listing, and what continues it; empty at its end."""
+
+    items: Sequence[Item]
+    next_cursor: str
 
 
 PageType = TypeVar("PageType", bound=Page)
@@ -47,6 +58,12 @@ def follow(fetch: Callable[[int, str], PageType], paging: Paging) -> Iterator[Pa
         cursor, remaining = page.next_cursor, remaining - len(page.items)
         if not cursor or (paging.limit and remaining <= 0):
             return
+
+
+def read(fetch: Callable[[int, str], Part[Item]], paging: Paging) -> Part[Item]:
+    """Do the same, and return all pages as one."""
+    pages = list(follow(fetch, paging))
+    return Part([item for page in pages for item in page.items], pages[-1].next_cursor)
 
 
 def _size(paging: Paging, remaining: int) -> int:

@@ -18,7 +18,7 @@ from nomemory.v1 import query_service_pb2
 @click.argument("query")
 @user_option
 @narrowing_options
-@paging_options
+@paging_options("messages")
 @content_output_option
 @target_option
 def search(*, query: str, user: str, narrowing: Narrowing, paging: Paging, output: Output, target: Target) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
+from typing import TypeVar
 
 import orjson
 
@@ -25,15 +26,17 @@ class Listing:
     user_id: str
     query_text: str
     narrowed: Filter
+    oldest_first: bool = False
 
     def user_digest(self) -> str:
         """Return the digest of the user in a cursor."""
         return _digest([self.user_id])
 
     def query_digest(self) -> str:
-        """Return the digest of method, query and filter in a cursor."""
+        """Return the digest of method, query, filter and order in a cursor."""
         n = self.narrowed
-        return _digest([self.method, self.query_text, n.since_us, n.until_us, n.role, n.conversation_id, *n.metadata])
+        of_filter = [n.since_us, n.until_us, n.role, n.conversation_id, *n.metadata]
+        return _digest([self.method, self.query_text, self.oldest_first, *of_filter])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,30 @@ class Place:
     weights: tuple[float, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ConversationPlace:
+    """Where a listing of conversations stands: after the last one that was delivered, as it was then.
+
+    `pinned` is the user's sequence at the first page. `delivered` has the marks of those that were delivered and could
+    still come up again: a conversation moves back in the order when its latest messages are deleted.
+    """
+
+    pinned: int
+    last_us: int
+    conversation_id: str
+    delivered: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserPlace:
+    """Where a listing of users stands: after this one."""
+
+    user_id: str
+
+
+_Place = TypeVar("_Place")
+
+
 class Cursors:
     """Issues and reads cursors.
 
@@ -66,20 +93,24 @@ class Cursors:
         self._lifetime_s = lifetime_s
         self._clock = clock
 
-    def issue(self, listing: Listing, place: Place) -> str:
+    def issue(self, listing: Listing, place: Place | ConversationPlace | UserPlace) -> str:
         """Make the cursor that continues a listing after a place."""
-        payload = [
-            listing.user_digest(),
-            listing.query_digest(),
-            int(self._clock()),
-            [place.pinned, place.ts_us, place.message_id, place.score, place.weights],
-        ]
+        payload = [listing.user_digest(), listing.query_digest(), int(self._clock()), astuple(place)]
         # A cursor's length would tell how long the number is, and so how much others have written.
-        padding = b" " * (_SEQUENCE_DIGITS - len(str(place.pinned)))
+        padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(place, "pinned", ""))))
         return self._seal.close(_PREFIX, orjson.dumps(payload) + padding)
 
     def resume(self, listing: Listing, cursor: str) -> Place:
-        """Read a cursor of this very listing.
+        """Read a cursor of this very listing of messages.
+
+        Raises:
+            Fault: one of the CURSOR_… reasons.
+        """
+        place = self.resume_at(listing, cursor, Place)
+        return replace(place, weights=tuple(place.weights))
+
+    def resume_at(self, listing: Listing, cursor: str, place_type: Callable[..., _Place]) -> _Place:
+        """Read a cursor of this very listing, whose places are of a type of their own.
 
         Raises:
             Fault: one of the CURSOR_… reasons.
@@ -96,8 +127,7 @@ class Cursors:
             raise _refused(Reason.ERROR_REASON_CURSOR_OTHER_QUERY, "belongs to another query")
         if self._clock() - issued > self._lifetime_s:
             raise _refused(Reason.ERROR_REASON_CURSOR_EXPIRED, "has expired")
-        pinned, ts_us, message_id, score, weights = place
-        return Place(pinned, ts_us, message_id, score, tuple(weights))
+        return place_type(*place)
 
 
 def _refused(reason: Reason.ValueType, description: str) -> Fault:

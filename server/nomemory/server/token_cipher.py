@@ -1,8 +1,8 @@
 """Sealed tokens: cursors and write tokens, which callers return unchanged.
 
-A token is `PREFIX` and the base64url of: one byte of version, two of length, twelve of nonce, and the AES-256-GCM
-ciphertext of the payload (NIST SP 800-38D). The prefix and the log's name are authenticated with it, so a token of
-another kind, another log or another key does not open.
+A token is `PREFIX` and the base64url of: one byte of version, two of length (four in a long one), twelve of nonce, and
+the AES-256-GCM ciphertext of the payload (NIST SP 800-38D). The prefix and the log's name are authenticated with it, so
+a token of another kind, another log or another key does not open.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-_VERSION = 1
+_LENGTH_BYTES = {1: 2, 2: 4}  # by version
 _NONCE = 12
-_HEADER = 3
 KEY_BYTES = 32
 
 
@@ -41,11 +40,13 @@ class TokenCipher:
         self._log_id = log_id.encode()
 
     def close(self, prefix: str, payload: bytes) -> str:
-        """Seal a payload of up to 60,000 bytes."""
+        """Seal a payload."""
         nonce = os.urandom(_NONCE)
         sealed = self._cipher.encrypt(nonce, payload, self._bound(prefix))
         size = len(nonce) + len(sealed)
-        token = urlsafe_b64encode(bytes([_VERSION]) + size.to_bytes(2, "big") + nonce + sealed)
+        version = 1 if size < 1 << 16 else 2
+        header = bytes([version]) + size.to_bytes(_LENGTH_BYTES[version], "big")
+        token = urlsafe_b64encode(header + nonce + sealed)
         return prefix + token.rstrip(b"=").decode()
 
     def open(self, prefix: str, token: str) -> bytes:
@@ -57,7 +58,7 @@ class TokenCipher:
         """
         raw = _decode(prefix, token)
         try:
-            return self._cipher.decrypt(raw[_HEADER : _HEADER + _NONCE], raw[_HEADER + _NONCE :], self._bound(prefix))
+            return self._cipher.decrypt(raw[:_NONCE], raw[_NONCE:], self._bound(prefix))
         except InvalidTag:
             raise ForgedTokenError from None
 
@@ -66,6 +67,7 @@ class TokenCipher:
 
 
 def _decode(prefix: str, token: str) -> bytes:
+    """Return nonce and ciphertext of a whole token."""
     if not token.startswith(prefix) or not token.isascii():
         raise MalformedTokenError
     body = token[len(prefix) :]
@@ -73,10 +75,11 @@ def _decode(prefix: str, token: str) -> bytes:
         raw = urlsafe_b64decode(body + "=" * (-len(body) % 4))
     except binascii.Error:
         raise MalformedTokenError from None
-    whole = len(raw) > _HEADER + _NONCE and raw[0] == _VERSION and int.from_bytes(raw[1:3], "big") == len(raw) - _HEADER
-    if not whole:
+    header = 1 + _LENGTH_BYTES.get(raw[0] if raw else 0, 0)
+    size = len(raw) - header
+    if header == 1 or size <= _NONCE or int.from_bytes(raw[1:header], "big") != size:
         raise MalformedTokenError
-    return raw
+    return raw[header:]
 
 
 def load_key(path: Path) -> bytes:

@@ -8,7 +8,7 @@ from typing import Self, TypeVar, Unpack
 
 import grpc
 
-from nomemory.client import channel, errors, requests
+from nomemory.client import channel, errors, lifecycle, requests
 from nomemory.client.base import BaseClient
 from nomemory.client.hits import LexicalHit, lexical_hits
 from nomemory.client.messages import Writable
@@ -90,7 +90,7 @@ class AsyncClient(BaseClient):
     async def list_messages(
         self, user_id: str, **options: Unpack[requests.ListOptions]
     ) -> query_service_pb2.ListMessagesResponse:
-        """Read a page by time, newest first."""
+        """Read a page by time, newest first or oldest first."""
         return await self._call(self._query.ListMessages, requests.list_messages(user_id, **options))
 
     def iter_messages(
@@ -99,6 +99,44 @@ class AsyncClient(BaseClient):
         """Read by time to the end, page by page."""
         request = requests.list_messages(user_id, **options)
         return (message async for page in self._pages(self._query.ListMessages, request) for message in page.items)
+
+    async def count_messages(self, user_id: str, **options: Unpack[lifecycle.CountOptions]) -> int:
+        """Count a user's messages, or those that a filter admits."""
+        return (await self._call(self._query.CountMessages, lifecycle.count_messages(user_id, **options))).count
+
+    async def list_conversations(
+        self, user_id: str, **options: Unpack[lifecycle.ConversationOptions]
+    ) -> query_service_pb2.ListConversationsResponse:
+        """Read a page of a user's conversations, the one with the latest message first."""
+        return await self._call(self._query.ListConversations, lifecycle.list_conversations(user_id, **options))
+
+    def iter_conversations(
+        self, user_id: str, **options: Unpack[lifecycle.ConversationOptions]
+    ) -> AsyncIterator[query_service_pb2.Conversation]:
+        """Read a user's conversations to the end, page by page."""
+        request = lifecycle.list_conversations(user_id, **options)
+        return (one async for page in self._pages(self._query.ListConversations, request) for one in page.conversations)
+
+    async def list_users(self, **options: Unpack[lifecycle.UserOptions]) -> query_service_pb2.ListUsersResponse:
+        """Read a page of the users who have messages, by their ids. It needs the scope `admin`."""
+        return await self._call(self._query.ListUsers, lifecycle.list_users(**options))
+
+    def iter_users(self, **options: Unpack[lifecycle.UserOptions]) -> AsyncIterator[query_service_pb2.UserSummary]:
+        """Read the users who have messages to the end, page by page."""
+        request = lifecycle.list_users(**options)
+        return (user async for page in self._pages(self._query.ListUsers, request) for user in page.users)
+
+    def export_messages(
+        self, user_id: str, **options: Unpack[lifecycle.ExportOptions]
+    ) -> AsyncGenerator[query_service_pb2.ExportMessagesResponse, None]:
+        """Read all messages of a user, oldest first, in batches that an import takes.
+
+        Each batch has a cursor to resume with; that of the last one is empty. The whole export may take as long as an
+        import. Closing the iterator stops it.
+        """
+        return self._stream(
+            self._query.ExportMessages, lifecycle.export_messages(user_id, **options), self._import_timeout
+        )
 
     async def lexical_search(
         self, user_id: str, query: str, **options: Unpack[requests.LexicalOptions]
@@ -161,19 +199,24 @@ class AsyncClient(BaseClient):
         self, question: str, *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
     ) -> AsyncGenerator[recall_service_pb2.StreamRecallResponse, None]:
         """Recall, and yield each step as it happens, then the result. Closing the iterator cancels the recall."""
-        return self._events(requests.stream_recall(question, **options), requests.bound_to(user_id))
+        request = requests.stream_recall(question, **options)
+        return self._stream(self._recall.StreamRecall, request, self._timeout, requests.bound_to(user_id))
 
-    async def _events(
-        self, request: recall_service_pb2.StreamRecallRequest, metadata: Sequence[tuple[str, str | bytes]]
-    ) -> AsyncGenerator[recall_service_pb2.StreamRecallResponse, None]:
-        events = self._recall.StreamRecall(request, timeout=self._timeout, metadata=(*self._metadata, *metadata))
+    async def _stream(
+        self,
+        method: grpc.aio.UnaryStreamMultiCallable[_Request, _Reply],
+        request: _Request,
+        timeout: float,  # noqa: ASYNC109 - gRPC's own
+        metadata: Sequence[tuple[str, str | bytes]] = (),
+    ) -> AsyncGenerator[_Reply, None]:
+        replies = method(request, timeout=timeout, metadata=(*self._metadata, *metadata))
         try:
-            async for event in events:
-                yield event
+            async for reply in replies:
+                yield reply
         except grpc.RpcError as error:
             raise errors.from_rpc_error(error) from None
         finally:
-            events.cancel()
+            replies.cancel()
 
     async def _pages(
         self, method: grpc.aio.UnaryUnaryMultiCallable[_Listing, _Page], request: _Listing

@@ -50,14 +50,20 @@ class Reading(TypedDict, total=False):
     at_least: str
 
 
-class ListOptions(Narrowing, Reading, total=False):
-    """The options of `list_messages`: 1 to 500 messages a page (50 by default), from a `next_cursor` on."""
+class Paging(Narrowing, Reading, total=False):
+    """What listings of messages take: 1 to 500 messages a page (50 by default), from a `next_cursor` on."""
 
     page_size: int
     cursor: str
 
 
-class LexicalOptions(ListOptions, total=False):
+class ListOptions(Paging, total=False):
+    """The options of `list_messages`: newest first, unless `oldest_first` is set."""
+
+    oldest_first: bool
+
+
+class LexicalOptions(Paging, total=False):
     """The options of `lexical_search`. `snippet_chars` (1 to 1,000; 0: the server's default) asks for highlights."""
 
     snippet_chars: int | None
@@ -117,6 +123,7 @@ def list_messages(  # noqa: PLR0913 - a parameter for each option
     cursor: str = "",
     return_fields: Sequence[str] | None = None,
     at_least: str = "",
+    oldest_first: bool = False,
 ) -> query_service_pb2.ListMessagesRequest:
     """Build a read by time."""
     return query_service_pb2.ListMessagesRequest(
@@ -126,6 +133,7 @@ def list_messages(  # noqa: PLR0913 - a parameter for each option
         cursor=cursor,
         return_fields=_mask(return_fields),
         at_least=at_least,
+        order=query_service_pb2.LIST_ORDER_OLDEST_FIRST if oldest_first else query_service_pb2.LIST_ORDER_UNSPECIFIED,
     )
 
 
@@ -348,6 +356,11 @@ def _batches(messages: Iterable[message_pb2.ChatMessage]) -> Iterator[list[messa
 
 def _request_id(batch: Sequence[message_pb2.ChatMessage]) -> str:
     return "" if all(message.message_id for message in batch) else uuid.uuid4().hex
+
+
+def message_filter(**narrowing: Unpack[Narrowing]) -> message_pb2.Filter:
+    """Build a filter."""
+    return list_messages("", **narrowing).filter
 
 
 def _filter(

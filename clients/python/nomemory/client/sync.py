@@ -8,7 +8,7 @@ from typing import Self, TypeVar, Unpack
 
 import grpc
 
-from nomemory.client import channel, errors, requests
+from nomemory.client import channel, errors, lifecycle, requests
 from nomemory.client.base import BaseClient
 from nomemory.client.hits import LexicalHit, lexical_hits
 from nomemory.client.messages import Writable
@@ -34,7 +34,7 @@ class Client(BaseClient):
     """Reads and writes messages over one channel, which threads may share. Close it, or use it in a `with`.
 
     Methods answer with the contract's own messages and raise `NoMemoryError`. A call that meets UNAVAILABLE is sent
-    again; a stream of a recall only until its first event. Times are datetimes with a time zone, or RFC 3339 texts.
+    again; a stream only until something of it has arrived. Times are datetimes with a time zone, or RFC 3339 texts.
 
     Args:
         target: HOST:PORT.
@@ -46,8 +46,8 @@ class Client(BaseClient):
         tls_key: a PEM file with the key of that certificate.
         credentials: of a channel made by the caller, in place of the TLS options.
         metadata: sent with every call.
-        timeout: seconds that a call may take, retries included; imports have their own.
-        import_timeout: seconds that one import may take.
+        timeout: seconds that a call may take, retries included; imports and exports have their own.
+        import_timeout: seconds that one import or export may take.
         attempts: how often a call is sent at most, 1 to 5.
 
     Raises:
@@ -111,13 +111,51 @@ class Client(BaseClient):
     def list_messages(
         self, user_id: str, **options: Unpack[requests.ListOptions]
     ) -> query_service_pb2.ListMessagesResponse:
-        """Read a page by time, newest first."""
+        """Read a page by time, newest first or oldest first."""
         return self._call(self._query.ListMessages, requests.list_messages(user_id, **options))
 
     def iter_messages(self, user_id: str, **options: Unpack[requests.ListOptions]) -> Iterator[message_pb2.ChatMessage]:
         """Read by time to the end, page by page."""
         request = requests.list_messages(user_id, **options)
         return (message for page in self._pages(self._query.ListMessages, request) for message in page.items)
+
+    def count_messages(self, user_id: str, **options: Unpack[lifecycle.CountOptions]) -> int:
+        """Count a user's messages, or those that a filter admits."""
+        return self._call(self._query.CountMessages, lifecycle.count_messages(user_id, **options)).count
+
+    def list_conversations(
+        self, user_id: str, **options: Unpack[lifecycle.ConversationOptions]
+    ) -> query_service_pb2.ListConversationsResponse:
+        """Read a page of a user's conversations, the one with the latest message first."""
+        return self._call(self._query.ListConversations, lifecycle.list_conversations(user_id, **options))
+
+    def iter_conversations(
+        self, user_id: str, **options: Unpack[lifecycle.ConversationOptions]
+    ) -> Iterator[query_service_pb2.Conversation]:
+        """Read a user's conversations to the end, page by page."""
+        request = lifecycle.list_conversations(user_id, **options)
+        return (one for page in self._pages(self._query.ListConversations, request) for one in page.conversations)
+
+    def list_users(self, **options: Unpack[lifecycle.UserOptions]) -> query_service_pb2.ListUsersResponse:
+        """Read a page of the users who have messages, by their ids. It needs the scope `admin`."""
+        return self._call(self._query.ListUsers, lifecycle.list_users(**options))
+
+    def iter_users(self, **options: Unpack[lifecycle.UserOptions]) -> Iterator[query_service_pb2.UserSummary]:
+        """Read the users who have messages to the end, page by page."""
+        request = lifecycle.list_users(**options)
+        return (user for page in self._pages(self._query.ListUsers, request) for user in page.users)
+
+    def export_messages(
+        self, user_id: str, **options: Unpack[lifecycle.ExportOptions]
+    ) -> Generator[query_service_pb2.ExportMessagesResponse, None, None]:
+        """Read all messages of a user, oldest first, in batches that an import takes.
+
+        Each batch has a cursor to resume with; that of the last one is empty. The whole export may take as long as an
+        import. Closing the iterator stops it.
+        """
+        return self._stream(
+            self._query.ExportMessages, lifecycle.export_messages(user_id, **options), self._import_timeout
+        )
 
     def lexical_search(
         self, user_id: str, query: str, **options: Unpack[requests.LexicalOptions]
@@ -180,18 +218,23 @@ class Client(BaseClient):
         self, question: str, *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
     ) -> Generator[recall_service_pb2.StreamRecallResponse, None, None]:
         """Recall, and yield each step as it happens, then the result. Closing the iterator cancels the recall."""
-        return self._events(requests.stream_recall(question, **options), requests.bound_to(user_id))
+        request = requests.stream_recall(question, **options)
+        return self._stream(self._recall.StreamRecall, request, self._timeout, requests.bound_to(user_id))
 
-    def _events(
-        self, request: recall_service_pb2.StreamRecallRequest, metadata: Sequence[tuple[str, str | bytes]]
-    ) -> Generator[recall_service_pb2.StreamRecallResponse, None, None]:
-        events = self._recall.StreamRecall(request, timeout=self._timeout, metadata=(*self._metadata, *metadata))
+    def _stream(
+        self,
+        method: grpc.UnaryStreamMultiCallable[_Request, _Reply],
+        request: _Request,
+        timeout: float,
+        metadata: Sequence[tuple[str, str | bytes]] = (),
+    ) -> Generator[_Reply, None, None]:
+        replies = method(request, timeout=timeout, metadata=(*self._metadata, *metadata))
         try:
-            yield from events
+            yield from replies
         except grpc.RpcError as error:
             raise errors.from_rpc_error(error) from None
         finally:
-            events.cancel()
+            replies.cancel()
 
     def _pages(self, method: grpc.UnaryUnaryMultiCallable[_Listing, _Page], request: _Listing) -> Iterator[_Page]:
         while True:

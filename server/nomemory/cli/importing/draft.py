@@ -12,7 +12,7 @@ from typing import Final
 
 from nomemory.cli.importing.record import Accepted, Place, Refused
 from nomemory.cli.importing.speaker import ROLES, speaker
-from nomemory.client.messages import chat_message
+from nomemory.client.messages import chat_message, timestamp
 
 METADATA_VALUE_CHARS: Final = 1024  # the contract's limit
 
@@ -60,6 +60,8 @@ class Draft:
                 metadata={**self.metadata, **mark},
                 expire_ts=self.expire_ts,
             )
+            if self.expire_ts is not None:
+                message.expire_ts.CopyFrom(timestamp("expire_ts", self.expire_ts))
         except UnicodeEncodeError:
             return Refused(place, original, ("a text in it is not valid Unicode (half of a surrogate pair)",))
         except ValueError as error:

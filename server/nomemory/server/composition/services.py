@@ -15,9 +15,12 @@ from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.readers.writer_services import WriterServices
+from nomemory.server.reads.conversation_listing import ConversationListing
+from nomemory.server.reads.export import Export
 from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.time_listing import TimeListing
+from nomemory.server.reads.user_listing import UserListing
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.rpc.ingest_service import IngestService
@@ -25,6 +28,9 @@ from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import TokenCipher, load_key
 from nomemory.server.write_token import WriteTokens
+
+_EXPORTED_AT_ONCE = 1000
+"""Most messages that an export reads before other calls have their turn: some milliseconds."""
 
 
 async def make_services(
@@ -43,9 +49,13 @@ async def make_services(
     cipher = TokenCipher(load_key(directory.key), await log.log_id())
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
+    by_time = TimeListing(log, cursors, reply_max)
     query = QueryService(
         log,
-        TimeListing(log, cursors, reply_max),
+        by_time,
+        ConversationListing(log, cursors),
+        UserListing(log, cursors),
+        Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
         LexicalListing(words, log, cursors, reply_max),
         NearestMessages(writer.vectors, writer.embedder, writer.progress, log, reply_max),
         _hybrid(settings, writer, words, log),

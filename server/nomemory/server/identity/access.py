@@ -25,11 +25,13 @@ class Need:
     """What a method needs of its caller: one of `scopes`; with `binds_user` also the one user that it will read.
 
     A method that `is_for_everybody` needs no scope. It reads nothing of any user and answers every caller alike.
+    One that `is_bulk` may need long: where a client sets no deadline, such a call has that of an import.
     """
 
     scopes: frozenset[Scope]
     binds_user: bool = False
     is_for_everybody: bool = False
+    is_bulk: bool = False
 
 
 FOR_EVERYBODY = Need(frozenset(), is_for_everybody=True)

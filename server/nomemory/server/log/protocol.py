@@ -80,6 +80,22 @@ class Position:
     message_id: str
 
 
+class ConversationSummary(NamedTuple):
+    """What the messages of a conversation add up to. Times are microseconds since the epoch."""
+
+    conversation_id: str
+    first_us: int
+    last_us: int
+    messages: int
+
+
+class UserCount(NamedTuple):
+    """A user, and how many messages they have."""
+
+    user_id: str
+    messages: int
+
+
 class Touched(NamedTuple):
     """A message that was stored or removed at a sequence."""
 
@@ -165,9 +181,34 @@ class LogReader(Protocol):
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
 
     async def wires(
-        self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
+        self,
+        user_id: str,
+        narrowed: Filter,
+        *,
+        after: Position | None,
+        pinned: int,
+        limit: int,
+        oldest_first: bool = False,
     ) -> list[bytes]:
-        """Return what `page` returns as the bytes of ChatMessages, at half of the cost."""
+        """Return what `page` gives as the bytes of ChatMessages, at half of the cost, in either order.
+
+        They stand strictly after a position in that order.
+        """
+
+    async def count(self, user_id: str, narrowed: Filter) -> int:
+        """Count the messages that a filter admits, as of one moment."""
+
+    async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
+        """Return all conversations, the latest first: `last_us` descending, then `conversation_id` descending.
+
+        Only versions with `sequence <= pinned` count; a conversation without any is not there.
+        """
+
+    async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
+        """Return up to `limit` users who have messages, by id: those after a text.
+
+        A prefix, which is ASCII, narrows them to the users whose ids begin with it.
+        """
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""

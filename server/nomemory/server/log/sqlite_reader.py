@@ -1,4 +1,7 @@
-"""Reads the message log from SQLite. Its methods answer at once: none of them suspends."""
+"""Reads the message log from SQLite.
+
+Its methods answer at once, without suspending, but for those that walk through all that a user ever said.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ from typing import NamedTuple
 import orjson
 
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.protocol import Around, LogCounts, Position, Surroundings
-from nomemory.server.log.sqlite_conditions import Clause, clauses, joined
+from nomemory.server.log.protocol import Around, ConversationSummary, LogCounts, Position, Surroundings, UserCount
+from nomemory.server.log.sqlite_conditions import Clause, all_clauses, clauses, joined
 from nomemory.server.log.sqlite_expiry import Expiry
 from nomemory.server.log.sqlite_metadata import BY_ENTRY, HAS_ENTRY, rarest_first
 from nomemory.server.log.sqlite_rows import SqliteRows
+from nomemory.server.log.sqlite_scans import SqliteScans
 from nomemory.server.log.sqlite_schema import log_id
-from nomemory.server.message import Filter, LoggedMessage
+from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
 from nomemory.server.sqlite_users import users_condition
 
 _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
@@ -26,6 +30,15 @@ _COUNTS = """
 SELECT ifnull(max(latest_seq), 0), ifnull(sum(messages - ifnull(gone, 0)), 0),
   count(nullif(messages - ifnull(gone, 0), 0))
 FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({gone}) GROUP BY user_id) USING (user_id)
+"""
+_CONVERSATIONS = """
+SELECT conversation_id, min(ts), max(ts), count(*) FROM messages WHERE {where}
+GROUP BY +conversation_id ORDER BY max(ts) DESC, conversation_id DESC
+"""
+_USERS = """
+SELECT user_id, messages - ifnull(gone, 0)
+FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({gone}) GROUP BY user_id) USING (user_id)
+WHERE user_id > ? AND messages > ifnull(gone, 0) AND {condition} ORDER BY user_id LIMIT ?
 """
 
 
@@ -49,6 +62,7 @@ class SqliteLogReader:
         self._expiry = Expiry(lifetimes or Lifetimes())
         self._rows = SqliteRows(path, self._expiry)
         self._connection = self._rows.connection
+        self._scans = SqliteScans(path)
 
     async def log_id(self) -> str:
         """Return the name of this log."""
@@ -85,15 +99,45 @@ class SqliteLogReader:
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
-        page = self._newest(user_id, narrowed, before, pinned, limit)
+        page = self._stretch(user_id, narrowed, before, pinned, limit, oldest_first=False)
         return self._rows.messages(page.where, page.values, source=page.source)
 
     async def wires(
-        self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
+        self,
+        user_id: str,
+        narrowed: Filter,
+        *,
+        after: Position | None,
+        pinned: int,
+        limit: int,
+        oldest_first: bool = False,
     ) -> list[bytes]:
-        """Return what `page` returns as the bytes of ChatMessages."""
-        page = self._newest(user_id, narrowed, before, pinned, limit)
+        """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
+        page = self._stretch(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
         return self._rows.wires(page.where, page.values, source=page.source)
+
+    async def count(self, user_id: str, narrowed: Filter) -> int:
+        """Count the messages that a filter admits, as of one moment."""
+        living = Clause(*self._expiry.living())
+        where, values = joined([*all_clauses(user_id, narrowed), living])
+        rows = await self._scans.rows(f"SELECT count(*) FROM messages WHERE {where}", values)  # noqa: S608 - ours
+        return int(rows[0][0])
+
+    async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
+        """Return all conversations, the latest first, as far as versions with `sequence <= pinned` go."""
+        # The + keeps SQLite from the conversations' index: there it would have to look up each message's sequence.
+        of_pin = Clause("+conversation_id <> '' AND seq <= ?", (pinned,))
+        where, values = joined([*clauses(user_id, EVERYTHING), of_pin, Clause(*self._expiry.living())])
+        rows = await self._scans.rows(_CONVERSATIONS.format(where=where), values)
+        return list(map(ConversationSummary._make, rows))
+
+    async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
+        """Return up to `limit` users who have messages, by id: those after a text whose ids begin with a prefix."""
+        gone, moments = self._expiry.gone(None)
+        condition, values = users_condition(None, prefix)
+        statement = _USERS.format(gone=gone, condition=condition)
+        rows = self._connection.execute(statement, (*moments, after, *values, limit))
+        return list(map(UserCount._make, rows))
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
@@ -122,19 +166,29 @@ class SqliteLogReader:
         return Surroundings(older[::-1], wire, newer)
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
+        await self._scans.close()
         self._rows.close()
 
-    def _newest(self, user_id: str, narrowed: Filter, before: Position | None, pinned: int, limit: int) -> _Statement:
-        until_us = narrowed.until_us
-        if before is not None and until_us is not None and before.ts_us < until_us:
-            narrowed = replace(narrowed, until_us=None)  # the position says it; given both, SQLite starts at the wrong
+    def _stretch(
+        self,
+        user_id: str,
+        narrowed: Filter,
+        after: Position | None,
+        pinned: int,
+        limit: int,
+        *,
+        oldest_first: bool,
+    ) -> _Statement:
+        past, direction = (">", "ASC") if oldest_first else ("<", "DESC")
         source, of_metadata = self._by_metadata(user_id, narrowed)
-        some = [*clauses(user_id, narrowed), *of_metadata, Clause("seq <= ?", (pinned,))]
-        if before is not None:
-            some.append(Clause("(ts, message_id) < (?, ?)", (before.ts_us, before.message_id)))
+        bounded = _beyond(narrowed, after, oldest_first=oldest_first)
+        some = [*clauses(user_id, bounded), *of_metadata, Clause("seq <= ?", (pinned,))]
+        if after is not None:
+            some.append(Clause(f"(ts, message_id) {past} (?, ?)", (after.ts_us, after.message_id)))
         where, values = joined(some)
-        return _Statement(source, f"{where} ORDER BY ts DESC, message_id DESC LIMIT ?", (*values, limit))
+        order = f"ORDER BY ts {direction}, message_id {direction} LIMIT ?"
+        return _Statement(source, f"{where} {order}", (*values, limit))
 
     def _by_metadata(self, user_id: str, narrowed: Filter) -> tuple[str, list[Clause]]:
         """Return where the messages with a filter's metadata are read from, and under which conditions.
@@ -153,3 +207,15 @@ class SqliteLogReader:
         older = self._rows.messages(_OLDER, (*place, before))
         newer = self._rows.messages(_NEWER, (*place, after))
         return Around(older[::-1], newer)
+
+
+def _beyond(narrowed: Filter, after: Position | None, *, oldest_first: bool) -> Filter:
+    """Drop the bound that a position makes needless: given both, SQLite starts at the wrong one."""
+    if after is None:
+        return narrowed
+    since_us, until_us = narrowed.since_us, narrowed.until_us
+    if oldest_first and since_us is not None and after.ts_us >= since_us:
+        return replace(narrowed, since_us=None)
+    if not oldest_first and until_us is not None and after.ts_us < until_us:
+        return replace(narrowed, until_us=None)
+    return narrowed

@@ -1,4 +1,4 @@
-"""Listing by time, newest first."""
+"""Listing by time, newest first or oldest first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TimePage:
 
 @dataclass(frozen=True, slots=True)
 class WirePage:
-    """A page, newest first, as the bytes of ChatMessages. `next_cursor` is empty on the last one."""
+    """A page, in the order of its listing, as the bytes of ChatMessages. `next_cursor` is empty on the last one."""
 
     wires: list[bytes]
     next_cursor: str
@@ -40,7 +40,7 @@ class TimeListing:
         self._reply_max_bytes = reply_max_bytes
 
     async def page(self, listing: Listing, page_size: int, cursor: str, beside: Beside = nothing_beside) -> TimePage:
-        """Read one page; `beside` counts towards the size of the reply.
+        """Read one page, newest first; `beside` counts towards the size of the reply.
 
         Raises:
             Fault: one of the CURSOR_… reasons.
@@ -56,14 +56,19 @@ class TimeListing:
         return TimePage(messages, self._cursors.issue(listing, Place(pinned, last.ts_us, last.message_id)))
 
     async def wire_page(self, listing: Listing, page_size: int, cursor: str) -> WirePage:
-        """Read one page for a reply that is spliced together.
+        """Read one page, in the order of the listing, for a reply that is spliced together.
 
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
-        before, pinned = await self._resume(listing, cursor)
+        after, pinned = await self._resume(listing, cursor)
         found = await self._log.wires(
-            listing.user_id, listing.narrowed, before=before, pinned=pinned, limit=page_size + 1
+            listing.user_id,
+            listing.narrowed,
+            after=after,
+            pinned=pinned,
+            limit=page_size + 1,
+            oldest_first=listing.oldest_first,
         )
         wires = found[: fitting_wires(found[:page_size], self._reply_max_bytes)]
         if len(wires) == len(found):

@@ -44,21 +44,21 @@ class CallLifecycle:
     Args:
         access: decides whether a call may go on.
         deadline_s: seconds that a call has if its client sets no deadline.
-        upload_deadline_s: the same for a method that takes a stream of requests.
+        bulk_deadline_s: the same for a method that may need long.
     """
 
-    def __init__(self, access: Access, deadline_s: float, upload_deadline_s: float) -> None:
+    def __init__(self, access: Access, deadline_s: float, bulk_deadline_s: float) -> None:
         self._access = access
         self._deadline_s = deadline_s
-        self._upload_deadline_s = upload_deadline_s
+        self._bulk_deadline_s = bulk_deadline_s
 
     @asynccontextmanager
-    async def admitted(self, method: Method, context: Context, *, is_upload: bool = False) -> AsyncIterator[Call]:
+    async def admitted(self, method: Method, context: Context) -> AsyncIterator[Call]:
         """Admit a call and hold it to its deadline. An error inside ends it with a status of the contract."""
         started = time.perf_counter()
         metadata = tuple(context.invocation_metadata() or ())
         request_id = request_id_of(metadata)
-        deadline = _deadline(context, self._upload_deadline_s if is_upload else self._deadline_s)
+        deadline = _deadline(context, self._bulk_deadline_s if method.need.is_bulk else self._deadline_s)
         facts = {"method": method.name, "request_id": request_id}
         try:
             async with asyncio.timeout_at(deadline):

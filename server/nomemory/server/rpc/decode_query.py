@@ -16,7 +16,9 @@ from nomemory.v1 import query_service_pb2 as pb
 
 Mask = frozenset[str] | None
 """The fields of a message to return; None means all."""
-Filtered = pb.ListMessagesRequest | pb.LexicalSearchRequest | pb.SemanticSearchRequest | pb.HybridSearchRequest
+Search = pb.ListMessagesRequest | pb.LexicalSearchRequest | pb.SemanticSearchRequest | pb.HybridSearchRequest
+"""Requests that have a filter and a mask."""
+Filtered = Search | pb.CountMessagesRequest | pb.ExportMessagesRequest
 """Requests that have a filter."""
 
 
@@ -87,6 +89,42 @@ class BatchGetQuery:
     mask: Mask
 
 
+@dataclass(frozen=True, slots=True)
+class CountQuery:
+    """A checked CountMessagesRequest."""
+
+    user_id: str
+    narrowed: Filter
+    at_least: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationsQuery:
+    """A checked ListConversationsRequest."""
+
+    listing: Listing
+    page_size: int
+    cursor: str
+    at_least: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsersQuery:
+    """A checked ListUsersRequest."""
+
+    listing: Listing
+    page_size: int
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportQuery:
+    """A checked ExportMessagesRequest."""
+
+    listing: Listing
+    cursor: str
+
+
 def decode_list(request: pb.ListMessagesRequest, settings: Settings) -> ListQuery:
     """Check a ListMessagesRequest.
 
@@ -98,8 +136,10 @@ def decode_list(request: pb.ListMessagesRequest, settings: Settings) -> ListQuer
     narrowed = _narrowed(check, request)
     size = _page_size(check, request.page_size)
     mask = _mask(check, request)
+    oldest_first = _oldest_first(check, request.order)
     check.done()
-    return ListQuery(Listing("ListMessages", user_id, "", narrowed), size, request.cursor, mask, request.at_least)
+    listing = Listing("ListMessages", user_id, "", narrowed, oldest_first)
+    return ListQuery(listing, size, request.cursor, mask, request.at_least)
 
 
 def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> LexicalQuery:
@@ -195,11 +235,69 @@ def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) ->
     return BatchGetQuery(user_id, list(request.message_ids), mask)
 
 
+def decode_count(request: pb.CountMessagesRequest, settings: Settings) -> CountQuery:
+    """Check a CountMessagesRequest.
+
+    Raises:
+        Fault: INVALID_FIELD.
+    """
+    check = Checker(settings)
+    user_id = check.identifier("user_id", request.user_id, required=True)
+    narrowed = _narrowed(check, request)
+    check.done()
+    return CountQuery(user_id, narrowed, request.at_least)
+
+
+def decode_conversations(request: pb.ListConversationsRequest, settings: Settings) -> ConversationsQuery:
+    """Check a ListConversationsRequest.
+
+    Raises:
+        Fault: INVALID_FIELD.
+    """
+    check = Checker(settings)
+    user_id = check.identifier("user_id", request.user_id, required=True)
+    size = _page_size(check, request.page_size)
+    check.done()
+    listing = Listing("ListConversations", user_id, "", EVERYTHING)
+    return ConversationsQuery(listing, size, request.cursor, request.at_least)
+
+
+def decode_users(request: pb.ListUsersRequest, settings: Settings, prefix: str = "") -> UsersQuery:
+    """Check a ListUsersRequest of a caller who may learn of the users whose ids begin with a prefix.
+
+    Raises:
+        Fault: INVALID_FIELD.
+    """
+    check = Checker(settings)
+    size = _page_size(check, request.page_size)
+    check.done()
+    return UsersQuery(Listing("ListUsers", prefix, "", EVERYTHING), size, request.cursor)
+
+
+def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> ExportQuery:
+    """Check an ExportMessagesRequest.
+
+    Raises:
+        Fault: INVALID_FIELD.
+    """
+    check = Checker(settings)
+    user_id = check.identifier("user_id", request.user_id, required=True)
+    narrowed = _narrowed(check, request)
+    check.done()
+    return ExportQuery(Listing("ExportMessages", user_id, "", narrowed, oldest_first=True), request.cursor)
+
+
+def _oldest_first(check: Checker, order: int) -> bool:
+    if order not in pb.ListOrder.values():
+        check.refuse("order", "is not a known order")
+    return order == pb.LIST_ORDER_OLDEST_FIRST
+
+
 def _narrowed(check: Checker, request: Filtered) -> Filter:
     return check.narrowed("filter", request.filter) if request.HasField("filter") else EVERYTHING
 
 
-def _mask(check: Checker, request: Filtered | pb.GetNeighborsRequest | pb.BatchGetMessagesRequest) -> Mask:
+def _mask(check: Checker, request: Search | pb.GetNeighborsRequest | pb.BatchGetMessagesRequest) -> Mask:
     return check.mask("return_fields", request.return_fields) if request.HasField("return_fields") else None
 
 

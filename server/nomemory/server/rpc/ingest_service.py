@@ -48,7 +48,8 @@ class IngestService:
         """Return what each method needs of its caller."""
         write, look = Need(frozenset({Scope.INGEST})), Need(frozenset({Scope.QUERY, Scope.ADMIN}))
         return {
-            **dict.fromkeys(("WriteMessages", "ImportMessages", "DeleteMessages", "EraseUser"), write),
+            **dict.fromkeys(("WriteMessages", "DeleteMessages", "EraseUser"), write),
+            "ImportMessages": Need(frozenset({Scope.INGEST}), is_bulk=True),
             "GetIndexStatus": look,
         }
 

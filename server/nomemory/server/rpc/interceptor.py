@@ -86,7 +86,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         answer: Any = handler.stream_unary
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
-            async with self._lifecycle.admitted(method, context, is_upload=True) as call:
+            async with self._lifecycle.admitted(method, context) as call:
                 set_current_call(call)
                 requests = (_confined(handler, raw, call) async for raw in stream)
                 return _released(handler, await answer(requests, context), call, method)

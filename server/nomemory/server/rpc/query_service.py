@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from nomemory.server.hybrid.search import HybridMessages, HybridQuery
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.scope import Scope
 from nomemory.server.log.protocol import LogReader
+from nomemory.server.reads.conversation_listing import ConversationListing
+from nomemory.server.reads.export import Export
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.neighborhood import read_neighborhood
 from nomemory.server.reads.ranked import Ranked
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.time_listing import TimeListing
+from nomemory.server.reads.user_listing import UserListing
 from nomemory.server.reads.waiting import wait_until
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_query import (
     LexicalQuery,
     decode_batch_get,
+    decode_conversations,
+    decode_count,
+    decode_export,
     decode_hybrid,
     decode_lexical,
     decode_list,
     decode_neighbors,
     decode_semantic,
+    decode_users,
 )
 from nomemory.server.rpc.highlights import highlights, room
-from nomemory.server.rpc.reply import hybrid_reply, listing_reply, semantic_reply
+from nomemory.server.rpc.reply import conversation, hybrid_reply, listing_reply, semantic_reply
 from nomemory.server.settings import Settings
 from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import query_service_pb2 as pb
@@ -44,6 +51,9 @@ class QueryService:
 
     log: LogReader
     by_time: TimeListing
+    conversations: ConversationListing
+    users: UserListing
+    export: Export
     by_words: LexicalListing
     by_meaning: NearestMessages
     hybrid: HybridMessages
@@ -54,7 +64,11 @@ class QueryService:
 
     def needs(self) -> Mapping[str, Need]:
         """Return what each method needs of its caller."""
-        return dict.fromkeys(self.unary_methods(), Need(frozenset({Scope.QUERY})))
+        read = dict.fromkeys(self.unary_methods(), Need(frozenset({Scope.QUERY})))
+        return read | {
+            "ListUsers": Need(frozenset({Scope.ADMIN})),
+            "ExportMessages": Need(frozenset({Scope.QUERY}), is_bulk=True),
+        }
 
     def unary_methods(self) -> Mapping[str, Unary]:
         """Return the methods that take one request."""
@@ -65,6 +79,9 @@ class QueryService:
             "HybridSearch": self.hybrid_search,
             "GetNeighbors": self.get_neighbors,
             "BatchGetMessages": self.batch_get_messages,
+            "CountMessages": self.count_messages,
+            "ListConversations": self.list_conversations,
+            "ListUsers": self.list_users,
         }
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
@@ -72,11 +89,11 @@ class QueryService:
         return {}
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Return the methods that answer with a stream: none."""
-        return {}
+        """Return the methods that answer with a stream."""
+        return {"ExportMessages": self.export_messages}
 
     async def list_messages(self, request: pb.ListMessagesRequest, call: Call) -> bytes:
-        """Read by time."""
+        """Read by time, in either order."""
         query = decode_list(request, self.settings)
         await self._reach_log(query.at_least, call)
         page = await self.by_time.wire_page(query.listing, query.page_size, query.cursor)
@@ -156,6 +173,36 @@ class QueryService:
             omitted_message_ids=[message.message_id for message in present[fits:]],
         )
         return listing_reply([message.wire for message in present[:fits]], query.mask, reply)
+
+    async def count_messages(self, request: pb.CountMessagesRequest, call: Call) -> pb.CountMessagesResponse:
+        """Count what a filter admits."""
+        query = decode_count(request, self.settings)
+        await self._reach_log(query.at_least, call)
+        return pb.CountMessagesResponse(count=await self.log.count(query.user_id, query.narrowed))
+
+    async def list_conversations(
+        self, request: pb.ListConversationsRequest, call: Call
+    ) -> pb.ListConversationsResponse:
+        """Sum up conversations, the latest first."""
+        query = decode_conversations(request, self.settings)
+        await self._reach_log(query.at_least, call)
+        page = await self.conversations.page(query.listing, query.page_size, query.cursor)
+        return pb.ListConversationsResponse(
+            conversations=map(conversation, page.conversations), next_cursor=page.next_cursor
+        )
+
+    async def list_users(self, request: pb.ListUsersRequest, _call: Call) -> pb.ListUsersResponse:
+        """Say who has messages."""
+        query = decode_users(request, self.settings)
+        page = await self.users.page(query.listing, query.page_size, query.cursor)
+        users = [pb.UserSummary(user_id=one.user_id, message_count=one.messages) for one in page.users]
+        return pb.ListUsersResponse(users=users, next_cursor=page.next_cursor)
+
+    async def export_messages(self, request: pb.ExportMessagesRequest, _call: Call) -> AsyncIterator[bytes]:
+        """Read everything in the order of the log, batch by batch."""
+        query = decode_export(request, self.settings)
+        async for batch in self.export.batches(query.listing, query.cursor):
+            yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
     async def _page_by_words(self, query: LexicalQuery, call: Call) -> RankedPage:
         await self._reach(self.by_words, "lexical index", query.listing.user_id, query.at_least, call)

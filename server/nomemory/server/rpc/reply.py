@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.hybrid.search import HybridHit
+from nomemory.server.log.protocol import ConversationSummary
 from nomemory.server.message import LoggedMessage
 from nomemory.server.reads.ranked import Ranked
 from nomemory.server.rpc.decode_query import Mask
@@ -42,6 +43,14 @@ def hybrid_reply(items: Sequence[HybridHit], mask: Mask, rest: ProtoMessage, *, 
     """Return a reply with HybridItems in field 1: the fields of a SemanticItem, and an explanation if asked for."""
     framed = [_scored(item.message, item.score, mask, _explained(item) if explain else b"") for item in items]
     return b"".join(framed) + rest.SerializeToString()
+
+
+def conversation(summary: ConversationSummary) -> pb.Conversation:
+    """Return a conversation as the contract has it."""
+    one = pb.Conversation(conversation_id=summary.conversation_id, message_count=summary.messages)
+    one.first_ts.FromMicroseconds(summary.first_us)
+    one.last_ts.FromMicroseconds(summary.last_us)
+    return one
 
 
 def _scored(message: LoggedMessage, score: float, mask: Mask, beside: bytes = b"") -> bytes:

@@ -1,0 +1,106 @@
+"""ListConversations against a brute-force summing up, whatever is written, replaced and deleted between pages."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+from server.lifecycle import (
+    HERE,
+    conversation_pages,
+    delete,
+    write,
+)
+
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+
+def summed_up(messages: list[m.ChatMessage]) -> list[tuple[str, float, float, int]]:
+    """Sum conversations up in the order of the contract: id, first and last second, count."""
+    times: dict[str, list[float]] = {}
+    for message in messages:
+        if message.conversation_id:
+            times.setdefault(message.conversation_id, []).append(message.ts.seconds)
+    summaries = [(name, min(said), max(said), len(said)) for name, said in times.items()]
+    return sorted(summaries, key=lambda one: (one[2], one[0]), reverse=True)
+
+
+def as_tuple(one: q.Conversation) -> tuple[str, float, float, int]:
+    return one.conversation_id, one.first_ts.seconds, one.last_ts.seconds, one.message_count
+
+
+interleaved = st.lists(
+    st.tuples(st.sampled_from(["", "a", "b", "c", "谈", "e😀", "f"]), st.integers(0, 6)), min_size=1, max_size=30
+)
+
+
+@given(talk=interleaved, size=st.integers(1, 8))
+@HERE
+def test_conversations_are_what_brute_force_sums_up(
+    vector_server: Server, talk: list[tuple[str, int]], size: int
+) -> None:
+    user = f"user-{uuid.uuid4().hex}"
+    messages = [said(user, f"m{n}", "x", ts, conversation_id=name) for n, (name, ts) in enumerate(talk)]
+    write(vector_server, [*messages, said(f"{user}-other", "m0", "x", 99, conversation_id="a")])
+    pages = list(conversation_pages(vector_server, user, size))
+    assert [as_tuple(one) for page in pages for one in page] == summed_up(messages)
+    assert all(len(page) == size for page in pages[:-1])
+
+
+@given(talk=interleaved, size=st.integers(1, 3), seed=st.integers(0, 10_000))
+@HERE
+def test_conversations_come_once_while_messages_are_written_replaced_and_deleted(
+    vector_server: Server, talk: list[tuple[str, int]], size: int, seed: int
+) -> None:
+    user, draw = f"user-{uuid.uuid4().hex}", random.Random(seed)  # noqa: S311 - seeded
+    there = {f"m{n}": said(user, f"m{n}", "x", ts, conversation_id=name) for n, (name, ts) in enumerate(talk)}
+    write(vector_server, list(there.values()))
+    begun, walked = {name for name, *_ in summed_up(list(there.values()))}, list[str]()
+    for turn, page in enumerate(conversation_pages(vector_server, user, size)):
+        as_it_is = {name: rest for name, *rest in summed_up(list(there.values()))}
+        for one in page:
+            assert list(as_tuple(one)[1:]) == as_it_is[one.conversation_id]
+        walked += [one.conversation_id for one in page]
+        for change in ("replaced", "deleted"):
+            for message_id in draw.sample(sorted(there), min(len(there), 3)):
+                del there[message_id]
+                if change == "deleted":
+                    delete(vector_server, user, [message_id])
+                else:
+                    write(vector_server, [said(user, message_id, "y", 99, conversation_id="new")], replace=True)
+        write(vector_server, [said(user, f"late{turn}", "x", 99, conversation_id=draw.choice("abz"))])
+    left = {name for name, *_ in summed_up(list(there.values()))}
+    assert len(walked) == len(set(walked))
+    assert left <= set(walked) <= begun
+
+
+def test_a_conversation_that_moves_back_after_it_was_delivered_does_not_come_again(
+    vector_server: Server, user: str
+) -> None:
+    times = {"a": [1, 9], "b": [2, 8], "c": [0, 7], "d": [5, 6]}
+    write(
+        vector_server,
+        [said(user, f"{name}{ts}", "x", ts, conversation_id=name) for name, said_at in times.items() for ts in said_at],
+    )
+    walked = []
+    for page in conversation_pages(vector_server, user, 1):
+        walked += [(one.conversation_id, one.message_count) for one in page]
+        delete(vector_server, user, ["a9", "b8", "d6"])
+    assert walked == [("a", 2), ("c", 2), ("d", 1), ("b", 1)]
+
+
+def test_a_cursor_holds_as_many_interleaved_conversations_as_there_are(vector_server: Server, user: str) -> None:
+    ends = [(name, ts) for name in range(4000) for ts in (name, 10_000 + name)]
+    messages = [said(user, f"m{name}-{ts}", "x", ts, conversation_id=f"c{name}") for name, ts in ends]
+    for at in range(0, len(messages), 1000):
+        write(vector_server, messages[at : at + 1000])
+    found = [one.conversation_id for page in conversation_pages(vector_server, user, 500) for one in page]
+    assert found == [f"c{name}" for name in reversed(range(4000))]

@@ -1,0 +1,135 @@
+"""An export is what was written, resumes after any batch, and is what an import takes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from server.lifecycle import (
+    HERE,
+    count,
+    delete,
+    export,
+    exported,
+    write,
+)
+from server.test_filtered_reads import Said, as_filter, conversations, matching, stored, wanted
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import ids, said
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from conftest import Server
+
+
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20).filter(
+    lambda content: content.strip()
+)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=10).filter(
+    lambda name: name.strip()
+)
+
+
+@st.composite
+def anything_said(draw: st.DrawFn) -> m.ChatMessage:
+    message = m.ChatMessage(
+        message_id=draw(names),
+        role=draw(st.sampled_from([m.ROLE_USER, m.ROLE_ASSISTANT, m.ROLE_SYSTEM])),
+        content=draw(text),
+        name=draw(st.just("") | names),
+        conversation_id=draw(st.just("") | names),
+        metadata=draw(
+            st.dictionaries(text, st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
+        ),
+    )
+    message.ts.FromMicroseconds(draw(st.integers(-2_000_000_000_000_000, 4_000_000_000_000_000) | st.integers(0, 3)))
+    return message
+
+
+@given(messages=st.lists(anything_said(), max_size=14, unique_by=lambda one: one.message_id))
+@HERE
+def test_an_export_is_what_was_written_and_resumes_after_any_batch(
+    small_batches: Server, messages: list[m.ChatMessage]
+) -> None:
+    user = f"user-{uuid.uuid4().hex}"
+    for message in messages:
+        message.user_id = user
+    for at in range(0, len(messages), 3):
+        write(small_batches, messages[at : at + 3])
+    write(small_batches, [said(f"{user}-other", "m", "x")])
+    batches = export(small_batches, user)
+    assert exported(batches) == sorted(messages, key=lambda one: (one.ts.ToMicroseconds(), one.message_id))
+    assert all(0 < len(batch.messages) <= 3 for batch in batches if messages)
+    for place, batch in enumerate(batches[:-1]):
+        assert exported(export(small_batches, user, batch.next_cursor)) == exported(batches[place + 1 :])
+    assert [not batch.next_cursor for batch in batches] == [False] * (len(batches) - 1) + [True]
+
+
+def test_an_export_of_nobody_says_that_it_ended(vector_server: Server, user: str) -> None:
+    assert export(vector_server, user) == [q.ExportMessagesResponse()]
+
+
+@given(conversation=conversations, narrowed=wanted)
+@HERE
+def test_an_export_is_narrowed_by_its_filter(
+    small_batches: Server, conversation: list[Said], narrowed: dict[str, Any]
+) -> None:
+    user = f"user-{uuid.uuid4().hex}"
+    stored(small_batches, user, conversation[:3])
+    stored(small_batches, user, conversation[3:6])
+    request = q.ExportMessagesRequest(user_id=user, filter=as_filter(narrowed))
+    batches = list(small_batches.query.ExportMessages(request))
+    assert ids(exported(batches)) == [one.message_id for one in matching(conversation[:6], narrowed)][::-1]
+
+
+def test_writes_during_an_export_do_not_disturb_it(small_batches: Server, user: str) -> None:
+    for n in range(12):
+        write(small_batches, [said(user, f"m{n:02}", "x", ts=n)])
+    found, cursor = list[str](), ""
+    for turn in range(4):
+        stream = small_batches.query.ExportMessages(q.ExportMessagesRequest(user_id=user, cursor=cursor))
+        batch = next(stream)
+        stream.cancel()
+        found, cursor = found + ids(batch.messages), batch.next_cursor
+        write(small_batches, [said(user, f"late{turn}", "x", ts=20), said(user, f"early{turn}", "x", ts=turn)])
+        write(small_batches, [said(user, "m10", "y", ts=10)], replace=True)
+        delete(small_batches, user, ["m07"])
+    assert (found, cursor) == ([f"m{n:02}" for n in range(12) if n not in (7, 10)], "")
+
+
+def test_an_import_takes_the_batches_of_an_export_as_they_are(
+    vector_server: Server,
+    start: Callable[[Settings], AbstractContextManager[Server]],
+    own_settings: Settings,
+    user: str,
+) -> None:
+    for at in range(0, 2500, 500):
+        write(vector_server, [said(user, f"m{n:05}", "好" * 700, ts=n, name="Ann") for n in range(at, at + 500)])
+    batches = export(vector_server, user)
+    assert all(len(batch.messages) <= 1000 and batch.ByteSize() < 3_200_000 for batch in batches)
+    with start(own_settings) as empty:
+        done = empty.ingest.ImportMessages(i.ImportMessagesRequest(messages=batch.messages) for batch in batches)
+        assert (done.created, done.rejected) == (2500, 0)
+        assert exported(export(empty, user)) == exported(batches)
+
+
+def test_an_export_stops_when_its_client_goes_away_and_others_have_their_turn(
+    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
+) -> None:
+    with start(own_settings) as server:
+        for at in range(0, 20_000, 1000):
+            write(server, [said("u", f"m{n:05}", "x" * 1000, ts=n) for n in range(at, at + 1000)])
+        stream = server.query.ExportMessages(q.ExportMessagesRequest(user_id="u"))
+        first = next(stream)
+        assert count(server, "u") == 20_000  # nobody reads the stream meanwhile
+        stream.cancel()
+        rest = exported(export(server, "u", first.next_cursor))
+        assert len(first.messages) + len(rest) == 20_000

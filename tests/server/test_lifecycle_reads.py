@@ -1,0 +1,187 @@
+"""Counts, users, and messages in either order: exactly what is there, and every violation of a bad request."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+from hypothesis import given
+from hypothesis import strategies as st
+from server.lifecycle import (
+    HERE,
+    NEWEST,
+    OLDEST,
+    count,
+    delete,
+    export,
+    listed_users,
+    write,
+)
+from server.test_filtered_reads import Said, as_filter, conversations, matching, stored, wanted
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import ids, refusal, said
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from conftest import Server
+
+
+@given(conversation=conversations, narrowed=wanted)
+@HERE
+def test_a_count_is_what_brute_force_counts(
+    vector_server: Server, conversation: list[Said], narrowed: dict[str, Any]
+) -> None:
+    user = f"user-{uuid.uuid4().hex}"
+    token = stored(vector_server, user, conversation)
+    asked = q.CountMessagesRequest(user_id=user, filter=as_filter(narrowed), at_least=token)
+    assert vector_server.query.CountMessages(asked).count == len(matching(conversation, narrowed))
+
+
+def test_a_count_is_exact_after_every_write(vector_server: Server, user: str) -> None:
+    write(vector_server, [said(f"{user}-other", "m1", "x"), said(user, "m1", "x"), said(user, "m2", "x")])
+    assert count(vector_server, user) == 2
+    write(vector_server, [said(user, "m2", "y")], replace=True)
+    assert count(vector_server, user) == 2
+    delete(vector_server, user, ["m1"])
+    assert count(vector_server, user) == 1
+    assert count(vector_server, f"{user}-nobody") == 0
+
+
+@given(conversation=conversations, narrowed=wanted, size=st.integers(1, 4))
+@HERE
+def test_oldest_first_is_newest_first_backwards(
+    vector_server: Server, conversation: list[Said], narrowed: dict[str, Any], size: int
+) -> None:
+    user = f"user-{uuid.uuid4().hex}"
+    token = stored(vector_server, user, conversation)
+    walked: dict[q.ListOrder.ValueType, list[str]] = {OLDEST: [], NEWEST: []}
+    for order in walked:
+        cursor, more = "", True
+        while more:
+            page = vector_server.query.ListMessages(
+                q.ListMessagesRequest(
+                    user_id=user,
+                    filter=as_filter(narrowed),
+                    page_size=size,
+                    cursor=cursor,
+                    at_least=token,
+                    order=order,
+                )
+            )
+            walked[order] += ids(page.items)
+            cursor, more = page.next_cursor, bool(page.next_cursor)
+    assert walked[NEWEST] == [one.message_id for one in matching(conversation, narrowed)]
+    assert walked[OLDEST] == walked[NEWEST][::-1]
+
+
+def test_a_cursor_is_bound_to_the_order(vector_server: Server, user: str) -> None:
+    write(vector_server, [said(user, f"m{n}", "x", ts=n) for n in range(4)])
+
+    def page(order: q.ListOrder.ValueType, cursor: str = "") -> q.ListMessagesResponse:
+        return vector_server.query.ListMessages(
+            q.ListMessagesRequest(user_id=user, page_size=2, cursor=cursor, order=order)
+        )
+
+    unsaid, newest, oldest = page(q.LIST_ORDER_UNSPECIFIED), page(NEWEST), page(OLDEST)
+    assert ids(unsaid.items) == ids(newest.items) == ["m3", "m2"]
+    assert ids(page(NEWEST, unsaid.next_cursor).items) == ["m1", "m0"]
+    for order, cursor in ((NEWEST, oldest.next_cursor), (OLDEST, newest.next_cursor)):
+        with pytest.raises(grpc.RpcError) as error:
+            page(order, cursor)
+        assert refusal(error.value).reason == "CURSOR_OTHER_QUERY"
+
+
+def test_writes_between_pages_do_not_disturb_a_listing_that_goes_forward(vector_server: Server, user: str) -> None:
+    write(vector_server, [said(user, f"m{n}", "x", ts=n) for n in range(9)])
+    found, cursor, more = list[str](), "", True
+    while more:
+        page = vector_server.query.ListMessages(
+            q.ListMessagesRequest(user_id=user, page_size=2, cursor=cursor, order=OLDEST)
+        )
+        found, cursor, more = found + ids(page.items), page.next_cursor, bool(page.next_cursor)
+        write(vector_server, [said(user, f"late{len(found)}-{n}", "x", ts=n) for n in range(20)])
+        write(vector_server, [said(user, "m7", "y", ts=8)], replace=True)
+        delete(vector_server, user, ["m4"])
+    assert found == ["m0", "m1", "m2", "m3", "m5", "m6", "m8"]
+
+
+def test_users_are_listed_by_id_with_their_counts(
+    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
+) -> None:
+    names = ["Zoe", "ann", "ann ", "bob", "é", "中", "😀"]
+    with start(own_settings) as server:
+        for n, name in enumerate(names):
+            write(server, [said(name, f"m{k}", "x") for k in range(n + 1)])
+        write(server, [said("gone", "m0", "x")])
+        delete(server, "gone", ["m0"])
+        for size in (1, 2, 3, 7, 8):
+            pages = list(listed_users(server, size))
+            assert [(one.user_id, one.message_count) for page in pages for one in page] == [
+                (name, n + 1) for n, name in enumerate(names)
+            ]
+            assert all(len(page) == size for page in pages[:-1])
+
+
+def test_a_user_who_comes_meanwhile_is_listed_if_still_to_come(
+    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
+) -> None:
+    with start(own_settings) as server:
+        write(server, [said(name, "m", "x") for name in ("b", "d", "f")])
+        found = []
+        for page in listed_users(server, 2):
+            found += [one.user_id for one in page]
+            write(server, [said(name, "m", "x") for name in ("a", "e")])
+        assert found == ["b", "d", "e", "f"]
+
+
+REFUSED: list[tuple[str, Message, list[str]]] = [
+    ("CountMessages", q.CountMessagesRequest(filter=m.Filter(role=9)), ["user_id", "filter.role"]),  # type: ignore[arg-type]
+    ("ListConversations", q.ListConversationsRequest(page_size=501), ["user_id", "page_size"]),
+    ("ListConversations", q.ListConversationsRequest(user_id="u", cursor="c_no"), ["cursor"]),
+    ("ListConversations", q.ListConversationsRequest(user_id="u", at_least="w_no"), ["at_least"]),
+    ("CountMessages", q.CountMessagesRequest(user_id="u", at_least="w_no"), ["at_least"]),
+    ("ListUsers", q.ListUsersRequest(page_size=-1), ["page_size"]),
+    ("ListUsers", q.ListUsersRequest(cursor="c_no"), ["cursor"]),
+    ("ExportMessages", q.ExportMessagesRequest(user_id=" ", filter=m.Filter(role=9)), ["user_id", "filter.role"]),  # type: ignore[arg-type]
+    ("ExportMessages", q.ExportMessagesRequest(user_id="u", cursor="c_no"), ["cursor"]),
+    ("ListMessages", q.ListMessagesRequest(page_size=-1, order=3), ["user_id", "page_size", "order"]),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("method", "request_", "fields"), REFUSED)
+def test_a_bad_request_names_every_violation(
+    vector_server: Server, method: str, request_: Message, fields: list[str]
+) -> None:
+    call = getattr(vector_server.query, method)
+    with pytest.raises(grpc.RpcError) as error:
+        list(call(request_) if method == "ExportMessages" else [call(request_)])
+    assert refusal(error.value).code is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal(error.value).fields == fields
+
+
+def test_cursors_are_bound_to_their_method_and_their_user(small_batches: Server, user: str) -> None:
+    for n in range(4):
+        write(small_batches, [said(user, f"m{n}", "x", ts=n, conversation_id=f"c{n}")])
+    query = small_batches.query
+    listed = query.ListConversations(q.ListConversationsRequest(user_id=user, page_size=1)).next_cursor
+    begun = next(query.ExportMessages(q.ExportMessagesRequest(user_id=user))).next_cursor
+    oldest = query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=1, order=OLDEST)).next_cursor
+    attempts: list[tuple[Callable[[], object], str]] = [
+        (lambda: query.ListConversations(q.ListConversationsRequest(user_id="x", cursor=listed)), "OTHER_USER"),
+        (lambda: query.ListConversations(q.ListConversationsRequest(user_id=user, cursor=begun)), "OTHER_QUERY"),
+        (lambda: export(small_batches, "x", begun), "OTHER_USER"),
+        (lambda: export(small_batches, user, oldest), "OTHER_QUERY"),
+        (lambda: query.ListUsers(q.ListUsersRequest(cursor=listed)), "OTHER_USER"),
+    ]
+    for attempt, reason in attempts:
+        with pytest.raises(grpc.RpcError) as error:
+            attempt()
+        assert refusal(error.value).reason == f"CURSOR_{reason}"
