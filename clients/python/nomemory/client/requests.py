@@ -87,11 +87,22 @@ class NeighborOptions(TypedDict, total=False):
     return_fields: Sequence[str] | None
 
 
+class Turn(TypedDict):
+    """One turn of a conversation in progress: who speaks, and what they say (at most 4,000 characters)."""
+
+    role: RoleName
+    text: str
+
+
 class RecallOptions(TypedDict, total=False):
     """Where a recall starts, and with what. The search may go beyond `since`, `until` and `role`.
 
     Times need a time zone; `time_zone` is an IANA name. `question_embedding` is the caller's own vector of the
     question, of the server's dimension.
+
+    `conversation_id` confines the recall to one conversation. `turns` are the last turns of the conversation in
+    progress, oldest first, at most 20; with them the question may be empty. `at_least` is a write token: the recall
+    waits until that write can be found.
     """
 
     since: Moment | None
@@ -101,6 +112,9 @@ class RecallOptions(TypedDict, total=False):
     time_zone: str
     skill: str
     question_embedding: Sequence[float] | None
+    conversation_id: str | None
+    turns: Sequence[Turn]
+    at_least: str
 
 
 def list_messages(  # noqa: PLR0913 - a parameter for each option
@@ -257,7 +271,7 @@ def delete(user_id: str, message_ids: Iterable[str]) -> ingest_service_pb2.Delet
 
 
 def recall(  # noqa: PLR0913 - a parameter for each option
-    question: str,
+    question: str = "",
     *,
     since: Moment | None = None,
     until: Moment | None = None,
@@ -266,6 +280,9 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     time_zone: str = "",
     skill: str = "",
     question_embedding: Sequence[float] | None = None,
+    conversation_id: str | None = None,
+    turns: Sequence[Turn] = (),
+    at_least: str = "",
     include_trace: bool = False,
 ) -> recall_service_pb2.RecallRequest:
     """Build a recall. Whose it is travels in metadata, never in the request."""
@@ -274,6 +291,8 @@ def recall(  # noqa: PLR0913 - a parameter for each option
         role_pref=_role(role),
         time_zone=time_zone,
         now=None if now is None else timestamp("now", now),
+        conversation_id=conversation_id or "",
+        turns=[recall_service_pb2.Turn(role=role_number(turn["role"]), text=turn["text"]) for turn in turns],
     )
     return recall_service_pb2.RecallRequest(
         question=question,
@@ -281,10 +300,11 @@ def recall(  # noqa: PLR0913 - a parameter for each option
         skill=skill,
         include_trace=include_trace,
         question_embedding=_embedding(question_embedding),
+        at_least=at_least,
     )
 
 
-def stream_recall(question: str, **options: Unpack[RecallOptions]) -> recall_service_pb2.StreamRecallRequest:
+def stream_recall(question: str = "", **options: Unpack[RecallOptions]) -> recall_service_pb2.StreamRecallRequest:
     """Build a recall whose steps are shown."""
     return recall_service_pb2.StreamRecallRequest(recall=recall(question, **options))
 

@@ -148,7 +148,7 @@ class Client(BaseClient):
 
     def recall(
         self,
-        question: str,
+        question: str = "",
         *,
         user_id: str | None = None,
         include_trace: bool = False,
@@ -159,7 +159,7 @@ class Client(BaseClient):
         return self._call(self._recall.Recall, request, requests.bound_to(user_id))
 
     def stream_recall(
-        self, question: str, *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
+        self, question: str = "", *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
     ) -> Generator[recall_service_pb2.StreamRecallResponse, None, None]:
         """Do the same and give each step as it happens, then the result. Closing the iterator stops the work."""
         return self._events(requests.stream_recall(question, **options), requests.bound_to(user_id))
