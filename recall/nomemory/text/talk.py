@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from nomemory.text.question_cues import FIRST_PERSON
 from nomemory.text.question_words import ASKS
 
 _REQUESTS: Final = re.compile(
@@ -14,6 +13,8 @@ _REQUESTS: Final = re.compile(
     r"compare|tell|summari[sz]e|remind)\b",
     re.IGNORECASE,
 )
+_SPEAKER: Final = re.compile(r"\b(?:I|[Ww]e)\b|[我咱](?!们?的)")
+"""The speaker as a subject: “my allergies” are keywords, “I am allergic” is a statement."""
 _CLAUSES: Final = re.compile(r"[，,；;。！…~]|[.!](?:\s|$)")
 _REFERS_BACK: Final = re.compile(
     r"\b(?:it|its|this|those|these|they|them|their|he|she|him|his|her)\b|\b(?:that|there|then)(?=\s*(?:[?？.!,]|$))|"
@@ -26,7 +27,7 @@ def is_statement(text: str) -> bool:
     """Return whether a text is what somebody says in a talk: it asks for nothing, and is more than keywords."""
     if ASKS.search(text) or _REQUESTS.search(text):
         return False
-    return bool(FIRST_PERSON.search(text) or _CLAUSES.search(text))
+    return bool(_SPEAKER.search(text) or _CLAUSES.search(text))
 
 
 def refers_back(text: str) -> bool:

@@ -14,8 +14,8 @@ from nomemory.text.question_reading import QuestionReading
 from nomemory.text.talk import is_statement, refers_back
 from nomemory.text.time_range import TimeRange
 
-_SOUGHT_CHARS: Final = 2_000
-"""The most characters that a search takes."""
+_SOUGHT_CHARS: Final = 500
+"""How much of what the user said last is searched for: a longer text means too much at once, and takes long to embed."""
 
 
 class Role(Enum):
@@ -85,7 +85,7 @@ class Question:
 def _last_said(turns: Sequence[Turn]) -> str:
     """Return the user's last turn, or several in a row; without a turn of the user's, the last turn.
 
-    Where that is longer than a search takes, its end is returned: people come to the point last.
+    Of a long text the end is returned: people come to the point last.
     """
     said = _last_of_user(turns) or turns[-1:]
     return "\n".join(turn.text.strip() for turn in said)[-_SOUGHT_CHARS:].strip()
