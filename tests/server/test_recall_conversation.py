@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,8 +64,8 @@ def test_nothing_of_another_conversation_is_brought(
     assert any("only the conversation" in note for note in reply.limits.notes)
     for step in reply.trace:
         if step.arguments:
-            arguments = dict(step.arguments)
-            narrowed = dict(arguments.get("filter", {}))
+            arguments = json_format.MessageToDict(step.arguments)
+            narrowed = arguments.get("filter", {})
             assert narrowed.get("conversation_id", arguments.get("conversation_id")) == conversation
     assert bool(reply.evidence) is (conversation != "c-absent") or question not in MATCHING
 

@@ -36,8 +36,8 @@ def as_user(user: str) -> tuple[tuple[str, str], ...]:
     return (("x-user-id", user),)
 
 
-def write(server: Server, user: str, n: int, **fields: object) -> str:
-    message = said(user, f"m{n}", f"The code of locker {n} is {n * 7919}.", ts=n, **fields)
+def write(server: Server, user: str, n: int, embedding: tuple[float, ...] = ()) -> str:
+    message = said(user, f"m{n}", f"The code of locker {n} is {n * 7919}.", ts=n, embedding=embedding)
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
 
 
@@ -54,11 +54,11 @@ def test_a_hundred_of_a_hundred_writes_are_recalled_at_once(
     kind: str, request: pytest.FixtureRequest, user: str
 ) -> None:
     server: Server = request.getfixturevalue("server" if kind == "embedded" else "vector_server")
-    fields = {"embedding": EAST} if kind == "own vectors" else {}
+    embedding = EAST if kind == "own vectors" else ()
     missed = []
     with recalling(server) as stub:
         for n in range(100):
-            token = write(server, user, n, **fields)
+            token = write(server, user, n, embedding)
             if f"m{n}" not in found(stub.Recall(asked(n, token), metadata=as_user(user))):
                 missed.append(n)
     assert not missed

@@ -307,7 +307,7 @@ async def test_evidence_of_a_usual_length_is_whole() -> None:
 
 async def test_a_write_token_goes_with_every_read_that_takes_one() -> None:
     stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)])
-    planner = Scripted(Plan((lexical("a"), semantic("b"))))
+    planner = Scripted(Plan((lexical("a"), MEANT)))
     await recall(stub, "lin", FOOD, planner=planner, at_least="w_x")
     assert stub.methods()[0] == "HybridSearch"  # waits for both indexes before anything else is read
     assert {request.at_least for request in stub.asked if hasattr(request, "at_least")} == {"w_x"}
@@ -315,7 +315,7 @@ async def test_a_write_token_goes_with_every_read_that_takes_one() -> None:
 
 async def test_a_planner_cannot_leave_the_conversation() -> None:
     stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1, conversation_id="mine"), said("lin", "m2", "辣", 2)])
-    stray = ToolCall(LEXICAL_SEARCH, {"query_text": "辣", "filter": {"conversation_id": "other"}})
+    stray = ToolCall("lexical_search", {"query_text": "辣", "filter": {"conversation_id": "other"}})
     listed = ToolCall("messages_list", {"role": "any", "conversation_id": "other"})
     question = replace(FOOD, conversation_id="mine")
     result = await recall(stub, "lin", question, planner=Scripted(Plan((stray, listed, lexical("辣")))))

@@ -15,7 +15,7 @@ from nomemory.text.talk import is_statement, refers_back
 from nomemory.text.time_range import TimeRange
 
 _SOUGHT_CHARS: Final = 500
-"""How much of what the user said last is searched for: a longer text means too much at once, and takes long to embed."""
+"""How much of what the user said last is searched for. A longer text means too much at once, and embeds slowly."""
 
 
 class Role(Enum):
