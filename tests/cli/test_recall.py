@@ -93,6 +93,9 @@ def test_an_answer_without_statements_shows_the_nearest_messages(capsys: pytest.
     nothing = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT)
     Human(Terminal(), Terminal(stderr=True)).recalled(nothing, explain=False)
     assert capsys.readouterr().out == "– Nothing that was found answers this.\n"
+    pending = pb.RecallResponse(verdict=pb.VERDICT_PENDING)
+    Human(Terminal(), Terminal(stderr=True)).recalled(pending, explain=False)
+    assert capsys.readouterr().out == "… Messages were stored that are not searchable yet; ask again.\n"
     near = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT, evidence=ANSWER.evidence)
     Human(Terminal(), Terminal(stderr=True)).recalled(near, explain=False)
     shown = capsys.readouterr().out
@@ -125,3 +128,22 @@ def test_a_question_is_answered_with_its_quote(run: Run, server: Server, user: s
     unknown = run("recall", "我对什么过敏？", "--user", user, "--target", server.target, "--skill", "no-such")
     assert unknown.exit_code == 1
     assert "no-such" in unknown.stderr
+
+
+def test_a_conversation_confines_the_answer(run: Run, server: Server, user: str) -> None:
+    with Client(server.target) as client:
+        messages = [
+            chat_message(
+                user_id=user,
+                message_id=f"in-{conversation}",
+                ts=datetime.now(UTC),
+                role="user",
+                content=MANGO,
+                conversation_id=conversation,
+            )
+            for conversation in ("one", "two")
+        ]
+        client.hybrid_search(user, "x", at_least=client.write(messages).write_token)
+    asked = ("recall", "我对什么过敏？", "--user", user, "--target", server.target, "--json")
+    answer = json.loads(run(*asked, "--conversation", "two").stdout)
+    assert [item["message"]["message_id"] for item in answer["evidence"]] == ["in-two"]

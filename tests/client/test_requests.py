@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nomemory.client import requests
 from nomemory.client.channel import is_loopback, options
 from nomemory.client.messages import NewMessage, chat_message, role_name, role_number, timestamp
-from nomemory.v1 import message_pb2
+from nomemory.v1 import message_pb2, recall_service_pb2
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -229,3 +229,12 @@ def test_attempts_have_bounds() -> None:
     for attempts in (0, 6):
         with pytest.raises(ValueError, match="attempts must be"):
             options("localhost:1", attempts)
+
+
+def test_a_recall_carries_its_conversation_its_turns_and_its_token() -> None:
+    built = requests.recall(conversation_id="c", turns=[{"role": "assistant", "text": "Well?"}], at_least="w_x")
+    context = recall_service_pb2.RecallContext(
+        conversation_id="c", turns=[recall_service_pb2.Turn(role=message_pb2.ROLE_ASSISTANT, text="Well?")]
+    )
+    assert built == recall_service_pb2.RecallRequest(context=context, at_least="w_x")
+    assert requests.stream_recall("tea?", at_least="w_x").recall.at_least == "w_x"

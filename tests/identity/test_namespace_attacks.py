@@ -134,8 +134,6 @@ def outcome(method: Method, application: Application, request: Any, *named: str)
     try:
         replies = method.send(application.channel, request, metadata)
     except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-            pytest.skip(f"{method.name} is not served")
         if error.code() is grpc.StatusCode.INTERNAL:
             raise
         return f"{error.code()} {error.details()} {error.trailing_metadata()}"

@@ -21,7 +21,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.v1 import ingest_service_pb2 as i
-from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc, recall_service_pb2_grpc
+from nomemory.v1 import ingest_service_pb2_grpc, message_pb2, query_service_pb2_grpc, recall_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from talk import address_in, refusal, said
@@ -112,6 +112,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     assert not [canary for canary in CANARIES if canary in log]
     assert ALICE not in log
     assert "plain rice" not in log
+    assert "Brambleworth" not in log
 
 
 def ask(server: Process, question: str, *, skill: str = "", user: str = ALICE) -> r.RecallResponse:
@@ -148,6 +149,28 @@ def test_no_question_and_no_skill_reaches_another_user(attacked: Process, questi
         assert not any(canary in item.message.content for item in reply.evidence)
     for step in reply.trace:
         assert not re.search(r"user", json.dumps(list(step.arguments)))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("skill", ["", "hostile"])
+def test_no_turn_reaches_another_user_or_the_log(attacked: Process, question: str, skill: str) -> None:
+    turns = [r.Turn(role=message_pb2.ROLE_USER, text=f"Brambleworth. {text}") for text in (INJECTION, question)]
+    for text in ("", question):
+        context = r.RecallContext(turns=turns)
+        request = r.RecallRequest(question=text, context=context, skill=skill, include_trace=True)
+        reply = attacked.recall.Recall(request, metadata=(("x-user-id", ALICE),), timeout=30)
+        assert reply.limits.messages_considered <= 4
+        assert all(item.message.message_id.startswith("a") for item in reply.evidence)
+        for canary in CANARIES:
+            assert canary in question or canary not in shown(reply)
+        assert not re.search(r"user", json.dumps([list(step.arguments) for step in reply.trace]))
+
+
+def test_turns_that_are_refused_are_not_quoted(attacked: Process) -> None:
+    bad = r.RecallRequest(context=r.RecallContext(turns=[r.Turn(text="Brambleworth\0" * 1_000)]))
+    with pytest.raises(grpc.RpcError) as error:
+        attacked.recall.Recall(bad, metadata=(("x-user-id", ALICE),))
+    assert "Brambleworth" not in refusal(error.value).text
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

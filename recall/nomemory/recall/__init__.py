@@ -23,7 +23,7 @@ from nomemory.recall.model.memory_view import (
     Statement,
     Verdict,
 )
-from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.question import Question, Role, Turn
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.model.trace import Step
@@ -32,7 +32,13 @@ from nomemory.recall.skills.errors import SkillFault, SkillInvalidError, SkillNo
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.synthesis.base import Synthesiser, SynthesiserFailedError
-from nomemory.recall.tools.query_stub import EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
+from nomemory.recall.tools.query_stub import (
+    EmbeddingRefusedError,
+    IndexBehindError,
+    QueryServiceUnavailableError,
+    QueryStub,
+    WriteTokenRefusedError,
+)
 from nomemory.text.time_range import TimeRange
 
 __all__ = [
@@ -44,6 +50,7 @@ __all__ = [
     "EmbeddingRefusedError",
     "EnoughRule",
     "Evidence",
+    "IndexBehindError",
     "Limits",
     "MemoryView",
     "OnStep",
@@ -71,7 +78,9 @@ __all__ = [
     "SynthesiserFailedError",
     "TimeRange",
     "ToolCall",
+    "Turn",
     "Verdict",
+    "WriteTokenRefusedError",
     "__version__",
     "recall",
 ]

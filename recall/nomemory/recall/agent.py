@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from nomemory.recall.grounding.conclusion import conclude
@@ -23,6 +24,8 @@ from nomemory.recall.tools.bound_tools import BoundTools
 _KEPT_FOR_FALLBACK_S: Final = 2.0
 """Seconds of the search time that are reserved for the fallback, in case the planner hangs."""
 _DEFAULT_RULE: Final = EnoughRule()
+_UNANSWERED: Final = frozenset({Verdict.INSUFFICIENT, Verdict.PENDING})
+_PENDING: Final = "messages were stored that are not searchable yet"
 
 
 class RecallAgent:
@@ -64,6 +67,8 @@ class RecallAgent:
         Raises:
             QueryServiceUnavailableError: there is nothing to read from.
             EmbeddingRefusedError: the caller's own vector of the question does not fit what is read from.
+            WriteTokenRefusedError: the write token is none of the log that is read from.
+            IndexBehindError: what it covers does not become searchable in time.
         """
         search = SearchSession(self._tools, question, skill, self._budget, on_step)
         stop = await self._search(search)
@@ -72,6 +77,8 @@ class RecallAgent:
         evidence = search.ranked()[: self._budget.evidence_messages]
         drafts = await self._drafts(question, skill, evidence)
         synthesis = conclude(question, drafts, search.retrieval, evidence, search.sufficiency, self._rule)
+        if synthesis.verdict is Verdict.INSUFFICIENT and await search.index_behind():
+            synthesis = replace(synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, _PENDING))
         return self._result(search, stop, evidence, synthesis, skill)
 
     async def _search(self, search: SearchSession) -> StopReason:
@@ -120,7 +127,7 @@ class RecallAgent:
     def _result(
         self, search: SearchSession, stop: StopReason, evidence: Sequence[Evidence], synthesis: Synthesis, skill: Skill
     ) -> RecallResult:
-        if synthesis.verdict is Verdict.INSUFFICIENT and stop is StopReason.SUFFICIENT:
+        if synthesis.verdict in _UNANSWERED and stop is StopReason.SUFFICIENT:
             stop = StopReason.NO_GAIN  # what the planner took to suffice does not
         notes = (*self._notes, *skill.notes, *synthesis.notes)
         truncated = any(len(item.message.content) > self._budget.evidence_chars for item in evidence)

@@ -37,6 +37,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
     rule: EnoughRule = _DEFAULT_RULE,
     on_step: OnStep | None = None,
     metadata: Sequence[tuple[str, str]] = (),
+    at_least: str = "",
 ) -> RecallResult:
     """Answer a question about one user with evidence.
 
@@ -51,14 +52,17 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         rule: how likely it must be that the log answers.
         on_step: awaited with each step as it happens.
         metadata: sent with every read.
+        at_least: a write token; the recall waits, within its budget, until words and meaning have what it covers.
 
     Raises:
         QueryServiceUnavailableError: there is nothing to read from.
         EmbeddingRefusedError: the question's own vector does not fit what is read from.
+        WriteTokenRefusedError: the write token is none of the log that is read from.
+        IndexBehindError: what it covers does not become searchable in time.
     """
-    tools = BoundTools(
-        Binding(user_id), stub, budget, question.now, metadata, embedded=(question.text, question.embedding)
-    )
+    binding = Binding(user_id, question.conversation_id, at_least)
+    embedded = (question.sought, question.embedding)
+    tools = BoundTools(binding, stub, budget, question.now, metadata, embedded)
     agent = RecallAgent(
         tools,
         planner or RulesPlanner(),

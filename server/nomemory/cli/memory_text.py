@@ -22,6 +22,7 @@ _VERDICTS: Final = {
     pb.VERDICT_SUPPORTED: ("✓ The evidence supports this.", "bold green"),
     pb.VERDICT_CONFLICTING: ("≠ The evidence says both. Neither side is left out.", "bold yellow"),
     pb.VERDICT_INSUFFICIENT: ("– Nothing that was found answers this.", "bold yellow"),
+    pb.VERDICT_PENDING: ("… Messages were stored that are not searchable yet; ask again.", "bold yellow"),
 }
 _INDENT: Final = (0, 0, 0, 2)
 _NEAREST: Final = 3

@@ -12,6 +12,7 @@ from nomemory.cli.options import content_output_option, role_option, time_option
 from nomemory.cli.output import Output
 from nomemory.cli.target import Target, target_option
 from nomemory.client import RoleName
+from nomemory.v1 import recall_service_pb2 as pb
 
 
 @click.command("recall")
@@ -22,6 +23,7 @@ from nomemory.client import RoleName
 @role_option("Look first at what this side said.")
 @time_option("--now", "Ask as if it were this time; the same forms.")
 @click.option("--time-zone", default="", metavar="NAME", help="The asker's time zone, such as Asia/Shanghai.")
+@click.option("--conversation", metavar="ID", help="Look at this conversation only.")
 @click.option("--skill", default="", metavar="NAME", help="The recall skill to search with.")
 @click.option("--explain", is_flag=True, help="Show why each step was taken, and the evidence.")
 @content_output_option
@@ -35,6 +37,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     role: RoleName | None,
     now: datetime | None,
     time_zone: str,
+    conversation: str | None,
     skill: str,
     explain: bool,
     output: Output,
@@ -44,7 +47,15 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     steps = []
     with connect(target) as client:
         for event in client.stream_recall(
-            question, user_id=user, since=since, until=until, role=role, now=now, time_zone=time_zone, skill=skill
+            question,
+            user_id=user,
+            since=since,
+            until=until,
+            role=role,
+            now=now,
+            time_zone=time_zone,
+            conversation_id=conversation,
+            skill=skill,
         ):
             if event.HasField("step"):
                 steps.append(event.step)
@@ -52,5 +63,5 @@ def recall(  # noqa: PLR0913 - a parameter for each option
                 continue
             event.result.trace.extend(steps if explain else ())
             output.recalled(event.result, explain=explain)
-            if event.result.limits.index_behind:
+            if event.result.limits.index_behind and event.result.verdict != pb.VERDICT_PENDING:
                 output.notice("Some of this user's messages cannot be found yet; nomemory status shows more.")

@@ -20,6 +20,8 @@ TEXT_MAX: Final = 2_000
 _TOO_COMPLEX: Final = "ERROR_REASON_QUERY_TOO_COMPLEX"
 _IDS_ONLY: Final = ("message_id",)
 
+_UNANSWERED: Final = frozenset({recall_service_pb2.VERDICT_INSUFFICIENT, recall_service_pb2.VERDICT_PENDING})
+
 Method = Callable[[Client, Question], Found]
 
 
@@ -72,7 +74,7 @@ class Recall:
         return Found(
             tuple(one.message.message_id for one in reply.evidence),
             sufficiency=limits.sufficiency if limits.HasField("sufficiency") else None,
-            is_supported=reply.verdict != recall_service_pb2.VERDICT_INSUFFICIENT,
+            is_supported=reply.verdict not in _UNANSWERED,
             is_cut=text != question.text,
             view=view_of(reply),
         )

@@ -12,6 +12,7 @@ _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _PAIR_BITS, _DIGITS = 10, 26
 _SHIFTS = range(_DIGITS // 2 * _PAIR_BITS - _PAIR_BITS, -1, -_PAIR_BITS)
 _RANDOM_BITS = 80
+_STEP_BYTES = 5
 
 
 def fresh_ulid() -> str:
@@ -40,7 +41,9 @@ class IdNumbers:
     def take(self, count: int) -> int:
         """Give out so many numbers in a row; return the first of them."""
         now = self._clock() // 1_000_000 << _RANDOM_BITS
-        first = self.last + 1 if now <= self.last else now | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big")
+        # A step of one would tell callers how many ids others got in between.
+        onwards = self.last + 1 + int.from_bytes(os.urandom(_STEP_BYTES), "big")
+        first = onwards if now <= self.last else now | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big")
         self.last = first + count - 1
         return first
 

@@ -135,7 +135,7 @@ async def test_a_call_that_was_made_before_is_not_repeated() -> None:
     stub = ScriptedQuery()
     planner = Scripted(Plan((lexical("a"),)), Plan((lexical("a"),)))
     result = await recall(stub, "lin", FOOD, planner=planner)
-    assert stub.methods() == ["LexicalSearch"]
+    assert stub.methods().count("LexicalSearch") == 1
     assert result.trace[1].observation == "not repeated: made before"
     assert result.limits.stop_reason is StopReason.NO_GAIN
 
@@ -289,13 +289,41 @@ async def test_time_that_is_up_stops_the_search() -> None:
     result = await recall(stub, "lin", FOOD, budget=Budget(deadline_s=0.0))
     assert result.limits.stop_reason is StopReason.DEADLINE
     assert result.verdict is Verdict.INSUFFICIENT
-    assert not stub.asked
+    assert not [step for step in result.trace if step.tool]
+    assert stub.methods() == ["HybridSearch"]  # whether the indexes are behind: nothing may be denied before that
 
 
 async def test_long_evidence_is_marked_as_cut() -> None:
     stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣" * 100, 1)])
     result = await recall(stub, "lin", FOOD, budget=Budget(evidence_chars=50))
     assert result.limits.truncated
+
+
+async def test_evidence_of_a_usual_length_is_whole() -> None:
+    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣。" * 2_000, 1)])
+    result = await recall(stub, "lin", FOOD)
+    assert not result.limits.truncated
+
+
+async def test_a_write_token_goes_with_every_read_that_takes_one() -> None:
+    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)])
+    planner = Scripted(Plan((lexical("a"), MEANT)))
+    await recall(stub, "lin", FOOD, planner=planner, at_least="w_x")
+    assert stub.methods()[0] == "HybridSearch"  # waits for both indexes before anything else is read
+    assert {request.at_least for request in stub.asked if hasattr(request, "at_least")} == {"w_x"}
+
+
+async def test_a_planner_cannot_leave_the_conversation() -> None:
+    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1, conversation_id="mine"), said("lin", "m2", "辣", 2)])
+    stray = ToolCall("lexical_search", {"query_text": "辣", "filter": {"conversation_id": "other"}})
+    listed = ToolCall("messages_list", {"role": "any", "conversation_id": "other"})
+    question = replace(FOOD, conversation_id="mine")
+    result = await recall(stub, "lin", question, planner=Scripted(Plan((stray, listed, lexical("辣")))))
+    assert "confined" in result.trace[0].observation
+    assert result.trace[1].arguments["conversation_id"] == "mine"
+    filters = [request.filter for request in stub.asked if hasattr(request, "filter")]
+    assert {one.conversation_id for one in filters} == {"mine"}
+    assert [item.message.message_id for item in result.evidence] == ["m1"]
 
 
 async def test_metadata_goes_with_every_call() -> None:

@@ -233,10 +233,12 @@ async def test_the_callers_vector_goes_with_the_question_and_with_no_other_text(
     await tools.hybrid_search("what can I eat?")
     await tools.hybrid_search("what can I drink?")
     await tools.semantic_search("what can I eat?")
-    with_vector, other, meant = stub.asked
+    await tools.semantic_search("what can I drink?")
+    with_vector, other, meant, other_meant = stub.asked
     assert list(with_vector.query_embedding.values) == [0.0, 1.0]
     assert not other.HasField("query_embedding")
-    assert meant.WhichOneof("query") == "query_text"
+    assert list(meant.query_embedding.values) == [0.0, 1.0]
+    assert other_meant.WhichOneof("query") == "query_text"
 
 
 async def test_without_a_vector_of_the_callers_none_is_sent() -> None:

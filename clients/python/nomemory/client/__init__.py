@@ -7,6 +7,7 @@ from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError, Violation
 from nomemory.client.hits import LexicalHit, lexical_hits
 from nomemory.client.messages import Moment, NewMessage, RoleName, Writable, chat_message
+from nomemory.client.requests import Turn
 from nomemory.client.sync import Client
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "NewMessage",
     "NoMemoryError",
     "RoleName",
+    "Turn",
     "Violation",
     "Writable",
     "__version__",

@@ -185,7 +185,7 @@ class AsyncClient(BaseClient):
 
     async def recall(
         self,
-        question: str,
+        question: str = "",
         *,
         user_id: str | None = None,
         include_trace: bool = False,
@@ -196,7 +196,7 @@ class AsyncClient(BaseClient):
         return await self._call(self._recall.Recall, request, requests.bound_to(user_id))
 
     def stream_recall(
-        self, question: str, *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
+        self, question: str = "", *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
     ) -> AsyncGenerator[recall_service_pb2.StreamRecallResponse, None]:
         """Recall, and yield each step as it happens, then the result. Closing the iterator cancels the recall."""
         request = requests.stream_recall(question, **options)

@@ -95,11 +95,22 @@ class NeighborOptions(TypedDict, total=False):
     return_fields: Sequence[str] | None
 
 
+class Turn(TypedDict):
+    """One turn of a conversation in progress: who speaks, and what they say (at most 4,000 characters)."""
+
+    role: RoleName
+    text: str
+
+
 class RecallOptions(TypedDict, total=False):
     """Where a recall starts, and with what. The search may go beyond `since`, `until` and `role`.
 
     Times need a time zone; `time_zone` is an IANA name. `question_embedding` is the caller's own vector of the
     question, of the server's dimension.
+
+    `conversation_id` confines the recall to one conversation. `turns` are the last turns of the conversation in
+    progress, oldest first, at most 20; with them the question may be empty. `at_least` is a write token: the recall
+    waits until that write can be found.
     """
 
     since: Moment | None
@@ -109,6 +120,9 @@ class RecallOptions(TypedDict, total=False):
     time_zone: str
     skill: str
     question_embedding: Sequence[float] | None
+    conversation_id: str | None
+    turns: Sequence[Turn]
+    at_least: str
 
 
 def list_messages(  # noqa: PLR0913 - a parameter for each option
@@ -291,7 +305,7 @@ def erase_user(user_id: str) -> ingest_service_pb2.EraseUserRequest:
 
 
 def recall(  # noqa: PLR0913 - a parameter for each option
-    question: str,
+    question: str = "",
     *,
     since: Moment | None = None,
     until: Moment | None = None,
@@ -300,6 +314,9 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     time_zone: str = "",
     skill: str = "",
     question_embedding: Sequence[float] | None = None,
+    conversation_id: str | None = None,
+    turns: Sequence[Turn] = (),
+    at_least: str = "",
     include_trace: bool = False,
 ) -> recall_service_pb2.RecallRequest:
     """Build a recall. Its user travels in metadata, never in the request."""
@@ -308,6 +325,8 @@ def recall(  # noqa: PLR0913 - a parameter for each option
         role_pref=_role(role),
         time_zone=time_zone,
         now=None if now is None else timestamp("now", now),
+        conversation_id=conversation_id or "",
+        turns=[recall_service_pb2.Turn(role=role_number(turn["role"]), text=turn["text"]) for turn in turns],
     )
     return recall_service_pb2.RecallRequest(
         question=question,
@@ -315,10 +334,11 @@ def recall(  # noqa: PLR0913 - a parameter for each option
         skill=skill,
         include_trace=include_trace,
         question_embedding=_embedding(question_embedding),
+        at_least=at_least,
     )
 
 
-def stream_recall(question: str, **options: Unpack[RecallOptions]) -> recall_service_pb2.StreamRecallRequest:
+def stream_recall(question: str = "", **options: Unpack[RecallOptions]) -> recall_service_pb2.StreamRecallRequest:
     """Build a recall whose steps are shown."""
     return recall_service_pb2.StreamRecallRequest(recall=recall(question, **options))
 

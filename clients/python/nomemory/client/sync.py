@@ -204,7 +204,7 @@ class Client(BaseClient):
 
     def recall(
         self,
-        question: str,
+        question: str = "",
         *,
         user_id: str | None = None,
         include_trace: bool = False,
@@ -215,7 +215,7 @@ class Client(BaseClient):
         return self._call(self._recall.Recall, request, requests.bound_to(user_id))
 
     def stream_recall(
-        self, question: str, *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
+        self, question: str = "", *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
     ) -> Generator[recall_service_pb2.StreamRecallResponse, None, None]:
         """Recall, and yield each step as it happens, then the result. Closing the iterator cancels the recall."""
         request = requests.stream_recall(question, **options)

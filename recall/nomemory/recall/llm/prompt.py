@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from nomemory.recall.llm.fence import fence
 from nomemory.recall.model.question import Question
+from nomemory.recall.model.trace import JsonValue
 from nomemory.recall.skills.skill import Skill
 
 
@@ -30,6 +32,7 @@ class PromptBounds:
         message: one message as the planner sees it.
         observation: what came of one step; a cursor stands in it, and a cut one is none.
         evidence: one message as the synthesiser sees it.
+        turns: all turns of the conversation in progress together; the last ones are shown.
     """
 
     skill: int = 32_000
@@ -37,21 +40,45 @@ class PromptBounds:
     message: int = 800
     observation: int = 4_000
     evidence: int = 4_000
+    turns: int = 4_000
 
 
 DEFAULT_BOUNDS = PromptBounds()
 
 
-def question_text(question: Question) -> str:
-    """Write a question, the time at which it is asked, and where the caller wants the search to begin."""
-    lines = [f"It is {question.now.isoformat()}.", f"Question: {json.dumps(question.text, ensure_ascii=False)}"]
+_NO_QUESTION = (
+    "Question: none was asked. Find what of the person's history an assistant should think of before it answers the "
+    "conversation in progress."
+)
+
+
+def question_text(question: Question, bounds: PromptBounds = DEFAULT_BOUNDS) -> str:
+    """Write a question and when it is asked, where the search is to begin, and the conversation in progress."""
+    asked = f"Question: {json.dumps(question.text, ensure_ascii=False)}" if question.text.strip() else _NO_QUESTION
+    lines = [f"It is {question.now.isoformat()}.", asked]
     if question.role:
         lines.append(f"Begin with messages of the role {question.role.value}.")
     if question.time_range:
         since, until = question.time_range.since, question.time_range.until
         lines += [f"Begin with messages since {since.isoformat()}."] if since else []
         lines += [f"Begin with messages until {until.isoformat()}."] if until else []
+    if question.conversation_id:
+        lines.append("The host looks at one conversation only; no argument is needed for that.")
+    if question.turns:
+        cut = sum(len(turn.text) for turn in question.turns) > bounds.turns
+        which = "The end of the conversation in progress" if cut else "The conversation in progress"
+        lines += [f"{which}, oldest turn first:", fence(_turns(question, bounds.turns))]
     return "\n".join(lines)
+
+
+def _turns(question: Question, chars: int) -> Iterator[dict[str, JsonValue]]:
+    """Return the last turns, as many as may be shown; of the first of them, its end."""
+    shown: list[dict[str, JsonValue]] = []
+    for turn in reversed(question.turns):
+        if chars > 0:
+            shown.append({"role": turn.role.value, "text": turn.text[-chars:]})
+        chars -= len(turn.text)
+    yield from reversed(shown)
 
 
 def skill_text(skill: Skill, bounds: PromptBounds) -> str:

@@ -29,7 +29,7 @@ class Budget:
     compose_s: float = 5.0
     result_items: int = 50
     result_chars: int = 12_000
-    evidence_chars: int = 4_000
+    evidence_chars: int = 16_000
     neighbors_before: int = 8
     neighbors_after: int = 0
     anchors: int = 3

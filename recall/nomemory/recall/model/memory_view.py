@@ -16,11 +16,15 @@ class Section(Enum):
 
 
 class Verdict(Enum):
-    """Whether the evidence answers the question."""
+    """Whether the evidence answers the question.
+
+    PENDING: nothing found does, but messages were stored that are not searchable yet.
+    """
 
     SUPPORTED = "supported"
     CONFLICTING = "conflicting"
     INSUFFICIENT = "insufficient"
+    PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def planner_prompt(situation: Situation, notes: Sequence[str], bounds: PromptBou
     )
     user = "\n\n".join(
         (
-            question_text(situation.question),
+            question_text(situation.question, bounds),
             _progress(situation),
             f"What was done so far:\n{fence(_step(step, bounds) for step in situation.steps)}",
             f"The best messages found so far, best first:\n{fence(_found(situation, bounds))}",

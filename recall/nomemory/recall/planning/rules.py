@@ -21,7 +21,7 @@ from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MES
 from nomemory.text.asking import words_query
 from nomemory.text.names import without_names
 from nomemory.text.time_expressions import last_days
-from nomemory.text.time_range import TimeRange
+from nomemory.text.time_range import ANY_TIME, TimeRange
 
 _WINDOWS_DAYS: Final = (7, 30, 180)
 """Windows from the shortest to the longest; after that, any time."""
@@ -34,6 +34,8 @@ _LOOKED_AROUND: Final = 2
 _OF_REWRITE: Final = 0.5
 _OF_LEXICON: Final = 0.7
 """What a skill adds to a question counts less than the question's own words."""
+_OF_TALK: Final = 0.3
+"""What was said just before a question helps to choose between what the question itself finds."""
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 
 
@@ -46,6 +48,8 @@ class RulesPlanner:
 
     A skill steers it: its defaults are where the search starts, its lexicon adds other words for the same, and its
     template for the question's intent adds queries and says with which tool to begin and whether to look around.
+
+    What is no question but talk is searched for by meaning; its defaults are all that a skill steers there.
     """
 
     def __init__(self) -> None:
@@ -94,6 +98,10 @@ class RulesPlanner:
         return min(_FOLLOW_UP_PAGE, self._page)
 
     def _first(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
+        if question.is_talk:
+            self._scope = SearchScope(question.time_range or ANY_TIME, self._scope.role)
+            yield from self._asked(question, "what this brings to mind")
+            return
         if (self._begins_with or intent.first_tool) == MESSAGES_LIST:
             lately = None if question.reading.time_signal else self._steering.window(question.now)
             window = question.time_range or lately or last_days(_LATELY_DAYS, question.now)
@@ -107,23 +115,29 @@ class RulesPlanner:
     def _asked(self, question: Question, why: str) -> Iterator[ToolCall]:
         """Search for the question itself and for the skill's versions of it, in the order that the skill says.
 
-        The ranking looks for the question's words, too: to ask for them once more would count them twice.
+        The ranking looks for the question's words, too: to ask for them once more would count them twice. Talk is asked
+        for by meaning, and ranked beside that. What a question refers to is asked for, too, where it does not say it.
         """
         ranked = self._ranked(question, why)
+        if question.is_talk:
+            yield self._by_meaning(question.sought, self._scope, question, self._page, f"{why}: what is nearest to it")
+            yield ranked
+            return
         if self._begins_with != LEXICAL_SEARCH:
             yield ranked
         yield from self._in_so_many_words(question)
         yield from self._in_other_terms(question, why)
         yield from self._rewritten(question)
+        yield from self._in_this_talk(question)
         if self._begins_with == LEXICAL_SEARCH:
             yield ranked
 
     def _ranked(self, question: Question, why: str) -> ToolCall:
         """Have the question ranked. A time that it names ranks but excludes nothing: people are vague about time."""
-        is_vague = question.time_range is None and question.reading.time_signal is not None
+        is_vague = not question.is_talk and question.time_range is None and question.reading.time_signal is not None
         scope = SearchScope(role=self._scope.role) if is_vague else self._scope
         arguments: dict[str, JsonValue] = {
-            "query_text": question.text,
+            "query_text": question.sought,
             "filter": _filter(scope, question),
             "top_k": self._page,
         }
@@ -159,6 +173,13 @@ class RulesPlanner:
             if query:
                 yield replace(call, weight=_OF_REWRITE)
 
+    def _in_this_talk(self, question: Question) -> Iterator[ToolCall]:
+        """Ask for what was said just before, where the question refers to it by “it” or “那”."""
+        if question.background:
+            why = "what the question may refer to"
+            call = self._by_meaning(question.background, self._scope, question, self._follow_up_page, why)
+            yield replace(call, weight=_OF_TALK)
+
     def _without_meaning(self, calls: Iterable[ToolCall], question: Question) -> Iterator[ToolCall]:
         """Leave out what cannot be searched by meaning; the rewrites go by words instead."""
         if not self._in_words:
@@ -178,7 +199,7 @@ class RulesPlanner:
 
         Where messages carry names, people talk with each other, and what suits talk with an assistant brings noise.
         """
-        if self._followed_up or _has_names(situation.ranked):
+        if self._followed_up or situation.question.is_talk or _has_names(situation.ranked):
             return
         self._followed_up = True
         question = situation.question

@@ -38,6 +38,8 @@ _LETTERS: Final = re.compile(f"[{CHINESE}]")
 _WORDS: Final = re.compile(r"[A-Za-z]{2,}")
 _NOD_CHARS: Final = 5
 _NOD_WORDS: Final = 3
+_BELOW: Final = 0.001
+"""What parts the best of what is ranked by words from the last of what is nearest in meaning."""
 _UNSTEERED: Final = Steering()
 
 
@@ -85,6 +87,8 @@ class _Ranking:
 class Fusion:
     """Ranks the evidence of one recall, whoever planned the calls.
 
+    What is no question but talk is ranked by meaning alone: its words are not those of what it brings to mind.
+
     Args:
         question: gives the preferred role and window.
         intent: what it is after.
@@ -98,10 +102,13 @@ class Fusion:
         window = question.time_range or (reading.time_signal.window if reading.time_signal else None)
         self._window = SearchScope(window) if window is not None else None
         self._now = question.now
-        self._text = question.text.lower()
+        self._text = question.sought.lower()
         self._beginnings = {beginning(word) for word in _WORDS.findall(self._text)}
         self._asked_role = question.role is not None or steering.defaults.role is not None
+        self._is_talk = question.is_talk
+        self._sought = question.sought
         self._ranking = _Ranking()
+        self._nearest: dict[str, float] = {}
         self._coverage = 0.0
         self._queries: dict[tuple[_Voice, str], _Query] = {}
         self._around: dict[str, dict[str, int]] = {}
@@ -118,6 +125,8 @@ class Fusion:
         self._ranked = None
         for hit in result.items:
             self._messages.setdefault(hit.message.message_id, hit.message)
+        if self._is_talk and tool == SEMANTIC_SEARCH and query == self._sought:
+            self._nearest |= {hit.message.message_id: hit.score for hit in result.items}
         if tool == NEIGHBORS:
             self._take_neighbours(query, [hit.message.message_id for hit in result.items])
         elif tool == HYBRID_SEARCH:
@@ -140,6 +149,8 @@ class Fusion:
             for message_id, distance in around.items():
                 lent = scores.get(anchor, 0.0) * _OF_ANCHOR / (1 + 0.25 * (distance - 1))
                 scores[message_id] = max(scores.get(message_id, 0.0), lent)
+        if self._nearest:
+            scores = _led_by(self._nearest, scores)
         return [Evidence(self._messages[message_id], score) for message_id, score in scores.items()]
 
     def _scores(self) -> dict[str, float]:
@@ -206,6 +217,14 @@ class Fusion:
         age_s = (self._now - message.ts).total_seconds()
         latest = _LATEST * 0.5 ** (age_s / _LATEST_HALF_LIFE_S) if self._wants_latest else 0.0
         return latest + _IN_WINDOW * (self._window is not None and self._window.holds(message))
+
+
+def _led_by(nearest: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
+    """Return what is nearest in meaning with its own scores, and everything else below it, in its own order."""
+    least = min(nearest.values())
+    most = max((abs(score) for score in others.values()), default=0.0) or 1.0
+    below = {message_id: least - _BELOW - abs(least) * (1 - score / most) for message_id, score in others.items()}
+    return below | dict(nearest)
 
 
 def _is_nod(content: str) -> bool:

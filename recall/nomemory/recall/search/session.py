@@ -29,6 +29,9 @@ _WITHOUT_MEANING: Final = "not everything was searched by meaning"
 _SHARE_OF_MEANING: Final = 1 / 3
 """Share of the remaining time for meaning, so that words can still answer if the embedder hangs."""
 _SHORTEST_CALL_S: Final = 0.001
+_LAST_LOOK_S: Final = 0.5
+"""What is kept for asking whether the indexes are behind, where all the time for searching is spent."""
+_ONE_CONVERSATION: Final = "only the conversation that the request names was looked at"
 
 
 class SearchSession:
@@ -62,6 +65,7 @@ class SearchSession:
         self._dropped = 0
         self._cut = False
         self._behind = False
+        self._knows_both_indexes = False
         self._meaning_failed = False
         self._words_answered = False
         self._sufficiency: Sufficiency | None = None
@@ -139,6 +143,16 @@ class SearchSession:
             }
             await self._make(ToolCall(NEIGHBORS, arguments, "what was said before an anchor"), self._iterations)
 
+    async def index_behind(self) -> bool:
+        """Return whether messages of the user are stored but not searchable yet.
+
+        A ranking tells it of words and of meaning. Where none was made, the indexes are asked.
+        """
+        if not (self._behind or self._knows_both_indexes):
+            self._behind = await self._tools.is_behind(max(self.remaining_s, _LAST_LOOK_S))
+            self._knows_both_indexes = True
+        return self._behind
+
     def limits(self, planner: str, stop: StopReason, notes: tuple[str, ...], *, truncated: bool) -> Limits:
         """Return what was searched."""
         widest = self._coverage.widest
@@ -160,9 +174,10 @@ class SearchSession:
         )
 
     def _notes(self) -> tuple[str, ...]:
-        if not self._meaning_failed:
-            return ()
-        return (f"{_WITHOUT_MEANING}: the words decided" if self._words_answered else _WITHOUT_MEANING,)
+        notes = [_ONE_CONVERSATION] if self._question.conversation_id else []
+        if self._meaning_failed:
+            notes.append(f"{_WITHOUT_MEANING}: the words decided" if self._words_answered else _WITHOUT_MEANING)
+        return tuple(notes)
 
     def _kept_for_neighbours(self) -> int:
         return min(self._budget.anchors, self._budget.tool_calls // 3)
@@ -178,6 +193,8 @@ class SearchSession:
             await self._tell(Step(iteration, call.thought, call.tool, observation=not_called, meaning_off=True))
             return
         began = time.monotonic()
+        if call.tool != HYBRID_SEARCH:  # a ranking waits for both indexes itself
+            await self._tools.reach(max(self.remaining_s, _SHORTEST_CALL_S))
         result = await self._tools.call(call.tool, call.arguments, self._patience_s(call.tool))
         # The call that shows that meaning is off, once in a recall, takes no other call's place.
         self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_meaning
@@ -197,6 +214,7 @@ class SearchSession:
         self._cut |= result.cut
         self._behind |= result.index_behind
         self._meaning_failed |= result.words_only or (call.tool == SEMANTIC_SEARCH and not result.answered)
+        self._knows_both_indexes |= call.tool == HYBRID_SEARCH and result.answered
         self._words_answered |= call.tool in {LEXICAL_SEARCH, HYBRID_SEARCH} and result.answered
         if self._sufficiency is None:
             self._sufficiency = result.sufficiency

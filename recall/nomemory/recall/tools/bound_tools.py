@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -27,11 +27,20 @@ from nomemory.recall.tools.arguments import (
 )
 from nomemory.recall.tools.definitions import CALLABLE, TOOLS
 from nomemory.recall.tools.identity_guard import without_identity
-from nomemory.recall.tools.query_stub import Binding, EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
+from nomemory.recall.tools.query_stub import (
+    Binding,
+    EmbeddingRefusedError,
+    IndexBehindError,
+    QueryServiceUnavailableError,
+    QueryStub,
+    WriteTokenRefusedError,
+)
 from nomemory.recall.tools.requests import RequestBuilder, listed_filter
 from nomemory.recall.tools.result import Hit, ToolResult, fitting, hits
 from nomemory.recall.tools.service_error import ServiceError, service_error
 from nomemory.text.time_range import TimeRange
+from nomemory.v1 import error_reason_pb2, message_pb2
+from nomemory.v1 import query_service_pb2 as pb
 
 __all__ = ["MEANING_IS_OFF", "Binding", "BoundTools", "QueryServiceUnavailableError", "QueryStub"]
 
@@ -45,6 +54,9 @@ _NOT_NOW_FOR_MEANING: Final = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCo
 _REFUSED: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND})
 _VECTOR: Final = "query_embedding.values"
 """The contract's field for the caller's own vector."""
+_AT_LEAST: Final = "at_least"
+"""The contract's field for the caller's write token."""
+_BEHIND: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_BEHIND)
 _FIRST: Final = 3
 MEANING_IS_OFF: Final = "meaning cannot be searched"
 """What observations say where `meaning_off` is set."""
@@ -58,7 +70,8 @@ class BoundTools:
     """Calls the QueryService for one user, within the host's budget, and never past a time.
 
     Args:
-        binding: whose messages are read. Every request is built from it alone.
+        binding: whose messages are read, of which conversation, and after which write. Every request is built from
+            it alone.
         stub: what answers.
         budget: bounds what a call may bring.
         before: an aware time; nothing said at or after it is asked for or returned.
@@ -76,6 +89,8 @@ class BoundTools:
         embedded: tuple[str, Sequence[float]] = ("", ()),
     ) -> None:
         self._requests = RequestBuilder(binding, budget, before, embedded)
+        self._conversation_id = binding.conversation_id
+        self._waits = bool(binding.at_least)
         self._stub = stub
         self._budget = budget
         self._before = before
@@ -103,12 +118,37 @@ class BoundTools:
         if self._failed and not self._answers:
             raise QueryServiceUnavailableError("the query service does not answer")
 
+    async def reach(self, timeout_s: float) -> None:
+        """Wait until words and meaning have what the binding's write token covers; do nothing without one.
+
+        Raises:
+            WriteTokenRefusedError: it is not a token of the log that is read.
+            IndexBehindError: they do not have it in time.
+        """
+        if self._waits:
+            await self._probe(timeout_s)
+            self._waits = False
+
+    async def is_behind(self, timeout_s: float) -> bool:
+        """Return whether words or meaning lack messages of the user that are stored; False if nobody says."""
+        reply = await self._probe(timeout_s)
+        return reply is not None and reply.index_behind
+
+    async def _probe(self, timeout_s: float) -> pb.HybridSearchResponse | None:
+        try:
+            return await self._stub.HybridSearch(self._requests.probe(), timeout=timeout_s, metadata=self._metadata)
+        except grpc.RpcError as error:
+            _check_token(service_error(error))
+            return None
+
     async def call(self, tool: str, arguments: Mapping[str, JsonValue], timeout_s: float) -> ToolResult:
         """Call a tool for a planner. If the call cannot be made as asked, the result's observation says why.
 
         Raises:
             QueryServiceUnavailableError: the service refuses to be read from, whatever the arguments.
             EmbeddingRefusedError: it does not take the caller's own vector.
+            WriteTokenRefusedError: it does not take the caller's write token.
+            IndexBehindError: what the token covers cannot be found in time.
         """
         cleaned, dropped = without_identity(arguments)
         definition = CALLABLE.get(tool)
@@ -125,7 +165,8 @@ class BoundTools:
             notes.append(f"{dropped} argument(s) that name a user were dropped: the user is bound")
         if ignored:
             notes.append(f"{ignored} unknown argument(s) were ignored")
-        return replace(result, dropped=dropped, arguments=known, observation="; ".join(notes))
+        shown = _confined(definition.arguments, known, self._conversation_id)
+        return replace(result, dropped=dropped, arguments=shown, observation="; ".join(notes))
 
     async def messages_list(
         self,
@@ -214,34 +255,35 @@ class BoundTools:
     async def _list(self, asked: ListArguments, timeout_s: float) -> ToolResult:
         request = self._requests.listing(asked)
         reply = await self._stub.ListMessages(request, timeout=timeout_s, metadata=self._metadata)
-        found = hits(reply.items, (), self._before)
+        found = self._hits(reply.items)
         return self._result(found, listed_filter(asked), next_cursor=reply.next_cursor)
 
     async def _lexical(self, asked: LexicalArguments, timeout_s: float) -> ToolResult:
         request = self._requests.lexical(asked)
         reply = await self._stub.LexicalSearch(request, timeout=timeout_s, metadata=self._metadata)
-        found = hits(reply.items, [one.score for one in reply.scores], self._before)
+        found = self._hits(reply.items, [one.score for one in reply.scores])
         return self._result(found, asked.filter, next_cursor=reply.next_cursor, index_behind=reply.index_behind)
 
     async def _semantic(self, asked: SemanticArguments, timeout_s: float) -> ToolResult:
         if bool(asked.query_text.strip()) == bool(asked.query_embedding):
             raise ToolRefusedError("give exactly one of query_text and query_embedding")
-        if asked.query_text and not self._has_meaning:
+        if asked.query_text and not self._has_meaning and not self._requests.has_vector_of(asked.query_text):
             raise _MeaningOffError(MEANING_IS_OFF)
         request = self._requests.semantic(asked)
         reply = await self._stub.SemanticSearch(request, timeout=timeout_s, metadata=self._metadata)
         scores = [item.score for item in reply.items]
-        found = hits((item.message for item in reply.items), scores, self._before)
+        found = self._hits((item.message for item in reply.items), scores)
         return self._result(found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated)
 
     async def _hybrid(self, asked: HybridArguments, timeout_s: float) -> ToolResult:
         request = self._requests.hybrid(asked)
         reply = await self._stub.HybridSearch(request, timeout=timeout_s, metadata=self._metadata)
         scores = [item.score for item in reply.items]
-        found = hits((item.message for item in reply.items), scores, self._before)
+        found = self._hits((item.message for item in reply.items), scores)
         result = self._result(found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated)
         covered = [item.explanation.coverage for item in reply.items]
         self._has_meaning &= not reply.words_only
+        self._waits = False
         words_only = f"; {MEANING_IS_OFF}: the words decided" if reply.words_only else ""
         return replace(
             result,
@@ -256,12 +298,15 @@ class BoundTools:
     async def _around(self, asked: NeighborArguments, timeout_s: float) -> ToolResult:
         request = self._requests.around(asked)
         reply = await self._stub.GetNeighbors(request, timeout=timeout_s, metadata=self._metadata)
-        found = hits(reply.items, (), self._before)
+        found = self._hits(reply.items)
         # What stands nearest to the anchor stays when there is too much.
-        nearest = sorted(found, key=_distance_to(reply.anchor_index, [hit.message.message_id for hit in found]))
+        nearest = sorted(found, key=_distance_to(reply.anchor_index, [item.message_id for item in reply.items]))
         result = self._result(nearest, None, cut=reply.truncated_before or reply.truncated_after)
         kept = sorted(result.items, key=lambda hit: (hit.message.ts, hit.message.message_id.encode()))
         return replace(result, items=tuple(kept))
+
+    def _hits(self, messages: Iterable[message_pb2.ChatMessage], scores: Sequence[float] = ()) -> list[Hit]:
+        return hits(messages, scores, self._before, self._conversation_id)
 
     def _result(
         self,
@@ -292,7 +337,8 @@ class BoundTools:
     def _observed(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
         """Turn an error into an observation, if another call may still succeed."""
         error, for_meaning = service_error(raised), isinstance(arguments, SemanticArguments)
-        if isinstance(arguments, HybridArguments) and _VECTOR in error.violations:
+        _check_token(error)
+        if self._brings_vector(arguments) and _VECTOR in error.violations:
             raise EmbeddingRefusedError(error.violations[_VECTOR]) from raised
         if error.code in _REFUSED:
             self._answers += 1
@@ -306,6 +352,12 @@ class BoundTools:
             return self._unanswered(error, arguments)
         raise QueryServiceUnavailableError(f"the query service answered {error.code.name}") from raised
 
+    def _brings_vector(self, arguments: Arguments) -> bool:
+        """Return whether the vector in a request is the caller's, not a planner's."""
+        if not isinstance(arguments, HybridArguments | SemanticArguments):
+            return False
+        return self._requests.has_vector_of(arguments.query_text)
+
     def _unanswered(self, error: ServiceError, arguments: Arguments) -> ToolResult:
         self._failed.add(type(arguments))
         observation = f"did not answer ({error.code.name.lower()})"
@@ -314,6 +366,29 @@ class BoundTools:
             self._has_meaning = False
             observation = f"{observation}: {MEANING_IS_OFF}"
         return ToolResult(observation=observation, answered=False, meaning_off=late)
+
+
+def _check_token(error: ServiceError) -> None:
+    """Raise what ends a recall that cannot see the write which its caller wants it to see."""
+    if _AT_LEAST in error.violations:
+        raise WriteTokenRefusedError(error.violations[_AT_LEAST])
+    if error.reason == _BEHIND:
+        raise IndexBehindError(error.details)
+
+
+def _confined(
+    tool: type[Arguments], arguments: Mapping[str, JsonValue], conversation_id: str
+) -> Mapping[str, JsonValue]:
+    """Return arguments as they are shown: with the conversation to which the recall is confined."""
+    if not conversation_id:
+        return arguments
+    narrowed = arguments.get("filter", {})
+    if "filter" in tool.model_fields and isinstance(narrowed, dict):
+        return {
+            **arguments,
+            "filter": {**narrowed, "conversation_id": narrowed.get("conversation_id") or conversation_id},
+        }
+    return {**arguments, "conversation_id": conversation_id}
 
 
 def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:

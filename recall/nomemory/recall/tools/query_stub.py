@@ -21,11 +21,24 @@ class EmbeddingRefusedError(RecallError):
     """The QueryService does not take the caller's own vector of the question. The text says why, without the vector."""
 
 
+class WriteTokenRefusedError(RecallError):
+    """The QueryService does not take the caller's write token. The text says why, without the token."""
+
+
+class IndexBehindError(RecallError):
+    """What the caller's write token covers did not become searchable in time. Holds no content."""
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The one user whom a recall may read."""
+    """What a recall may read: one user's messages, or only those of one of their conversations, where one is named.
+
+    `at_least` is a write token: nothing is read before what it covers can be found. Empty: nothing is waited for.
+    """
 
     user_id: str
+    conversation_id: str = ""
+    at_least: str = ""
 
 
 class Rpc(Protocol[_Request_contra, _Reply_co]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Retrieved
@@ -13,6 +14,9 @@ from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.model.trace import JsonValue
 from nomemory.v1 import message_pb2
+
+_COUNTED_CHARS: Final = 4_000
+"""What a long message counts at most: planners are shown its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,17 @@ class ToolResult:
     sufficiency: Sufficiency | None = None
 
 
-def hits(messages: Iterable[message_pb2.ChatMessage], scores: Sequence[float], before: datetime) -> list[Hit]:
-    """Decode messages said before a time; without scores they score 0."""
+def hits(
+    messages: Iterable[message_pb2.ChatMessage], scores: Sequence[float], before: datetime, conversation_id: str = ""
+) -> list[Hit]:
+    """Decode messages said before a time, in one conversation if it is named; without scores they score 0."""
     decoded = (retrieved(message) for message in messages)
     scored = zip(decoded, scores, strict=True) if scores else ((message, 0.0) for message in decoded)
-    return [Hit(message, score) for message, score in scored if message.ts < before]
+    return [
+        Hit(message, score)
+        for message, score in scored
+        if message.ts < before and conversation_id in {"", message.conversation_id}
+    ]
 
 
 def retrieved(message: message_pb2.ChatMessage) -> Retrieved:
@@ -80,11 +90,11 @@ def retrieved(message: message_pb2.ChatMessage) -> Retrieved:
 
 
 def fitting(found: Sequence[Hit], budget: Budget) -> list[Hit]:
-    """Return what fits the budget of one call, at least one hit; a long message counts no more than evidence may."""
+    """Return what fits the budget of one call, at least one hit."""
     kept: list[Hit] = []
     room = budget.result_chars
     for hit in found:
-        size = min(len(hit.message.content), budget.evidence_chars)
+        size = min(len(hit.message.content), budget.evidence_chars, _COUNTED_CHARS)
         if len(kept) < budget.result_items and (size <= room or not kept):
             kept.append(hit)
             room -= size

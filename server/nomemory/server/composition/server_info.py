@@ -10,6 +10,7 @@ from nomemory.server.composition.recall_planner import plans_with_model
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.rpc.call import Service
+from nomemory.server.rpc.decode_recall import TURNS_MAX
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
 from nomemory.v1 import server_service_pb2 as pb
@@ -22,8 +23,6 @@ _SERVICES: Final = {
     "nomemory.v1.RecallService": RECALL,
 }
 """The feature that each service is."""
-
-TURNS_MAX: Final = 20  # the contract's
 
 
 def server_service(settings: Settings, served: Sequence[Service], embedder: Embedder | None) -> ServerService:
@@ -54,6 +53,8 @@ def _further_features(settings: Settings, services: Sequence[str], *, embeds: bo
         yield "recall_model"
     if checks_credentials(settings):
         yield "authentication"
+    if settings.retention.days:
+        yield "retention"
 
 
 def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:

@@ -242,7 +242,7 @@ def decode_count(request: pb.CountMessagesRequest, settings: Settings) -> CountQ
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     narrowed = _narrowed(check, request)
     check.done()
     return CountQuery(user_id, narrowed, request.at_least)
@@ -255,7 +255,7 @@ def decode_conversations(request: pb.ListConversationsRequest, settings: Setting
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     size = _page_size(check, request.page_size)
     check.done()
     listing = Listing("ListConversations", user_id, "", EVERYTHING)
@@ -281,7 +281,7 @@ def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> Expo
         Fault: INVALID_FIELD.
     """
     check = Checker(settings)
-    user_id = check.identifier("user_id", request.user_id, required=True)
+    user_id = check.user("user_id", request.user_id)
     narrowed = _narrowed(check, request)
     check.done()
     return ExportQuery(Listing("ExportMessages", user_id, "", narrowed, oldest_first=True), request.cursor)

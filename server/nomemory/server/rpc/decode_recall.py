@@ -7,7 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.question import Question
+from nomemory.recall.model.question import Question, Turn
 from nomemory.recall.model.roles import role_of
 from nomemory.server.rpc.checker import Checker
 from nomemory.server.settings import Settings
@@ -17,6 +17,10 @@ from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 
 _NANOS = 1_000_000_000
+TURNS_MAX = 20
+_TURN_MAX_CHARS = 4_000
+_TURNS_MAX_CHARS = 16_000
+"""The contract's bounds of a conversation in progress: how many turns, characters of each, and of all together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class RecallQuery:
     skill: str
     budget: Budget
     include_trace: bool
+    at_least: str = ""
 
 
 def decode_recall(
@@ -46,19 +51,25 @@ def decode_recall(
     """
     check = Checker(settings)
     text = check.text("question", request.question, most=settings.limits.query_max_chars)
-    if not text.strip():
-        check.refuse("question", "must not be blank")
-    question = replace(_question(check, text, request.context, now), embedding=_embedding(check, request, dimension))
+    if not text.strip() and not request.context.turns:
+        check.refuse("question", "must not be blank where context.turns is empty")
+    question = replace(
+        _question(check, text, request.context, now),
+        embedding=_embedding(check, request, dimension),
+        turns=_turns(check, request.context),
+    )
     skill = check.identifier("skill", request.skill, required=False)
     budget = _budget(check, request.budget, host)
     check.done()
-    return RecallQuery(question, skill, budget, request.include_trace)
+    return RecallQuery(question, skill, budget, request.include_trace, request.at_least)
 
 
 def _embedding(check: Checker, request: pb.RecallRequest, dimension: int | None) -> tuple[float, ...]:
     """Read the caller's own vector; one for another server's vectors is checked there."""
     if not request.HasField("question_embedding"):
         return ()
+    if not request.question.strip():
+        check.refuse("question_embedding", "needs a question that it is the vector of")
     values = request.question_embedding.values
     check.vector("question_embedding.values", values, len(values) if dimension is None else dimension)
     return tuple(values)
@@ -66,7 +77,8 @@ def _embedding(check: Checker, request: pb.RecallRequest, dimension: int | None)
 
 def _question(check: Checker, text: str, context: pb.RecallContext, now: datetime) -> Question:
     zone = _zone(check, context.time_zone)
-    narrowed = check.narrowed("context", message_pb2.Filter(time_range=context.time_range))
+    confined = message_pb2.Filter(time_range=context.time_range, conversation_id=context.conversation_id)
+    narrowed = check.narrowed("context", confined)
     asked_at = check.timestamp("context.now", context.now) if context.HasField("now") else None
     role = check.role("context.role_pref", context.role_pref, required=False)
     return Question(
@@ -74,7 +86,24 @@ def _question(check: Checker, text: str, context: pb.RecallContext, now: datetim
         now.astimezone(zone) if asked_at is None else _asked_at(check, asked_at, zone, now),
         TimeRange(_bound(narrowed.since_us), _bound(narrowed.until_us)) if context.HasField("time_range") else None,
         None if role is None else role_of(message_pb2.Role.ValueType(role)),
+        conversation_id=narrowed.conversation_id,
     )
+
+
+def _turns(check: Checker, context: pb.RecallContext) -> tuple[Turn, ...]:
+    if len(context.turns) > TURNS_MAX:
+        check.refuse("context.turns", f"must have at most {TURNS_MAX} entries")
+    if sum(len(turn.text) for turn in context.turns) > _TURNS_MAX_CHARS:
+        check.refuse("context.turns", f"must have at most {_TURNS_MAX_CHARS} characters in all")
+    return tuple(_turn(check, f"context.turns[{place}]", turn) for place, turn in enumerate(context.turns[:TURNS_MAX]))
+
+
+def _turn(check: Checker, field: str, turn: pb.Turn) -> Turn:
+    role = check.role(f"{field}.role", turn.role, required=True)
+    text = check.text(f"{field}.text", turn.text, most=_TURN_MAX_CHARS)
+    if not text.strip():
+        check.refuse(f"{field}.text", "must not be blank")
+    return Turn(role_of(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
 
 
 def _asked_at(check: Checker, time_us: int, zone: tzinfo, otherwise: datetime) -> datetime:

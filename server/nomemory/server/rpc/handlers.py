@@ -28,19 +28,12 @@ def needs_by_path(service: Service) -> Mapping[str, Need]:
         KeyError: the service says nothing of a method that the contract has.
     """
     needs = service.needs()
-    return {
-        f"/{service.full_name}/{method.name}": needs[method.name]
-        for method in _descriptor(service).methods
-        if method.name in needs
-    }
+    return {f"/{service.full_name}/{method.name}": needs[method.name] for method in _descriptor(service).methods}
 
 
 def generic_handler(service: Service) -> grpc.GenericRpcHandler:
     """Return what a gRPC server serves of a service. The contract's descriptor says which methods it has."""
-    needs = service.needs()
-    handlers = {
-        method.name: _handler(service, method) for method in _descriptor(service).methods if method.name in needs
-    }
+    handlers = {method.name: _handler(service, method) for method in _descriptor(service).methods}
     return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
 

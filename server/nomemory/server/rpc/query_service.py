@@ -191,9 +191,9 @@ class QueryService:
             conversations=map(conversation, page.conversations), next_cursor=page.next_cursor
         )
 
-    async def list_users(self, request: pb.ListUsersRequest, _call: Call) -> pb.ListUsersResponse:
-        """Say who has messages."""
-        query = decode_users(request, self.settings)
+    async def list_users(self, request: pb.ListUsersRequest, call: Call) -> pb.ListUsersResponse:
+        """Say who has messages, among those whom the caller may know of."""
+        query = decode_users(request, self.settings, call.user_prefix)
         page = await self.users.page(query.listing, query.page_size, query.cursor)
         users = [pb.UserSummary(user_id=one.user_id, message_count=one.messages) for one in page.users]
         return pb.ListUsersResponse(users=users, next_cursor=page.next_cursor)

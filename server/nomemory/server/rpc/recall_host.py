@@ -58,4 +58,5 @@ class RecallHost:
             rule=self.rule,
             on_step=on_step,
             metadata=self.metadata,
+            at_least=query.at_least,
         )

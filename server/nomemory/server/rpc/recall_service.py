@@ -13,7 +13,12 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.trace import Step
 from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
 from nomemory.recall.skills.skill import Skill
-from nomemory.recall.tools.query_stub import EmbeddingRefusedError, QueryServiceUnavailableError
+from nomemory.recall.tools.query_stub import (
+    EmbeddingRefusedError,
+    IndexBehindError,
+    QueryServiceUnavailableError,
+    WriteTokenRefusedError,
+)
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.scope import Scope
@@ -131,6 +136,11 @@ def _faults() -> Iterator[None]:
     except EmbeddingRefusedError as error:
         refused = Violation("question_embedding.values", str(error))
         raise bad_field(Reason.ERROR_REASON_INVALID_FIELD, refused) from error
+    except WriteTokenRefusedError as error:
+        refused = Violation("at_least", str(error))
+        raise bad_field(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, refused) from error
+    except IndexBehindError as error:
+        raise Fault(Reason.ERROR_REASON_INDEX_BEHIND, str(error)) from error
     except QueryServiceUnavailableError as error:
         message = "the query service does not answer"
         raise Fault(Reason.ERROR_REASON_QUERY_SERVICE_UNAVAILABLE, message, retry_after_s=1.0) from error

@@ -28,7 +28,7 @@ class RecallSettings(SettingsGroup):
     iterations: int = Field(3, ge=1, description="Most rounds of searching in a recall.")
     tool_calls: int = Field(12, ge=1, description="Most calls of tools in a recall.")
     evidence_messages: int = Field(6, ge=1, le=50, description="Most messages in a recall's evidence.")
-    evidence_chars: int = Field(4000, ge=100, description="Longest content of an evidence message; more is cut.")
+    evidence_chars: int = Field(16_000, ge=100, description="Longest content of an evidence message; more is cut.")
     deadline_s: float = Field(10.0, gt=0, description="How long the searching of a recall may take.")
     result_items: int = Field(50, ge=1, le=200, description="Most messages that one call of a tool may bring.")
     result_chars: int = Field(12_000, ge=500, description="Most characters that one call may show to a planner.")

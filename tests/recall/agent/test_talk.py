@@ -1,0 +1,88 @@
+"""What is no question but talk: what is sought, by which calls, in which order, and what turns help a question to."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import grpc
+import pytest
+from recall.agent.scripted_query import ScriptedQuery
+
+from nomemory.recall import Budget, Question, Role, Turn, recall
+from nomemory.text.talk import is_statement, refers_back
+from talk import said
+
+NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
+USER, ASSISTANT = Role.USER, Role.ASSISTANT
+
+
+def asked(text: str = "", *turns: tuple[Role, str]) -> Question:
+    return Question(text, NOW, turns=tuple(Turn(role, said_) for role, said_ in turns))
+
+
+@pytest.mark.parametrize(
+    ("turns", "sought"),
+    [
+        (((USER, "a"), (ASSISTANT, "b"), (USER, "c"), (USER, "d")), "c\nd"),
+        (((USER, "a"), (ASSISTANT, "b")), "a"),
+        (((ASSISTANT, "a"), (ASSISTANT, "b")), "b"),
+        (((USER, "x" * 3_000 + "end"),), "x" * 497 + "end"),
+    ],
+)
+def test_what_the_user_said_last_is_sought(turns: tuple[tuple[Role, str], ...], sought: str) -> None:
+    assert asked("", *turns).sought == sought
+    assert asked("why?", *turns).sought == "why?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["I love apple juice!", "Haha, yeah! Last time I hid behind a tree.", "我今天好累，不想做饭。", "天气真好！"],
+)
+def test_a_statement_is_talk(text: str) -> None:
+    assert is_statement(text)
+    assert asked(text).is_talk
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "favourite food",
+        "我的饮食偏好",
+        "my allergies",
+        "把我目前在吃的所有药列一下",
+        "Tell me what I like.",
+        "我对什么过敏",
+        "What now?",
+    ],
+)
+def test_what_asks_or_requests_or_names_is_none(text: str) -> None:
+    assert not asked(text).is_talk
+
+
+def test_only_what_refers_back_looks_at_the_turns() -> None:
+    before = (USER, "My sister moved to Lisbon.")
+    assert refers_back("那是什么时候？")
+    assert asked("When was that?", before).background == before[1]
+    assert asked("那是什么时候？", before).background == before[1]
+    assert not asked("What is the name of my cat?", before).background
+    assert not asked("", before).background
+
+
+def test_a_turn_prints_without_its_text() -> None:
+    assert "secret" not in repr(asked("", (USER, "secret")).turns)
+
+
+async def test_talk_is_ranked_by_meaning_alone() -> None:
+    stub = ScriptedQuery([said("lin", f"m{n}", f"word number {n}", n) for n in range(1, 5)])
+    result = await recall(stub, "lin", asked("", (USER, "I am so hungry.")), budget=Budget(anchors=0))
+    assert stub.methods()[:2] == ["SemanticSearch", "HybridSearch"]
+    assert stub.asked[0].query_text == stub.asked[1].query_text == "I am so hungry."
+    assert [item.message.message_id for item in result.evidence] == ["m1", "m2", "m3", "m4"]
+
+
+async def test_without_meaning_the_words_rank_it() -> None:
+
+    messages = [said("lin", f"m{n}", f"word number {n}", n) for n in range(1, 4)]
+    stub = ScriptedQuery(messages, failing={"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION})
+    result = await recall(stub, "lin", asked("", (USER, "I am so hungry.")), budget=Budget(anchors=0))
+    assert {item.message.message_id for item in result.evidence} == {"m1", "m2", "m3"}

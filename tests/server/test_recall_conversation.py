@@ -1,0 +1,93 @@
+"""A recall that is confined to one conversation brings nothing of another, whatever the agent does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from google.protobuf import json_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nomemory.client import Client
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1 import recall_service_pb2 as r
+from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from talk import refusal, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+USER = "confined-user"
+EAST = (1.0, 0.0, 0.0, 0.0)
+SAID = ("I booked a table for dinner.", "我不吃辣。", "My deadline is Friday.", "The garden needs water.")
+QUESTIONS = (
+    "What did I book for dinner?",
+    "我不能吃什么？",
+    "What is due, and when?",
+    "What did I say lately?",
+    "garden",
+)
+
+
+MATCHING = ("What did I book for dinner?", "我不能吃什么？", "garden")
+
+
+@pytest.fixture(scope="module")
+def conversations(vector_server: Server) -> Iterator[RecallServiceStub]:
+    """Three conversations, said turn by turn, that say much the same."""
+    messages = [
+        said(USER, f"m{n}", SAID[n % 4], ts=1_700_000_000 + n, embedding=EAST, conversation_id=f"c{n % 3}")
+        for n in range(36)
+    ]
+    token = vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
+    vector_server.query.HybridSearch(q.HybridSearchRequest(user_id=USER, query_text="x", at_least=token))
+    with grpc.insecure_channel(vector_server.target) as channel:
+        yield RecallServiceStub(channel)
+
+
+@given(question=st.sampled_from(QUESTIONS), conversation=st.sampled_from(["c0", "c1", "c2", "c-absent"]))
+@settings(max_examples=20)
+def test_nothing_of_another_conversation_is_brought(
+    conversations: RecallServiceStub, question: str, conversation: str
+) -> None:
+    context = r.RecallContext(conversation_id=conversation)
+    request = r.RecallRequest(question=question, context=context, include_trace=True)
+    reply = conversations.Recall(request, metadata=(("x-user-id", USER),))
+    assert {item.message.conversation_id for item in reply.evidence} <= {conversation}
+    own = {f"m{n}" for n in range(36) if f"c{n % 3}" == conversation}
+    assert {message_id for step in reply.trace for message_id in step.message_ids} <= own
+    assert reply.limits.messages_considered <= len(own)
+    assert any("only the conversation" in note for note in reply.limits.notes)
+    for step in reply.trace:
+        if step.arguments:
+            arguments = json_format.MessageToDict(step.arguments)
+            narrowed = arguments.get("filter", {})
+            assert narrowed.get("conversation_id", arguments.get("conversation_id")) == conversation
+    assert bool(reply.evidence) is (conversation != "c-absent") or question not in MATCHING
+
+
+def test_without_one_all_conversations_are_looked_at(conversations: RecallServiceStub) -> None:
+    request = r.RecallRequest(question="What did I book for dinner?")
+    reply = conversations.Recall(request, metadata=(("x-user-id", USER),))
+    assert len({item.message.conversation_id for item in reply.evidence}) > 1
+
+
+def test_the_client_and_a_stream_confine_it_too(conversations: RecallServiceStub, vector_server: Server) -> None:
+    assert conversations
+    with Client(vector_server.target) as client:
+        reply = client.recall("What did I book?", user_id=USER, conversation_id="c1")
+        events = list(client.stream_recall("What did I book?", user_id=USER, conversation_id="c1"))
+    for answer in (reply, events[-1].result):
+        assert {item.message.conversation_id for item in answer.evidence} == {"c1"}
+
+
+def test_a_conversation_that_cannot_be_one_is_refused(conversations: RecallServiceStub) -> None:
+    for bad in ("c" * 129, "a\nb", " "):
+        request = r.RecallRequest(question="dinner", context=r.RecallContext(conversation_id=bad))
+        with pytest.raises(grpc.RpcError) as error:
+            conversations.Recall(request, metadata=(("x-user-id", USER),))
+        assert refusal(error.value).fields == ["context.conversation_id"]

@@ -1,0 +1,136 @@
+"""A recall that carries a write token finds that write; one that cannot look everywhere yet denies nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from pydantic import SecretStr
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1 import recall_service_pb2 as r
+from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from talk import refusal, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+Start = Callable[[Settings], AbstractContextManager["Server"]]
+NOBODY_LISTENS = "http://127.0.0.1:9/v1"
+EAST = (1.0, 0.0, 0.0, 0.0)
+
+
+@contextmanager
+def recalling(server: Server) -> Iterator[RecallServiceStub]:
+    with grpc.insecure_channel(server.target) as channel:
+        yield RecallServiceStub(channel)
+
+
+def as_user(user: str) -> tuple[tuple[str, str], ...]:
+    return (("x-user-id", user),)
+
+
+def write(server: Server, user: str, n: int, embedding: tuple[float, ...] = ()) -> str:
+    message = said(user, f"m{n}", f"The code of locker {n} is {n * 7919}.", ts=n, embedding=embedding)
+    return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
+
+
+def asked(n: int, token: str) -> r.RecallRequest:
+    return r.RecallRequest(question=f"What is the code of locker {n}?", at_least=token)
+
+
+def found(reply: r.RecallResponse) -> set[str]:
+    return {item.message.message_id for item in reply.evidence}
+
+
+@pytest.mark.parametrize("kind", ["none", "own vectors", "embedded"])
+def test_a_hundred_of_a_hundred_writes_are_recalled_at_once(
+    kind: str, request: pytest.FixtureRequest, user: str
+) -> None:
+    server: Server = request.getfixturevalue("server" if kind == "embedded" else "vector_server")
+    embedding = EAST if kind == "own vectors" else ()
+    missed = []
+    with recalling(server) as stub:
+        for n in range(100):
+            token = write(server, user, n, embedding)
+            if f"m{n}" not in found(stub.Recall(asked(n, token), metadata=as_user(user))):
+                missed.append(n)
+    assert not missed
+
+
+def test_a_stream_reads_its_own_writes_too(vector_server: Server, user: str) -> None:
+    with recalling(vector_server) as stub:
+        for n in range(20):
+            token = write(vector_server, user, n, embedding=EAST)
+            events = list(stub.StreamRecall(r.StreamRecallRequest(recall=asked(n, token)), metadata=as_user(user)))
+            assert f"m{n}" in found(events[-1].result)
+
+
+def test_a_process_that_reads_from_another_waits_there(
+    vector_server: Server, start: Start, tmp_path: Path, user: str
+) -> None:
+    alone = Settings.from_environment(
+        data=tmp_path / "nothing", listen="127.0.0.1:0", recall_query_target=vector_server.target, drain_s=0.0
+    )
+    with start(alone) as remote, recalling(remote) as stub:
+        for n in range(20):
+            token = write(vector_server, user, n, embedding=EAST)
+            assert f"m{n}" in found(stub.Recall(asked(n, token), metadata=as_user(user)))
+        with pytest.raises(grpc.RpcError) as error:
+            stub.Recall(asked(1, "w_nonsense"), metadata=as_user(user))
+        assert refusal(error.value).reason == "WRITE_TOKEN_INVALID"
+
+
+@pytest.mark.parametrize("token", ["w_", "nonsense", "w_" + "A" * 60])
+def test_a_text_that_is_no_write_token_is_refused(vector_server: Server, user: str, token: str) -> None:
+    with recalling(vector_server) as stub:
+        streamed = r.StreamRecallRequest(recall=asked(1, token))
+        for call in (
+            lambda: stub.Recall(asked(1, token), metadata=as_user(user)),
+            lambda: list(stub.StreamRecall(streamed, metadata=as_user(user))),
+        ):
+            with pytest.raises(grpc.RpcError) as error:
+                call()
+            refused = refusal(error.value)
+            assert refused.code is grpc.StatusCode.INVALID_ARGUMENT
+            assert (refused.reason, refused.fields) == ("WRITE_TOKEN_INVALID", ["at_least"])
+
+
+@pytest.fixture
+def behind(own_settings: Settings, start: Start) -> Iterator[tuple[Server, RecallServiceStub, str]]:
+    """A server whose embedder never answers, one message of `u` in it, and the token of its write."""
+    stuck = own_settings.with_changes(
+        embedder="openai", embedding_model="absent", openai_base_url=NOBODY_LISTENS, openai_api_key=SecretStr("none")
+    )
+    with start(stuck) as server, recalling(server) as stub:
+        token = write(server, "u", 1)
+        server.query.LexicalSearch(q.LexicalSearchRequest(user_id="u", query_text="code", at_least=token))
+        yield server, stub, token
+
+
+def test_while_an_index_is_behind_nothing_is_denied(behind: tuple[Server, RecallServiceStub, str]) -> None:
+    _, stub, _ = behind
+    for question in ("Where did the zebra sleep?", "斑马睡在哪里？"):
+        pending = stub.Recall(r.RecallRequest(question=question), metadata=as_user("u"), timeout=20)
+        assert pending.verdict == r.VERDICT_PENDING
+        assert pending.limits.index_behind
+        assert not pending.memory_view.ByteSize()
+        others = stub.Recall(r.RecallRequest(question=question), metadata=as_user("other"), timeout=20)
+        assert others.verdict == r.VERDICT_INSUFFICIENT
+        assert not others.limits.index_behind
+
+
+def test_waiting_ends_with_the_deadline(behind: tuple[Server, RecallServiceStub, str]) -> None:
+    _, stub, token = behind
+    with pytest.raises(grpc.RpcError) as error:
+        stub.Recall(asked(1, token), metadata=as_user("u"), timeout=2)
+    assert error.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert refusal(error.value).reason == "INDEX_BEHIND"
+    answered = stub.Recall(asked(1, token), metadata=as_user("other"), timeout=20)
+    assert answered.verdict == r.VERDICT_INSUFFICIENT
