@@ -14,14 +14,20 @@ from nomemory.server.log.protocol import Outcome
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 
 VECTOR = b"\0\0\x80?"
-NARROWING = {"since_us": 5, "until_us": 5, "role": Role.ASSISTANT, "conversation_id": "c"}
+NARROWING = {
+    "since_us": 5,
+    "until_us": 5,
+    "role": Role.ASSISTANT,
+    "conversation_id": "c",
+    "metadata": (("app", "phone"),),
+}
 """For each field of a filter a value that admits one of the two messages below."""
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Filter)])
 async def test_every_field_of_a_filter_narrows_a_deletion(log: Log, field: str) -> None:
     first = said("x", message_id="a", ts_us=1)
-    second = Message("u", "b", 9, Role.ASSISTANT, "y", conversation_id="c")
+    second = Message("u", "b", 9, Role.ASSISTANT, "y", conversation_id="c", metadata={"app": "phone"})
     await log.write(first, second)
     narrowed = Filter(**{field: NARROWING[field]})  # type: ignore[arg-type]  # a value of that field
     assert (await log.writer.delete_matching("u", narrowed)).deleted == 1

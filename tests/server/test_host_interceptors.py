@@ -127,17 +127,21 @@ class Queries:
         self._seen = seen
 
     def needs(self) -> Mapping[str, Need]:
-        return dict.fromkeys(self.unary_methods(), Need(frozenset({Scope.QUERY})))
+        return dict.fromkeys([*self.unary_methods(), *self.server_stream_methods()], Need(frozenset({Scope.QUERY})))
 
     def unary_methods(self) -> Mapping[str, Unary]:
-        names = [method.name for method in q.DESCRIPTOR.services_by_name["QueryService"].methods]
-        return dict.fromkeys(names, self.answer)
+        methods = q.DESCRIPTOR.services_by_name["QueryService"].methods
+        return dict.fromkeys([method.name for method in methods if not method.server_streaming], self.answer)
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
         return {}
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        return {}
+        return {"ExportMessages": self.answer_twice}
+
+    async def answer_twice(self, _request: object, _call: Call) -> AsyncIterator[bytes]:
+        for _ in range(2):
+            yield b""
 
     async def answer(self, request: object, call: Call) -> bytes:
         await asyncio.sleep(0.001)
@@ -158,10 +162,6 @@ class Recalls(Queries):
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
         return {"StreamRecall": self.answer_twice}
-
-    async def answer_twice(self, _request: object, _call: Call) -> AsyncIterator[bytes]:
-        for _ in range(2):
-            yield b""
 
 
 @asynccontextmanager
