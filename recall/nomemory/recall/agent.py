@@ -71,7 +71,7 @@ class RecallAgent:
         await search.take_neighbours()
         evidence = search.ranked()[: self._budget.evidence_messages]
         drafts = await self._drafts(question, skill, evidence)
-        synthesis = conclude(question, drafts, search.retrieval, evidence, search.sufficiency, self._rule)
+        synthesis = conclude(question, drafts, search.findings(), self._rule)
         return self._result(search, stop, evidence, synthesis, skill)
 
     async def _search(self, search: SearchSession) -> StopReason:

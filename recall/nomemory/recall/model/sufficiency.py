@@ -7,10 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sufficiency:
-    """What a search says: a probability, and whether it knows of whom, among several speakers, things were said."""
+    """What a search says.
+
+    Attributes:
+        probability: how likely the log is to answer.
+        told_apart: whether it knows of whom, among several speakers, things were said.
+        words_only: whether meaning had no part in it.
+    """
 
     probability: float
     told_apart: bool
+    words_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +25,21 @@ class EnoughRule:
     """The operating points of the verdict: the host's.
 
     Attributes:
-        told_apart: the probability that is enough, and needed, where speakers are told apart.
-        otherwise: the probability that is enough elsewhere even if the quotes cover little of the question.
+        told_apart: the probability that is enough where the question names one of several speakers.
+        named: the same where people with names speak and the question names none.
+        unnamed: the same where a user talks with an assistant.
+        words_only: the same where meaning could not be searched.
     """
 
     told_apart: float = 0.5
-    otherwise: float = 0.9
+    named: float = 0.45
+    unnamed: float = 0.17
+    words_only: float = 0.75
+
+    def least(self, sufficiency: Sufficiency, *, named: bool) -> float:
+        """Return the probability that is enough."""
+        if sufficiency.told_apart:
+            return self.told_apart
+        if sufficiency.words_only:
+            return self.words_only
+        return self.named if named else self.unnamed

@@ -88,6 +88,7 @@ class RequestBuilder:
             filter=self._filter(asked.filter),
             top_k=min(asked.top_k, self._budget.result_items),
             explain=True,
+            relate=True,
         )
         text, vector = self._embedded
         if vector and text == asked.query_text:

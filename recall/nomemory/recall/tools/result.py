@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import Relation, Retrieved
 from nomemory.recall.model.roles import role_of
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.sufficiency import Sufficiency
@@ -17,10 +17,14 @@ from nomemory.v1 import message_pb2
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message and its score in the call that brought it: 0 where a call has no scores."""
+    """A message and its score in the call that brought it: 0 where a call has no scores.
+
+    `deviations` is how much nearer it is to the question than the user's messages usually are; 0: that is not said.
+    """
 
     message: Retrieved
     score: float
+    deviations: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class ToolResult:
         words_only: a search that should have looked for meaning, too, did not.
         meaning_off: the call showed, or met, that meaning cannot be searched.
         sufficiency: how likely it is that the log answers; None where a call does not say.
+        relations: which of the messages speak of the same thing.
     """
 
     items: tuple[Hit, ...] = ()
@@ -58,6 +63,7 @@ class ToolResult:
     words_only: bool = False
     meaning_off: bool = False
     sufficiency: Sufficiency | None = None
+    relations: tuple[Relation, ...] = ()
 
 
 def hits(messages: Iterable[message_pb2.ChatMessage], scores: Sequence[float], before: datetime) -> list[Hit]:

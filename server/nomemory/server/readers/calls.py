@@ -47,6 +47,14 @@ class SearchVectors:
 
 
 @dataclass(frozen=True, slots=True)
+class FetchVectors:
+    """Return the stored vectors of a user's messages. Answer: a dict of Vector by message id."""
+
+    user_id: str
+    message_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EmbedQuery:
     """Embed what is searched for. Answer: a Vector."""
 
@@ -74,7 +82,7 @@ class GetStatus:
     user_id: str | None
 
 
-WriterCall = Write | Delete | SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus
+WriterCall = Write | Delete | SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from nomemory.server.readers.calls import (
     EmbedDocuments,
     EmbedQuery,
     FaultRecord,
+    FetchVectors,
     GetAssignment,
     GetStatus,
     NoteQuery,
@@ -87,6 +88,11 @@ class RemoteVectors:
         """Return the nearest messages."""
         hits: list[VectorHit] = await self._writer.call(SearchVectors(user_id, vector, narrowed, limit))
         return hits
+
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vectors of messages' first parts."""
+        found: dict[str, Vector] = await self._writer.call(FetchVectors(user_id, tuple(message_ids)))
+        return found
 
 
 class RemoteEmbedder:

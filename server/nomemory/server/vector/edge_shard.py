@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from struct import unpack
+from struct import pack, unpack
+from typing import Any
 
 import qdrant_edge as qdrant
 
@@ -66,6 +67,13 @@ class Shard:
         batch = qdrant.QueryBatchRequest([_query(search) for search in searches])
         return [self._scored(points) for points in self._engine.query_batch(batch)]
 
+    def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the vectors of messages' first parts, as far as they are stored."""
+        by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
+        identities: list[Identity] = [point_id(user_id, message_id, 0) for message_id in message_ids]
+        records = self._engine.retrieve(identities, with_payload=False, with_vector=True)
+        return {by_point[str(record.id)]: _packed(record) for record in records}
+
     def flush(self) -> None:
         """Bring everything to disk."""
         self._engine.flush()
@@ -112,6 +120,11 @@ def _create(directory: Path, config: qdrant.EdgeConfig) -> None:
 
 def _numbers(vector: Vector) -> list[float]:
     return list(unpack(f"<{len(vector) // 4}f", vector))
+
+
+def _packed(record: qdrant.Record) -> Vector:
+    numbers: Any = record.vector  # Any: the engine's type allows for named vectors, which a shard does not have
+    return pack(f"<{len(numbers)}f", *numbers)
 
 
 def _stored(point: VectorPoint) -> qdrant.Point:
