@@ -33,7 +33,7 @@ class EnoughRule:
 
     told_apart: float = 0.5
     named: float = 0.45
-    unnamed: float = 0.17
+    unnamed: float = 0.22
     words_only: float = 0.75
 
     def least(self, sufficiency: Sufficiency, *, named: bool) -> float:

@@ -18,8 +18,8 @@ from nomemory.recall.tools.result import Hit, ToolResult
 LOOKED_AT: Final = 20
 """Of the best messages, those that assert something come before those that do not."""
 _SCORE: Final = 3.0
-_NEARNESS: Final = 0.1
-"""What a message's score is worth, against one standard deviation of nearness; measured in docs/quality.md."""
+_NEARNESS: Final = 0.05
+"""What the best score is worth, and one standard deviation of nearness; measured in docs/quality.md."""
 _WEIGHTS: Final = {SEMANTIC_SEARCH: 0.6, LEXICAL_SEARCH: 0.4, MESSAGES_LIST: 0.2}
 _STEERED: Final = 1.5
 """What the calls that a skill asks for count beside a ranking of the whole question."""
@@ -80,24 +80,29 @@ class EvidenceRanking:
             _keep_best(self._voices.setdefault(_Voice(tool, weight), {}), _normalised(tool, result.items))
 
     def ranked(self) -> tuple[Evidence, ...]:
-        """Return the evidence, best first; ties: the later message first, then the greater id."""
+        """Return the evidence, best first; ties: the later message first, then the greater id.
+
+        Where a user talks with an assistant, what is nearer in meaning gains a little, and what asserts something comes
+        first. Between people with names the order is HybridSearch's own: it knows who is asked about, and a question
+        answers there as often as not.
+        """
         if self._ranked is None:
-            self._ranked = tuple(self._asserting_first(sorted(self._evidence(), key=_order, reverse=True)))
+            named = is_named(self._messages.values())
+            ordered = sorted(self._evidence(0.0 if named else _NEARNESS), key=_order, reverse=True)
+            self._ranked = tuple(ordered if named else self._asserting_first(ordered))
         return self._ranked
 
-    def _evidence(self) -> list[Evidence]:
-        scores = self._scores()
+    def _evidence(self, nearness: float) -> list[Evidence]:
+        scores, deviations = self._scores(), self._whole.deviations
         best = max(scores.values(), default=0.0)
         unit = _SCORE / best if best > 0 else 1.0
-        return [self._scored(message_id, unit * score) for message_id, score in scores.items()]
-
-    def _scored(self, message_id: str, score: float) -> Evidence:
-        deviations = self._whole.deviations.get(message_id, 0.0)
-        return Evidence(self._messages[message_id], score + _NEARNESS * deviations, deviations)
+        return [
+            Evidence(self._messages[one], unit * score + nearness * deviations.get(one, 0.0), deviations.get(one, 0.0))
+            for one, score in scores.items()
+        ]
 
     def _asserting_first(self, evidence: list[Evidence]) -> list[Evidence]:
-        named = is_named(one.message for one in evidence[:LOOKED_AT])
-        kept = [asserts(one.message, self._question, named=named) for one in evidence[:LOOKED_AT]]
+        kept = [asserts(one.message, self._question, named=False) for one in evidence[:LOOKED_AT]]
         first = [one for one, is_kept in zip(evidence, kept, strict=False) if is_kept]
         return first + [one for place, one in enumerate(evidence) if place >= LOOKED_AT or not kept[place]]
 
