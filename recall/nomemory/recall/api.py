@@ -63,8 +63,8 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         tools,
         planner or RulesPlanner(),
         RulesPlanner() if planner else None,
-        synthesiser or ExtractiveSynthesiser(),
-        ExtractiveSynthesiser() if synthesiser else None,
+        synthesiser or ExtractiveSynthesiser(rule.quoted),
+        ExtractiveSynthesiser(rule.quoted) if synthesiser else None,
         budget,
         rule,
     )

@@ -22,19 +22,21 @@ class Sufficiency:
 
 @dataclass(frozen=True, slots=True)
 class EnoughRule:
-    """The operating points of the verdict: the host's.
+    """The operating points of an answer: the host's.
 
     Attributes:
         told_apart: the probability that is enough where the question names one of several speakers.
         named: the same where people with names speak and the question names none.
         unnamed: the same where a user talks with an assistant.
         words_only: the same where meaning could not be searched.
+        quoted: how likely a message must be to answer, to be quoted beside the first two.
     """
 
     told_apart: float = 0.5
     named: float = 0.45
     unnamed: float = 0.22
     words_only: float = 0.75
+    quoted: float = 0.175
 
     def least(self, sufficiency: Sufficiency, *, named: bool) -> float:
         """Return the probability that is enough."""

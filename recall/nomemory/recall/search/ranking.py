@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from nomemory.recall.grounding.assertion import asserts, is_named
@@ -20,6 +20,9 @@ LOOKED_AT: Final = 20
 _SCORE: Final = 3.0
 _NEARNESS: Final = 0.05
 """What the best score is worth, and one standard deviation of nearness; measured in docs/quality.md."""
+_LATER: Final = 0.3
+_SO_FAR: Final = 6
+"""What the latest of so many gains over the earliest, where a question asks how things stand now."""
 _WEIGHTS: Final = {SEMANTIC_SEARCH: 0.6, LEXICAL_SEARCH: 0.4, MESSAGES_LIST: 0.2}
 _STEERED: Final = 1.5
 """What the calls that a skill asks for count beside a ranking of the whole question."""
@@ -82,14 +85,14 @@ class EvidenceRanking:
     def ranked(self) -> tuple[Evidence, ...]:
         """Return the evidence, best first; ties: the later message first, then the greater id.
 
-        Where a user talks with an assistant, what is nearer in meaning gains a little, and what asserts something comes
-        first. Between people with names the order is HybridSearch's own: it knows who is asked about, and a question
-        answers there as often as not.
+        Where a user talks with an assistant, what is nearer in meaning gains a little, what asserts something comes
+        first, and where the question asks how things stand now, the later of the best gain. Between people with names
+        the order is HybridSearch's own: it knows who is asked about, and a question answers there as often as not.
         """
         if self._ranked is None:
             named = is_named(self._messages.values())
             ordered = sorted(self._evidence(0.0 if named else _NEARNESS), key=_order, reverse=True)
-            self._ranked = tuple(ordered if named else self._asserting_first(ordered))
+            self._ranked = tuple(ordered if named else self._latest_first(self._asserting_first(ordered)))
         return self._ranked
 
     def _evidence(self, nearness: float) -> list[Evidence]:
@@ -105,6 +108,16 @@ class EvidenceRanking:
         kept = [asserts(one.message, self._question, named=False) for one in evidence[:LOOKED_AT]]
         first = [one for one, is_kept in zip(evidence, kept, strict=False) if is_kept]
         return first + [one for place, one in enumerate(evidence) if place >= LOOKED_AT or not kept[place]]
+
+    def _latest_first(self, evidence: list[Evidence]) -> list[Evidence]:
+        """Let the later of the best gain, if the question asks how things stand now."""
+        best = evidence[:_SO_FAR]
+        if not self._question.reading.asks_for_latest or len(best) <= 1:
+            return evidence
+        in_time = sorted(best, key=lambda one: (one.message.ts, one.message.message_id))
+        gains = {one.message.message_id: _LATER * place / (len(best) - 1) for place, one in enumerate(in_time)}
+        later = [replace(one, score=one.score + gains[one.message.message_id]) for one in best]
+        return sorted(later, key=_order, reverse=True) + evidence[_SO_FAR:]
 
     def _scores(self) -> dict[str, float]:
         """Return what each message is worth. Beside a ranking of the whole question, only what steers has a say."""

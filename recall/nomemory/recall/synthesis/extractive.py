@@ -17,8 +17,6 @@ LEAST: Final = 2
 """Messages that are quoted in any case."""
 MOST: Final = 4
 """Messages that are quoted at most."""
-THRESHOLD: Final = 0.175
-"""From what probability on a message beyond those is quoted. docs/quality.md has the curve."""
 _OFFSET: Final = 0.05
 _PLACE: Final = -1.42
 _GAP: Final = 0.54
@@ -27,24 +25,33 @@ _NEARNESS: Final = 0.28
 
 
 class ExtractiveSynthesiser:
-    """Implements `Synthesiser`. It has no state."""
+    """Implements `Synthesiser`.
+
+    Args:
+        quoted: from what probability on a message beyond the first two is quoted. docs/quality.md has the curve.
+    """
 
     name: ClassVar[str] = "rules"
+
+    def __init__(self, quoted: float) -> None:
+        self._quoted = quoted
 
     async def draft(self, question: Question, skill: Skill, evidence: Sequence[Evidence]) -> list[DraftStatement]:  # noqa: ARG002 - the protocol's signature
         """Quote the evidence that most likely answers, the newest first."""
         section = section_of(question.reading)
-        newest_first = sorted(chosen(evidence), key=lambda one: (one.message.ts, one.message.message_id), reverse=True)
+        newest_first = sorted(
+            chosen(evidence, self._quoted), key=lambda one: (one.message.ts, one.message.message_id), reverse=True
+        )
         quotes = ((one.message.message_id, quote(one.message.content, question.reading)) for one in newest_first)
         return [DraftStatement(section, text, (DraftCitation(message_id, text),)) for message_id, text in quotes]
 
 
-def chosen(evidence: Sequence[Evidence]) -> list[Evidence]:
+def chosen(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:
     """Cut the ranking: the first two always, then as long as a message is likely to be evidence."""
     return [
         one
         for place, one in enumerate(evidence[:MOST])
-        if place < LEAST or probability(place, one.score - evidence[0].score, one.deviations) >= THRESHOLD
+        if place < LEAST or probability(place, one.score - evidence[0].score, one.deviations) >= quoted
     ]
 
 

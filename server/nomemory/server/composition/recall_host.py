@@ -81,6 +81,7 @@ def recall_service(
         settings.recall.sufficiency_named,
         settings.recall.sufficiency_unnamed,
         settings.recall.sufficiency_words_only,
+        settings.recall.quoted,
     )
     skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
     host = RecallHost(stub, metadata, planned_by, enough)

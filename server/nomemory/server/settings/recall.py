@@ -44,8 +44,14 @@ class RecallSettings(SettingsGroup):
     sufficiency_named: float = Field(
         0.45, ge=0, le=1, description="The same where people with names speak, and the question names none of them."
     )
-    sufficiency_unnamed: float = Field(0.17, ge=0, le=1, description="The same where a user talks with an assistant.")
+    sufficiency_unnamed: float = Field(0.22, ge=0, le=1, description="The same where a user talks with an assistant.")
     sufficiency_words_only: float = Field(0.75, ge=0, le=1, description="The same where meaning could not be searched.")
+    quoted: float = Field(
+        0.175,
+        ge=0,
+        le=1,
+        description="How likely a message must be to answer, to be quoted beside the first two. Less quotes more.",
+    )
     query_target: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
     query_tls: bool = Field(default=False, description="Reach that QueryService over TLS; needed beyond this machine.")
     query_tls_ca: Path | None = Field(
