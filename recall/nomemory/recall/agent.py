@@ -76,7 +76,7 @@ class RecallAgent:
         await search.take_neighbours()
         evidence = search.ranked()[: self._budget.evidence_messages]
         drafts = await self._drafts(question, skill, evidence)
-        synthesis = conclude(question, drafts, search.retrieval, evidence, search.sufficiency, self._rule)
+        synthesis = conclude(question, drafts, search.findings(), self._rule)
         if synthesis.verdict is Verdict.INSUFFICIENT and await search.index_behind():
             synthesis = replace(synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, _PENDING))
         return self._result(search, stop, evidence, synthesis, skill)

@@ -15,7 +15,7 @@ from nomemory.recall.planning.rules import RulesPlanner
 from nomemory.recall.search.session import OnStep
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.synthesis.base import Synthesiser
-from nomemory.recall.synthesis.extractive import RulesSynthesiser
+from nomemory.recall.synthesis.extractive import ExtractiveSynthesiser
 from nomemory.recall.tools.bound_tools import Binding, BoundTools, QueryStub
 
 __all__ = ["OnStep", "recall"]
@@ -67,8 +67,8 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         tools,
         planner or RulesPlanner(),
         RulesPlanner() if planner else None,
-        synthesiser or RulesSynthesiser(),
-        RulesSynthesiser() if synthesiser else None,
+        synthesiser or ExtractiveSynthesiser(rule.quoted),
+        ExtractiveSynthesiser(rule.quoted) if synthesiser else None,
         budget,
         rule,
     )

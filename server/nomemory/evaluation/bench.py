@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -26,12 +27,13 @@ from nomemory.evaluation.asking import MethodMissingError, ask_all
 from nomemory.evaluation.json_file import json_file_option, write_json
 from nomemory.evaluation.labelled_file import LabelledDataError
 from nomemory.evaluation.labelled_set import LabelledSet, read_sets
+from nomemory.evaluation.leave_one_out import Asked, leave_one_out
 from nomemory.evaluation.loading import IndexesBehindError, load, wait_for_indexes
 from nomemory.evaluation.methods import Method
 from nomemory.evaluation.off_topic import off_topic
 from nomemory.evaluation.question import Question
 from nomemory.evaluation.summary import summarise
-from nomemory.evaluation.table import tables
+from nomemory.evaluation.table import left_out_table, tables
 from nomemory.evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
 from nomemory.server.embedding import vector_store as kept_vectors
 
@@ -70,9 +72,23 @@ def _cache_folder() -> Path:
     default=_cache_folder,
     help="Folder where vectors are kept between runs. Default: nomemory in the user's cache.",
 )
+@click.option(
+    "--leave-one-out",
+    "loo",
+    is_flag=True,
+    help="Judge the memory views of each labelled person at operating points that the others chose.",
+)
 @click.option("--ablate", is_flag=True, help="Measure HybridSearch again without each step of its ranking.")
 def bench_recall(
-    *, data: Path, out: Path | None, names: Sequence[str], sets: Sequence[str], limit: int, cache: Path, ablate: bool
+    *,
+    data: Path,
+    out: Path | None,
+    names: Sequence[str],
+    sets: Sequence[str],
+    limit: int,
+    cache: Path,
+    loo: bool,
+    ablate: bool,
 ) -> None:
     """Load labelled sets into a fresh server, ask their questions, and report how much of the evidence comes back.
 
@@ -83,6 +99,7 @@ def bench_recall(
     try:
         chosen = [one.thinned(limit) for one in read_sets(data, sets)]
         results = _measured(chosen, names, cache / "embeddings.db", {})
+        left_out = leave_one_out(partial(_recalled, chosen, cache / "embeddings.db")) if loo else {}
         steps = ablation(partial(_measured, chosen, [methods.HYBRID], cache / "embeddings.db")) if ablate else {}
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
@@ -90,19 +107,38 @@ def bench_recall(
         raise click.ClickException(f"the server refused a call: {error}") from None
     _show([part for name, by_method in results.items() if by_method for part in tables(name, by_method)])
     _show(list(ablation_tables(steps)))
-    write_json(out, {"sets": results, **({"ablation": steps} if ablate else {})})
+    _show([left_out_table(left_out)] if left_out else [])
+    more = {"ablation": steps, "leave_one_out": left_out}
+    write_json(out, {"sets": results, **{name: found for name, found in more.items() if found}})
 
 
 def _measured(
     sets: Sequence[LabelledSet], names: Sequence[str], cache: Path, further: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     with ExitStack() as stack:
-        settings = {"NOMEMORY_EMBEDDING_CACHE": str(cache), "NOMEMORY_RECALL_PLANNER": "rules"}
-        server = stack.enter_context(temporary_server({**settings, **further}))
+        server = stack.enter_context(temporary_server({**_settings(cache), **further}))
         client = stack.enter_context(Client(server.target))
         chosen = methods.methods(names)
         _load(client, sets)
         return {one.name: dict(_asked(server, client, one, chosen, cache)) for one in sets}
+
+
+def _recalled(sets: Sequence[LabelledSet], cache: Path, further: Mapping[str, str]) -> Asked:
+    """Let a server with further settings recall the labelled questions."""
+    labelled = [replace(one, questions=tuple(asked for asked in one.questions if asked.verdict)) for one in sets]
+    labelled = [one for one in labelled if one.questions]
+    with ExitStack() as stack:
+        server = stack.enter_context(temporary_server({**_settings(cache), **further}))
+        client = stack.enter_context(Client(server.target))
+        _load(client, labelled)
+        questions = [question for one in labelled for question in one.questions]
+        recall = methods.Recall()
+        answers = list(ask_all(client, recall, questions, server.cpu_ms))
+        return Asked(answers, list(ask_all(client, recall, off_topic(questions), server.cpu_ms)))
+
+
+def _settings(cache: Path) -> dict[str, str]:
+    return {"NOMEMORY_EMBEDDING_CACHE": str(cache), "NOMEMORY_RECALL_PLANNER": "rules"}
 
 
 def _load(client: Client, sets: Sequence[LabelledSet]) -> None:

@@ -69,6 +69,12 @@ def tables(name: str, by_method: Mapping[str, Mapping[str, Any]]) -> Iterator[Te
         yield _table(("language", "method", "n"), languages, _BY_CATEGORY)
 
 
+def left_out_table(figures: Mapping[str, Any]) -> Table:
+    """Lay out what `--leave-one-out` measured."""
+    name = f"{figures['people']} people, each left out"
+    return _table(("memory view",), [((name,), dict(figures))], (*_VIEWS, "answered", "off_topic_refused"))
+
+
 def skill_table(by_skill: Mapping[str, Mapping[str, Any]]) -> Table:
     """Lay out the results of several skills, category by category."""
     rows = [(("all", skill, f"{result['all']['questions']:,}"), result["all"]) for skill, result in by_skill.items()]

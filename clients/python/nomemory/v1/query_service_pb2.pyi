@@ -505,6 +505,7 @@ class HybridSearchRequest(_message.Message):
     EXPLAIN_FIELD_NUMBER: _builtins.int
     RETURN_FIELDS_FIELD_NUMBER: _builtins.int
     AT_LEAST_FIELD_NUMBER: _builtins.int
+    RELATE_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id is whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
@@ -519,6 +520,8 @@ class HybridSearchRequest(_message.Message):
     """at_least is a write token: the search waits, within its deadline, until both indexes have applied this user's part
     of that write. Empty: no waiting.
     """
+    relate: _builtins.bool
+    """relate asks for `relations`. Default: false."""
     @_builtins.property
     def query_embedding(self) -> Global___Embedding:
         """query_embedding is the caller's own vector of `query_text`, of the server's dimension, finite, not zero. Unset: the
@@ -544,10 +547,11 @@ class HybridSearchRequest(_message.Message):
         explain: _builtins.bool = ...,
         return_fields: _field_mask_pb2.FieldMask | None = ...,
         at_least: _builtins.str = ...,
+        relate: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "query_embedding", b"query_embedding", "return_fields", b"return_fields"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "explain", b"explain", "filter", b"filter", "query_embedding", b"query_embedding", "query_text", b"query_text", "return_fields", b"return_fields", "top_k", b"top_k", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least", b"at_least", "explain", b"explain", "filter", b"filter", "query_embedding", b"query_embedding", "query_text", b"query_text", "relate", b"relate", "return_fields", b"return_fields", "top_k", b"top_k", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -566,6 +570,7 @@ class HybridSearchResponse(_message.Message):
     EMBEDDING_MODEL_FIELD_NUMBER: _builtins.int
     SUFFICIENCY_FIELD_NUMBER: _builtins.int
     TOLD_APART_FIELD_NUMBER: _builtins.int
+    RELATIONS_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
     """truncated is true if the reply ended at 3 MB before `top_k` was reached."""
     index_behind: _builtins.bool
@@ -586,6 +591,10 @@ class HybridSearchResponse(_message.Message):
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___HybridItem]:
         """items are the messages with their scores, best first."""
 
+    @_builtins.property
+    def relations(self) -> _containers.RepeatedCompositeFieldContainer[Global___MessageRelation]:
+        """relations are pairs among `items` that speak of the same thing, if the request asked for them."""
+
     def __init__(
         self,
         *,
@@ -596,14 +605,51 @@ class HybridSearchResponse(_message.Message):
         embedding_model: _builtins.str = ...,
         sufficiency: _builtins.float = ...,
         told_apart: _builtins.bool = ...,
+        relations: _abc.Iterable[Global___MessageRelation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "index_behind", b"index_behind", "items", b"items", "sufficiency", b"sufficiency", "told_apart", b"told_apart", "truncated", b"truncated", "words_only", b"words_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "index_behind", b"index_behind", "items", b"items", "relations", b"relations", "sufficiency", b"sufficiency", "told_apart", b"told_apart", "truncated", b"truncated", "words_only", b"words_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HybridSearchResponse: _TypeAlias = HybridSearchResponse  # noqa: Y015
+
+@_typing.final
+class MessageRelation(_message.Message):
+    """MessageRelation is two messages of one speaker that are near each other in meaning."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EARLIER_MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    LATER_MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    NEARNESS_FIELD_NUMBER: _builtins.int
+    SHARED_WORDS_FIELD_NUMBER: _builtins.int
+    earlier_message_id: _builtins.str
+    """earlier_message_id is what was said first."""
+    later_message_id: _builtins.str
+    """later_message_id is what was said last."""
+    nearness: _builtins.float
+    """nearness is how much nearer the two are than what was found usually is to the earlier one, in standard deviations.
+    Pairs below 1 are left out.
+    """
+    shared_words: _builtins.float
+    """shared_words is the share of the words that they have in common, 0 to 1, a rare word counting more."""
+    def __init__(
+        self,
+        *,
+        earlier_message_id: _builtins.str = ...,
+        later_message_id: _builtins.str = ...,
+        nearness: _builtins.float = ...,
+        shared_words: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earlier_message_id", b"earlier_message_id", "later_message_id", b"later_message_id", "nearness", b"nearness", "shared_words", b"shared_words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MessageRelation: _TypeAlias = MessageRelation  # noqa: Y015
 
 @_typing.final
 class HybridItem(_message.Message):
@@ -649,12 +695,17 @@ class ScoreExplanation(_message.Message):
     LEXICAL_SCORE_FIELD_NUMBER: _builtins.int
     COMPONENTS_FIELD_NUMBER: _builtins.int
     COVERAGE_FIELD_NUMBER: _builtins.int
+    SEMANTIC_DEVIATIONS_FIELD_NUMBER: _builtins.int
     semantic_score: _builtins.float
     """semantic_score is the raw cosine, -1 to 1; 0 where meaning found nothing."""
     lexical_score: _builtins.float
     """lexical_score is what the words that are found are worth, before anything is made comparable."""
     coverage: _builtins.float
     """coverage is how much of the question's words stands in the message itself, 0 to 1, a rare word counting more."""
+    semantic_deviations: _builtins.float
+    """semantic_deviations is how much nearer the message is than the user's messages usually are, in standard deviations of
+    their cosines; 0 where meaning found nothing.
+    """
     @_builtins.property
     def components(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoreComponent]:
         """components are the parts that add up to the score, by name; docs/quality.md says what each is."""
@@ -666,10 +717,11 @@ class ScoreExplanation(_message.Message):
         lexical_score: _builtins.float = ...,
         components: _abc.Iterable[Global___ScoreComponent] | None = ...,
         coverage: _builtins.float = ...,
+        semantic_deviations: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["components", b"components", "coverage", b"coverage", "lexical_score", b"lexical_score", "semantic_score", b"semantic_score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["components", b"components", "coverage", b"coverage", "lexical_score", b"lexical_score", "semantic_deviations", b"semantic_deviations", "semantic_score", b"semantic_score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

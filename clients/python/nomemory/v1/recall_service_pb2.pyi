@@ -24,6 +24,34 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _Attribution:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _AttributionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Attribution.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ATTRIBUTION_UNSPECIFIED: _Attribution.ValueType  # 0
+    """ATTRIBUTION_UNSPECIFIED: not known."""
+    ATTRIBUTION_USER: _Attribution.ValueType  # 1
+    """ATTRIBUTION_USER: the user said it."""
+    ATTRIBUTION_OTHER: _Attribution.ValueType  # 2
+    """ATTRIBUTION_OTHER: somebody else said it: the assistant, a tool, another speaker."""
+    ATTRIBUTION_QUOTED: _Attribution.ValueType  # 3
+    """ATTRIBUTION_QUOTED: the user passed it on: pasted, forwarded or quoted text, code."""
+
+class Attribution(_Attribution, metaclass=_AttributionEnumTypeWrapper):
+    """Attribution is whose words a statement quotes."""
+
+ATTRIBUTION_UNSPECIFIED: Attribution.ValueType  # 0
+"""ATTRIBUTION_UNSPECIFIED: not known."""
+ATTRIBUTION_USER: Attribution.ValueType  # 1
+"""ATTRIBUTION_USER: the user said it."""
+ATTRIBUTION_OTHER: Attribution.ValueType  # 2
+"""ATTRIBUTION_OTHER: somebody else said it: the assistant, a tool, another speaker."""
+ATTRIBUTION_QUOTED: Attribution.ValueType  # 3
+"""ATTRIBUTION_QUOTED: the user passed it on: pasted, forwarded or quoted text, code."""
+Global___Attribution: _TypeAlias = Attribution  # noqa: Y015
+
 class _Verdict:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -424,8 +452,16 @@ class Statement(_message.Message):
 
     TEXT_FIELD_NUMBER: _builtins.int
     CITATIONS_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_BY_FIELD_NUMBER: _builtins.int
+    ATTRIBUTION_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """text is the statement."""
+    superseded_by: _builtins.str
+    """superseded_by is the message_id that a newer statement of this view cites, if that says anew what this one says. Empty:
+    nothing newer was found. Statements stand newest first, so what supersedes comes before what it supersedes.
+    """
+    attribution: Global___Attribution.ValueType
+    """attribution says whose words these are."""
     @_builtins.property
     def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Citation]:
         """citations prove it."""
@@ -435,10 +471,12 @@ class Statement(_message.Message):
         *,
         text: _builtins.str = ...,
         citations: _abc.Iterable[Global___Citation] | None = ...,
+        superseded_by: _builtins.str = ...,
+        attribution: Global___Attribution.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attribution", b"attribution", "citations", b"citations", "superseded_by", b"superseded_by", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -522,6 +560,9 @@ class Conflict(_message.Message):
 
     EARLIER_FIELD_NUMBER: _builtins.int
     LATER_FIELD_NUMBER: _builtins.int
+    POSSIBLE_FIELD_NUMBER: _builtins.int
+    possible: _builtins.bool
+    """possible is true where it is a guess: the two differ in a way that need not be a contradiction."""
     @_builtins.property
     def earlier(self) -> Global___Statement:
         """earlier is what was said first."""
@@ -535,10 +576,11 @@ class Conflict(_message.Message):
         *,
         earlier: Global___Statement | None = ...,
         later: Global___Statement | None = ...,
+        possible: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["earlier", b"earlier", "later", b"later"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["earlier", b"earlier", "later", b"later"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earlier", b"earlier", "later", b"later", "possible", b"possible"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -17,7 +17,7 @@ from nomemory.text.terms import numbers, terms
 MAX_STATEMENTS = 50
 """Drafts that are looked at; a synthesiser gives the best first."""
 
-MAX_TEXT_CHARS = 500
+MAX_TEXT_CHARS = 1_000
 """Code points of a statement's text; what is longer is cut."""
 
 MAX_CITATIONS = 10

@@ -1,52 +1,91 @@
-"""Finds statements that cannot both hold at one time. It does not judge between them: both stay."""
+"""Finds two assertions of one speaker that cannot both hold. It does not judge between them: both stay.
+
+There are two kinds: a flat denial beside an assertion of the same, and two counts of the same thing. No list says which
+things people contradict themselves about. That two messages speak of one thing is told by their nearness.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
-from nomemory.recall.grounding.attributes import Value, values
-from nomemory.recall.grounding.changed_plans import overtakes
-from nomemory.recall.grounding.polarity import Stance, stances
-from nomemory.recall.grounding.quoted import Said, all_said
-from nomemory.recall.model.memory_view import Conflict, Statement
-from nomemory.recall.passages.reader import PassageReader
+from nomemory.recall.grounding.assertion import is_passed_on
+from nomemory.recall.model.evidence import Evidence, Relation, Retrieved
+from nomemory.recall.model.question import Question
 
-MAX_CONFLICTS = 10
-"""Pairs that are given; the first statements of a view are the best."""
+LOOKED_AT: Final = 4
+"""Of the evidence, the best messages are held against each other."""
+_NEAR_QUESTION: Final = 1.0
+"""Standard deviations that a message must lie nearer to the question than the user's messages usually do."""
 
+_POLAR: Final = re.compile(
+    r"^(?:so |and |but )?(?:do|does|did|is|are|am|was|were|have|has|had|can|could|should|would|will)\b"
+    r"|吗[？?]?$|(.)不\1|(.)没\2|有没有|没有[？?]?$|是否|是不是",
+    re.IGNORECASE,
+)
+_DENIES_FLATLY: Final = re.compile(
+    r"\b(?:never|not a (?:single )?\w+|none|not once)\b"
+    r"|从来?[不没]|[没未][^，。！？]{0,4}过|一[^，。！？]{1,3}都?[不没]|绝[不没]",
+    re.IGNORECASE,
+)
+_DENIES: Final = re.compile(r"\b(?:not|no|never|none|without|cannot)\b|n['’]t\b|[不没未别无]", re.IGNORECASE)
+_ASKS_COUNT: Final = re.compile(r"\bhow many\b|几[个只条台辆套本]|多少个", re.IGNORECASE)
+_NUMBERS: Final = "zero one two three four five six seven eight nine ten".split()  # noqa: SIM905 - reads better
+_CHINESE_NUMBERS: Final = "零一二三四五六七八九十"
+_VALUES: Final[Mapping[str, int]] = {
+    **{word: value for value, word in enumerate(_NUMBERS)},
+    **{char: value for value, char in enumerate(_CHINESE_NUMBERS)},
+    "两": 2,
+}
+_COUNTS: Final = re.compile(
+    rf"\b(\d+|{'|'.join(_NUMBERS)})(?: of (?:his|her|my|their|the))? ([a-z]{{3,}}s)\b"
+    r"|(\d+|[一二两三四五六七八九十])[个只条台辆套本]([\u4e00-\u9fff]{1,2})"
+)
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What was said, and what it says."""
-
-    said: Said
-    stances: tuple[Stance, ...]
-    values: tuple[Value, ...]
-
-
-def find_conflicts(statements: Sequence[Statement], reading: PassageReader) -> tuple[Conflict, ...]:
-    """Return pairs of statements that contradict each other, the earlier one first; one pair for two messages."""
-    read = [_Read(said, tuple(stances(said.text)), tuple(values(said))) for said in all_said(statements, reading)]
-    found: dict[frozenset[str], Conflict] = {}
-    for one, other in combinations(read, 2):
-        messages = frozenset((one.said.message_id, other.said.message_id))
-        if len(messages) == 1 or messages in found or one.said.speaker != other.said.speaker:
-            continue
-        earlier, later = sorted((one, other), key=_when)
-        if _contradict(earlier, later):
-            found[messages] = Conflict(earlier.said.statement, later.said.statement)
-    return tuple(found.values())[:MAX_CONFLICTS]
-
-
-def _when(read: _Read) -> tuple[float, str]:
-    return read.said.ts.timestamp(), read.said.message_id
+Pair = tuple[Retrieved, Retrieved]
 
 
-def _contradict(earlier: _Read, later: _Read) -> bool:
-    return (
-        any(one.contradicts(other) for one in earlier.stances for other in later.stances)
-        or any(one.contradicts(other) for one in earlier.values for other in later.values)
-        or overtakes(later.said, earlier.said)
-    )
+def contradictions(evidence: Sequence[Evidence], relations: Iterable[Relation], question: Question) -> Iterator[Pair]:
+    """Return pairs among the best evidence that contradict each other, what was said first in front.
+
+    Args:
+        evidence: best first, what asserts something before what does not.
+        relations: which messages of one speaker are near each other.
+        question: only where it asks whether, or how many, does a contradiction show.
+    """
+    near = {one.message.message_id: one.message for one in evidence[:LOOKED_AT] if one.deviations >= _NEAR_QUESTION}
+    for relation in relations:
+        earlier, later = near.get(relation.earlier), near.get(relation.later)
+        if earlier and later and _contradict(earlier.content, later.content, question):
+            yield earlier, later
+
+
+def _contradict(one: str, other: str, question: Question) -> bool:
+    if is_passed_on(one) or is_passed_on(other):
+        return False
+    sentences = [sentence.strip() for sentence in question.reading.sentences]
+    if any(map(_ASKS_COUNT.search, sentences)):
+        return _counts_differ(_counted(one), _counted(other))
+    return any(map(_POLAR.search, sentences)) and _denies_the_other(one, other)
+
+
+def _denies_the_other(one: str, other: str) -> bool:
+    """Return whether just one of two texts denies flatly, and the other denies nothing at all."""
+    first, second = bool(_DENIES_FLATLY.search(one)), bool(_DENIES_FLATLY.search(other))
+    return first != second and not _DENIES.search(other if first else one)
+
+
+def _counts_differ(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    return any(other.get(thing, count) != count for thing, count in one.items())
+
+
+def _counted(text: str) -> dict[str, int]:
+    """Return how many of what a text counts: `two kids` is {"kids": 2}."""
+    return {
+        english or chinese: _value(number or char) for number, english, char, chinese in _COUNTS.findall(text.lower())
+    }
+
+
+def _value(number: str) -> int:
+    return int(number) if number.isdigit() else _VALUES[number]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nomemory.recall.intent.topics import TOPICS, Hypothesis, Topic
+from nomemory.recall.intent.topics import TOPICS, Hypothesis
 from nomemory.recall.model.question import Role
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH
-from nomemory.text.language import Language
 from nomemory.text.question_reading import QuestionReading
 
 
@@ -20,15 +18,11 @@ class Intent:
     Attributes:
         hypotheses: up to three, the strongest first; none: anything.
         role: whose words would decide it.
-        expansion: words in which its topics come up in a conversation.
-        told: what answers might sound like, in the language of the question first.
         first_tool: what suits it best.
     """
 
     hypotheses: tuple[Hypothesis, ...]
     role: Role
-    expansion: tuple[str, ...]
-    told: tuple[str, ...]
     first_tool: str
 
 
@@ -42,16 +36,8 @@ def read_intent(reading: QuestionReading) -> Intent:
     return Intent(
         hypotheses=hypotheses,
         role=Role.ANY if reading.asks_for_promise else Role.USER,
-        expansion=tuple(dict.fromkeys(word for topic in topics for word in topic.said)),
-        told=_told(topics, reading.language),
         first_tool=_first_tool(hypotheses, reading),
     )
-
-
-def _told(topics: Sequence[Topic], language: Language) -> tuple[str, ...]:
-    """Return what answers to the first topic might sound like, in both languages."""
-    pair = topics[0].told if topics else ()
-    return pair if language is Language.CHINESE else pair[::-1]
 
 
 def _first_tool(hypotheses: tuple[Hypothesis, ...], reading: QuestionReading) -> str:

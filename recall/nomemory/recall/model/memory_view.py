@@ -27,6 +27,17 @@ class Verdict(Enum):
     PENDING = "pending"
 
 
+class Attribution(Enum):
+    """Whose words a statement quotes."""
+
+    UNSPECIFIED = "unspecified"
+    USER = "user"
+    OTHER = "other"
+    """Somebody else's: the assistant's, a tool's, another speaker's."""
+    QUOTED = "quoted"
+    """Passed on by the user: pasted, forwarded or quoted text, code."""
+
+
 @dataclass(frozen=True, slots=True)
 class Citation:
     """An exact quote. `start` and `end` are code points of the message's content."""
@@ -40,10 +51,19 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One line of a memory view; it has at least one citation."""
+    """One line of a memory view.
+
+    Attributes:
+        text: what it says.
+        citations: prove it; there is at least one.
+        superseded_by: the id of the message that says anew what this one says; empty: none was found.
+        attribution: whose words it quotes.
+    """
 
     text: str
     citations: tuple[Citation, ...]
+    superseded_by: str = ""
+    attribution: Attribution = Attribution.UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +85,16 @@ class DraftStatement:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two statements that cannot both hold at one time."""
+    """Two statements that cannot both hold at one time; `possible`: that is a guess."""
 
     earlier: Statement
     later: Statement
+    possible: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryView:
-    """Verified statements by section."""
+    """Verified statements by section, the newest first."""
 
     preferences: tuple[Statement, ...] = ()
     profile: tuple[Statement, ...] = ()

@@ -7,20 +7,41 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sufficiency:
-    """The probability that a log answers, and whether speakers could be told apart for it."""
+    """What a search says.
+
+    Attributes:
+        probability: how likely the log is to answer.
+        told_apart: whether it knows of whom, among several speakers, things were said.
+        words_only: whether meaning had no part in it.
+    """
 
     probability: float
     told_apart: bool
+    words_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class EnoughRule:
-    """The operating points of the verdict, set by the host.
+    """The operating points of an answer: the host's.
 
     Attributes:
-        told_apart: the least probability where speakers are told apart. Nothing else counts there.
-        otherwise: elsewhere, the probability that is enough even if the quotes cover little of the question.
+        told_apart: the probability that is enough where the question names one of several speakers.
+        named: the same where people with names speak and the question names none.
+        unnamed: the same where a user talks with an assistant.
+        words_only: the same where meaning could not be searched.
+        quoted: how likely a message must be to answer, to be quoted beside the first two.
     """
 
     told_apart: float = 0.5
-    otherwise: float = 0.9
+    named: float = 0.45
+    unnamed: float = 0.22
+    words_only: float = 0.75
+    quoted: float = 0.175
+
+    def least(self, sufficiency: Sufficiency, *, named: bool) -> float:
+        """Return the probability that is enough."""
+        if sufficiency.told_apart:
+            return self.told_apart
+        if sufficiency.words_only:
+            return self.words_only
+        return self.named if named else self.unnamed

@@ -1,4 +1,4 @@
-"""The planner that needs no model: it has the question ranked, follows up, and widens the search."""
+"""The planner that needs no model: it has the question ranked, and widens where that brings too little."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Final
 
 from nomemory.recall.intent.intent import Intent, read_intent
-from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.trace import JsonValue
@@ -27,13 +26,13 @@ _WINDOWS_DAYS: Final = (7, 30, 180)
 """Windows from the shortest to the longest; after that, any time."""
 _LATELY_DAYS: Final = 30
 """How far back to look first for a question about coming events."""
-_PAGE: Final = 50
-_FOLLOW_UP_PAGE: Final = 20
+_PAGE: Final = 20
 _LOOKED_AROUND: Final = 2
 """How many of the best hits; the host reads around others after the search."""
 _OF_REWRITE: Final = 0.5
 _OF_LEXICON: Final = 0.7
-"""What a skill adds to a question counts less than the question's own words."""
+_OF_PHRASE: Final = 0.7
+"""What is asked beside the question itself counts less than its ranking."""
 _OF_TALK: Final = 0.3
 """What was said just before a question helps to choose between what the question itself finds."""
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
@@ -43,8 +42,7 @@ class RulesPlanner:
     """Plans by rules: the same question over the same messages with the same skill gives the same plan.
 
     First it has the question itself ranked as a whole (and reads by time, where time matters most), within the window
-    and role that the caller or the question names. Then it asks for what answers to such questions sound like, and
-    again in a wider scope if there was too little, or a narrower one if there was too much.
+    and role that the caller or the question names; then again in a wider scope if there was too little.
 
     A skill steers it: its defaults are where the search starts, its lexicon adds other words for the same, and its
     template for the question's intent adds queries and says with which tool to begin and whether to look around.
@@ -60,7 +58,6 @@ class RulesPlanner:
         self._in_words = False
         self._scope = SearchScope()
         self._looked_around = False
-        self._followed_up = False
 
     @property
     def name(self) -> str:
@@ -74,8 +71,7 @@ class RulesPlanner:
             self._intent = read_intent(question.reading)
             self._steer(situation.skill.steering, question, self._intent)
             return Plan(tuple(self._first(question, self._intent)), thought=_hypotheses(question, self._intent))
-        calls = [*self._around(situation), *self._follow_up(situation, self._intent)]
-        calls += self._rescoped(situation)
+        calls = [*self._around(situation), *self._rescoped(situation)]
         if any(step.meaning_off for step in situation.steps):
             calls = list(self._without_meaning(calls, question))
         if not calls:
@@ -92,10 +88,6 @@ class RulesPlanner:
     @property
     def _begins_with(self) -> str | None:
         return self._template.first if self._template else None
-
-    @property
-    def _follow_up_page(self) -> int:
-        return min(_FOLLOW_UP_PAGE, self._page)
 
     def _first(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
         if question.is_talk:
@@ -147,7 +139,8 @@ class RulesPlanner:
         """Search for exact phrases."""
         words = words_query([], question.reading.phrases)
         if words:
-            yield self._by_words(words, self._scope, question, self._page, "in just these words")
+            call = self._by_words(words, self._scope, question, self._page, "in just these words")
+            yield replace(call, weight=_OF_PHRASE)
 
     def _in_other_terms(self, question: Question, why: str) -> Iterator[ToolCall]:
         """Search with the lexicon's synonyms, in a call of their own, so that they displace no hit of the question."""
@@ -177,7 +170,7 @@ class RulesPlanner:
         """Ask for what was said just before, where the question refers to it by “it” or “那”."""
         if question.background:
             why = "what the question may refer to"
-            call = self._by_meaning(question.background, self._scope, question, self._follow_up_page, why)
+            call = self._by_meaning(question.background, self._scope, question, self._page, why)
             yield replace(call, weight=_OF_TALK)
 
     def _without_meaning(self, calls: Iterable[ToolCall], question: Question) -> Iterator[ToolCall]:
@@ -194,33 +187,12 @@ class RulesPlanner:
             for evidence in situation.ranked[: min(_LOOKED_AROUND, situation.budget.anchors)]:
                 yield ToolCall(NEIGHBORS, {"message_id": evidence.message.message_id}, "what stands around a good hit")
 
-    def _follow_up(self, situation: Situation, intent: Intent) -> Iterator[ToolCall]:
-        """Ask, once, for what answers to such questions sound like, in both languages; rewrites say it better.
-
-        Where messages carry names, people talk with each other, and what suits talk with an assistant brings noise.
-        """
-        if self._followed_up or situation.question.is_talk or _has_names(situation.ranked):
-            return
-        self._followed_up = True
-        question = situation.question
-        scope = SearchScope(self._scope.window, self._steering.preferred_role(question, intent))
-        for told in () if self._template and self._template.rewrites else intent.told:
-            yield self._by_meaning(told, scope, question, self._follow_up_page, "what such an answer might sound like")
-        if intent.expansion:
-            words = words_query([], intent.expansion)
-            yield self._by_words(words, scope, question, self._follow_up_page, "words in which people speak of it")
-
     def _rescoped(self, situation: Situation) -> Iterator[ToolCall]:
-        """Ask again in a wider scope where there was too little, in a narrower one where there was too much."""
-        if _too_few(self._scope, situation, self._page):
-            scope, why = _wider(self._scope, situation.question), "too few: a wider window"
-        elif situation.question.reading.asks_for_latest and _too_many(situation, self._page):
-            scope, why = _narrower(self._scope, situation.question), "too many: a shorter window"
-        else:
-            return
-        if scope != self._scope:
+        """Ask again in a wider scope where there was too little."""
+        scope = _wider(self._scope, situation.question)
+        if scope != self._scope and _too_few(self._scope, situation, self._page):
             self._scope = scope
-            yield from self._asked(situation.question, why)
+            yield from self._asked(situation.question, "too few: a wider window")
 
     @staticmethod
     def _by_meaning(text: str, scope: SearchScope, question: Question, top_k: int, why: str) -> ToolCall:
@@ -247,12 +219,6 @@ def _too_few(scope: SearchScope, situation: Situation, page: int) -> bool:
     return within < min(situation.budget.evidence_messages, page) or (is_own and bool(hits) and not any(hits))
 
 
-def _too_many(situation: Situation, page: int) -> bool:
-    """Return whether the words are too common to tell messages apart: a whole page holds them."""
-    hits = _hits_by_words(situation)
-    return bool(hits) and min(hits) >= min(page, situation.budget.result_items)
-
-
 def _hits_by_words(situation: Situation) -> list[int]:
     """Return how many hits of the last round's ranking hold words of the question."""
     last = situation.iteration - 1
@@ -266,20 +232,6 @@ def _wider(scope: SearchScope, question: Question) -> SearchScope:
         if since is not None and question.now - since < timedelta(days=days):
             return SearchScope(last_days(days, question.now), scope.role)
     return SearchScope()
-
-
-def _narrower(scope: SearchScope, question: Question) -> SearchScope:
-    """Return the longest of the windows that is shorter than a scope's own."""
-    since = scope.window.since
-    for days in reversed(_WINDOWS_DAYS):
-        if since is None or question.now - since > timedelta(days=days):
-            return SearchScope(last_days(days, question.now), scope.role)
-    return scope
-
-
-def _has_names(ranked: tuple[Evidence, ...]) -> bool:
-    """Return whether the messages say who spoke: then a role says little."""
-    return any(evidence.message.person for evidence in ranked[:5])
 
 
 def _hypotheses(question: Question, intent: Intent) -> str:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final
 
-from nomemory.recall.intent.intent import read_intent
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Evidence, Retrieval
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval
 from nomemory.recall.model.limits import Limits, StopReason
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.search_scope import Coverage
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.model.trace import JsonValue, Step
 from nomemory.recall.planning.base import Plan, Situation, ToolCall
-from nomemory.recall.search.fusion import Fusion
+from nomemory.recall.search.ranking import EvidenceRanking
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.tools.bound_tools import MEANING_IS_OFF, BoundTools
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, NEIGHBORS, SEMANTIC_SEARCH
@@ -54,7 +53,8 @@ class SearchSession:
         self._skill = skill
         self._budget = budget
         self._on_step = on_step
-        self._fusion = Fusion(question, read_intent(question.reading), skill.steering)
+        self._ranking = EvidenceRanking(question, skill.steering.defaults)
+        self._relations: dict[tuple[str, str], Relation] = {}
         self._coverage = Coverage(question)
         self._steps: list[Step] = []
         self._made: set[str] = set()
@@ -76,11 +76,6 @@ class SearchSession:
         return self._give_up - time.monotonic()
 
     @property
-    def sufficiency(self) -> Sufficiency | None:
-        """How likely it is that the log answers, from the first search that says."""
-        return self._sufficiency
-
-    @property
     def remaining_calls(self) -> int:
         """Calls that a planner may still make; some are kept for the anchors' neighbours."""
         return max(0, self._budget.tool_calls - self._calls - self._kept_for_neighbours())
@@ -97,7 +92,11 @@ class SearchSession:
 
     def ranked(self) -> tuple[Evidence, ...]:
         """Return the evidence so far, best first."""
-        return self._fusion.ranked()
+        return self._ranking.ranked()
+
+    def findings(self) -> Findings:
+        """Return what the search has come to."""
+        return Findings(self.ranked(), self.retrieval, tuple(self._relations.values()), self._sufficiency)
 
     def situation(self, iteration: int) -> Situation:
         """Return what a planner sees."""
@@ -198,16 +197,17 @@ class SearchSession:
         result = await self._tools.call(call.tool, call.arguments, self._patience_s(call.tool))
         # The call that shows that meaning is off, once in a recall, takes no other call's place.
         self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_meaning
-        self._take(call, result, iteration)
+        self._take(call, result)
         await self._tell(_step(call, result, iteration, time.monotonic() - began))
 
     def _patience_s(self, tool: str) -> float:
         share = _SHARE_OF_MEANING if tool == SEMANTIC_SEARCH else 1.0
         return max(self.remaining_s * share, _SHORTEST_CALL_S)
 
-    def _take(self, call: ToolCall, result: ToolResult, iteration: int) -> None:
+    def _take(self, call: ToolCall, result: ToolResult) -> None:
         self._new_in_round += self.retrieval.add(hit.message for hit in result.items)
-        self._fusion.take(call.tool, _asked_for(result.arguments), result, iteration, call.weight)
+        self._ranking.take(call.tool, result, call.weight)
+        self._relations |= {(one.earlier, one.later): one for one in result.relations}
         if result.scope is not None:
             self._coverage.add(result.scope)
         self._dropped += result.dropped
@@ -223,10 +223,6 @@ class SearchSession:
         self._steps.append(step)
         if self._on_step is not None:
             await self._on_step(step)
-
-
-def _asked_for(arguments: Mapping[str, JsonValue]) -> str:
-    return str(arguments.get("query_text") or arguments.get("message_id") or arguments.get("query_embedding") or "")
 
 
 def _step(call: ToolCall, result: ToolResult, iteration: int, elapsed_s: float) -> Step:

@@ -11,6 +11,7 @@ import grpc
 import structlog
 
 from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Relation
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.sufficiency import Sufficiency
@@ -36,13 +37,14 @@ from nomemory.recall.tools.query_stub import (
     WriteTokenRefusedError,
 )
 from nomemory.recall.tools.requests import RequestBuilder, listed_filter
-from nomemory.recall.tools.result import Hit, ToolResult, fitting, hits
+from nomemory.recall.tools.result import Hit, ToolResult, fitting, hits, is_within, retrieved
 from nomemory.recall.tools.service_error import ServiceError, service_error
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import error_reason_pb2, message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
 __all__ = ["MEANING_IS_OFF", "Binding", "BoundTools", "QueryServiceUnavailableError", "QueryStub"]
+
 
 _log = structlog.get_logger()
 
@@ -278,8 +280,7 @@ class BoundTools:
     async def _hybrid(self, asked: HybridArguments, timeout_s: float) -> ToolResult:
         request = self._requests.hybrid(asked)
         reply = await self._stub.HybridSearch(request, timeout=timeout_s, metadata=self._metadata)
-        scores = [item.score for item in reply.items]
-        found = self._hits((item.message for item in reply.items), scores)
+        found = self._own(map(_ranked_hit, reply.items))
         result = self._result(found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated)
         covered = [item.explanation.coverage for item in reply.items]
         self._has_meaning &= not reply.words_only
@@ -292,7 +293,8 @@ class BoundTools:
             coverage=max(covered[:_FIRST], default=0.0),
             words_only=reply.words_only,
             meaning_off=reply.words_only,
-            sufficiency=Sufficiency(reply.sufficiency, reply.told_apart) if found else None,
+            sufficiency=Sufficiency(reply.sufficiency, reply.told_apart, reply.words_only) if found else None,
+            relations=tuple(map(_relation, reply.relations)),
         )
 
     async def _around(self, asked: NeighborArguments, timeout_s: float) -> ToolResult:
@@ -307,6 +309,10 @@ class BoundTools:
 
     def _hits(self, messages: Iterable[message_pb2.ChatMessage], scores: Sequence[float] = ()) -> list[Hit]:
         return hits(messages, scores, self._before, self._conversation_id)
+
+    def _own(self, found: Iterable[Hit]) -> list[Hit]:
+        """Keep what was said before the question, and in the conversation to which the recall is confined."""
+        return [hit for hit in found if is_within(hit.message, self._before, self._conversation_id)]
 
     def _result(
         self,
@@ -398,3 +404,11 @@ def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:
 
 def _scope(wanted: SearchFilter) -> SearchScope:
     return SearchScope(TimeRange(wanted.time_range.since, wanted.time_range.until), wanted.role or Role.ANY)
+
+
+def _ranked_hit(item: pb.HybridItem) -> Hit:
+    return Hit(retrieved(item.message), item.score, item.explanation.semantic_deviations)
+
+
+def _relation(relation: pb.MessageRelation) -> Relation:
+    return Relation(relation.earlier_message_id, relation.later_message_id, relation.nearness, relation.shared_words)

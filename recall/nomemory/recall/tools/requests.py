@@ -100,6 +100,7 @@ class RequestBuilder:
             top_k=min(asked.top_k, self._budget.result_items),
             explain=True,
             at_least=self._at_least,
+            relate=True,
         )
         if self.has_vector_of(asked.query_text):
             request.query_embedding.values.extend(self._embedded[1])

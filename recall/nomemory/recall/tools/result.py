@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import Relation, Retrieved
 from nomemory.recall.model.roles import role_of
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.sufficiency import Sufficiency
@@ -21,10 +21,14 @@ _COUNTED_CHARS: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message and its score in the call that brought it: 0 where a call has no scores."""
+    """A message and its score in the call that brought it: 0 where a call has no scores.
+
+    `deviations` is how much nearer it is to the question than the user's messages usually are; 0: that is not said.
+    """
 
     message: Retrieved
     score: float
+    deviations: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class ToolResult:
         words_only: a search that should have looked for meaning, too, did not.
         meaning_off: the call showed, or met, that meaning cannot be searched.
         sufficiency: how likely it is that the log answers; None where a call does not say.
+        relations: which of the messages speak of the same thing.
     """
 
     items: tuple[Hit, ...] = ()
@@ -62,6 +67,7 @@ class ToolResult:
     words_only: bool = False
     meaning_off: bool = False
     sufficiency: Sufficiency | None = None
+    relations: tuple[Relation, ...] = ()
 
 
 def hits(
@@ -70,11 +76,12 @@ def hits(
     """Decode messages said before a time, in one conversation if it is named; without scores they score 0."""
     decoded = (retrieved(message) for message in messages)
     scored = zip(decoded, scores, strict=True) if scores else ((message, 0.0) for message in decoded)
-    return [
-        Hit(message, score)
-        for message, score in scored
-        if message.ts < before and conversation_id in {"", message.conversation_id}
-    ]
+    return [Hit(message, score) for message, score in scored if is_within(message, before, conversation_id)]
+
+
+def is_within(message: Retrieved, before: datetime, conversation_id: str) -> bool:
+    """Return whether a message was said before a time, and in a conversation if one is named."""
+    return message.ts < before and conversation_id in {"", message.conversation_id}
 
 
 def retrieved(message: message_pb2.ChatMessage) -> Retrieved:

@@ -37,7 +37,13 @@ def recall_service(
         RecallSettingsError: the settings contradict each other.
     """
     planned_by = choose_planner(settings, stack)
-    enough = EnoughRule(settings.recall.sufficiency, settings.recall.sufficiency_waiver)
+    enough = EnoughRule(
+        settings.recall.sufficiency,
+        settings.recall.sufficiency_named,
+        settings.recall.sufficiency_unnamed,
+        settings.recall.sufficiency_words_only,
+        settings.recall.quoted,
+    )
     skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
     host = RecallHost(stub, metadata, planned_by, enough)
     return RecallService(host.ask, skills, host_budget(settings), settings, dimension)

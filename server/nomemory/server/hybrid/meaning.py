@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -15,18 +17,34 @@ _BEYOND: Final = 0.8
 """Estimated distance of the farthest message beyond the last of a list, as a share of the list's own span."""
 _UNSEEN: Final = 0.7
 """Estimated place, between that farthest message and the last of the list, of a message that is not in it."""
+_LEAST_DEVIATION: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Meaning:
-    """The result of a search by meaning on a timeline: nearness 0 to 1, raw cosines, and which messages it found."""
+    """What a search by meaning says of a timeline.
+
+    Attributes:
+        nearness: 0 to 1.
+        cosines: raw; 0 where the search found nothing.
+        found: 1 for the messages that it found.
+        mean: of the cosines of all of the user's messages.
+        deviation: the standard deviation of the same.
+    """
 
     nearness: Floats
     cosines: Floats
     found: Floats
+    mean: float
+    deviation: float
+
+    @cached_property
+    def deviations(self) -> Floats:
+        """How much nearer each message is than the user's messages usually are, in standard deviations."""
+        return np.where(self.found > 0, (self.cosines - self.mean) / max(self.deviation, _LEAST_DEVIATION), 0.0)
 
 
-def meaning_of(timeline: Timeline, hits: Sequence[VectorHit], *, complete: bool) -> Meaning | None:
+def meaning_of(timeline: Timeline, hits: Sequence[VectorHit], *, complete: bool, total: int) -> Meaning | None:
     """Read a list of the nearest messages, best first.
 
     Min-max over all messages of a user tells near from far best (docs/quality.md); from a list that ends early the far
@@ -36,6 +54,7 @@ def meaning_of(timeline: Timeline, hits: Sequence[VectorHit], *, complete: bool)
         timeline: the messages.
         hits: the list.
         complete: whether it holds all there are.
+        total: how many messages the user has.
 
     Returns:
         None if the list is empty, but for versions that are gone.
@@ -52,4 +71,13 @@ def meaning_of(timeline: Timeline, hits: Sequence[VectorHit], *, complete: bool)
     cosines[places], found[places] = scores, 1.0
     span = best - least
     nearness = (cosines - least) / span if span > 0 else found
-    return Meaning(nearness, np.where(found > 0, cosines, 0.0), found)
+    mean, deviation = _spread(scores, unseen, 0 if complete else max(0, total - len(scores)))
+    return Meaning(nearness, np.where(found > 0, cosines, 0.0), found, mean, deviation)
+
+
+def _spread(scores: Floats, unseen: float, missing: int) -> tuple[float, float]:
+    """Return mean and standard deviation, taking so many missing messages to score `unseen`."""
+    count = len(scores) + missing
+    mean = (float(scores.sum()) + missing * unseen) / count
+    squares = float(((scores - mean) ** 2).sum()) + missing * (unseen - mean) ** 2
+    return mean, math.sqrt(squares / count)

@@ -17,14 +17,15 @@ from nomemory.server.hybrid.candidate_pool import SPEAKERS_MAX, Stretch, Stretch
 from nomemory.server.hybrid.meaning import Meaning, meaning_of
 from nomemory.server.hybrid.parsed_question import ParsedQuestion, ParsedSentence, parsed
 from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, places_of, preferred
+from nomemory.server.hybrid.relations import LOOKED_AT, Related, Relation, relations
 from nomemory.server.hybrid.relevance_feedback import RARE, leaders, shared
 from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
-from nomemory.server.hybrid.timeline import Floats, Ints, Timeline
+from nomemory.server.hybrid.timeline import Flags, Floats, Ints, Timeline
 from nomemory.server.hybrid.weights import Weights
 from nomemory.server.hybrid.word_scores import Found, WordScores, word_scores
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.message import Filter, LoggedMessage
+from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.server.reads.nearest_messages import VectorProgress
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
@@ -49,7 +50,7 @@ class HybridQuery:
     """A question about a user's messages.
 
     `vector` is the caller's own of the whole question. `patience_s` is how long meaning is waited for. `explains` keeps
-    room for explanations in the reply.
+    room for explanations in the reply. `relates` asks which of the messages speak of the same thing.
     """
 
     user_id: str
@@ -59,6 +60,7 @@ class HybridQuery:
     top_k: int
     patience_s: float
     explains: bool = False
+    relates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class HybridHit:
     semantic_score: float
     lexical_score: float
     coverage: float
+    deviations: float
     components: Mapping[str, float]
 
 
@@ -83,6 +86,7 @@ class HybridAnswer:
     words_only: bool
     sufficiency: float
     told_apart: bool
+    relations: Sequence[Relation] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +172,24 @@ class HybridMessages:
             words_only=nearest is None,
             sufficiency=sufficiency(candidates, persons, len(stretch.timeline.speakers)),
             told_apart=told_apart(persons, len(stretch.timeline.speakers)),
+            relations=await self._relations(query, stretch.timeline, items) if query.relates else (),
         )
+
+    async def _relations(
+        self, query: HybridQuery, timeline: Timeline, items: Sequence[HybridHit]
+    ) -> Sequence[Relation]:
+        """Relate the best messages; none where meaning cannot be had."""
+        messages = [item.message for item in items[:LOOKED_AT]]
+        try:
+            async with asyncio.timeout(query.patience_s):
+                vectors = await self._vectors.vectors(query.user_id, [one.message_id for one in messages])
+        except TimeoutError:
+            return ()
+        except Fault as fault:
+            if fault.reason in _WITHOUT_MEANING:
+                return ()
+            raise
+        return relations(_related(timeline, messages), vectors)
 
     async def _behind(self, user_id: str) -> bool:
         latest = await self._log.user_sequence(user_id)
@@ -221,7 +242,7 @@ class HybridMessages:
         emphasis = dict.fromkeys(sentence.topic, 1 + weights.topic)
         words = word_scores(timeline, found, stretch.total, weights.beside, emphasis)
         complete = hits is not None and len(hits) < self._candidates_max
-        meaning = None if hits is None else meaning_of(timeline, hits, complete=complete)
+        meaning = None if hits is None else meaning_of(timeline, hits, complete=complete, total=stretch.total)
         match = Match(None if meaning is None else meaning.nearness, words.scores)
         matching = matched(match, weights)
         ranking = in_talk(timeline, matching.plus(**preferred(timeline, asked, weights)), weights)
@@ -248,7 +269,10 @@ class HybridMessages:
         return Candidates(
             matching=np.max([one.matching for one in ranked], axis=0)[eligible],
             cosines=cosines,
+            mean=max((one.meaning.mean for one in ranked if one.meaning), default=0.0),
             coverage=coverage if has_words else None,
+            unknown=min(one.words.unknown for one in ranked),
+            asserting=_asserting(timeline, eligible),
             spoken_by=timeline.spoken_by[eligible],
             asking=timeline.asking[eligible],
             texts=[timeline.spoken[place].text for place in eligible.tolist()],
@@ -264,6 +288,21 @@ def _now(narrowed: Filter) -> datetime:
 
 def _explanation(_message: LoggedMessage) -> int:
     return _EXPLANATION_BYTES
+
+
+def _related(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[Related]:
+    places, _ = timeline.located(np.array([one.sequence for one in messages], dtype=np.int64))
+    return [
+        Related(one, (int(timeline.roles[place]), timeline.spoken[place].name), frozenset(timeline.terms_at(place)))
+        for one, place in zip(messages, places.tolist(), strict=True)
+    ]
+
+
+def _asserting(timeline: Timeline, eligible: Ints) -> Flags:
+    """Mark the messages in which the user, or any speaker where they have names, says more than a question."""
+    by_people = np.ones(len(timeline), dtype=np.bool_) if timeline.is_named else timeline.by(Role.USER)
+    asserting: Flags = (by_people & ~timeline.asking)[eligible]
+    return asserting
 
 
 def _eligible(timeline: Timeline, ranked: Sequence[_Ranked], narrowed: Filter) -> Ints:
@@ -291,5 +330,6 @@ def _hit(timeline: Timeline, place: int, score: float, ranked: _Ranked) -> Hybri
         float(ranked.meaning.cosines[place]) if ranked.meaning else 0.0,
         float(ranked.words.scores[place]),
         float(ranked.words.coverage[place]),
+        float(ranked.meaning.deviations[place]) if ranked.meaning else 0.0,
         {name: float(values[place]) for name, values in ranked.ranking.components.items()},
     )

@@ -34,11 +34,13 @@ class WordScores:
 
     `scores` are BM25 over the message and what stands beside it. `coverage` is the share, 0 to 1, of the weight of the
     question's terms that stand in the message itself. `has_terms` tells whether there was anything to look for.
+    `unknown` is the share of that weight, 0 to 1, of terms that stand in none of the user's messages.
     """
 
     scores: Floats
     coverage: Floats
     has_terms: bool
+    unknown: float = 0.0
 
 
 def rarity(count: int, total: int) -> float:
@@ -66,11 +68,12 @@ def word_scores(
         beside: what a neighbour's word counts; one of a question before, which an answer leaves out, counts more.
         emphasis: how many times a term counts; once, unless it is in here.
     """
-    scores, covered, weight = np.zeros(len(timeline)), np.zeros(len(timeline)), 0.0
+    scores, covered, weight, unknown = np.zeros(len(timeline)), np.zeros(len(timeline)), 0.0, 0.0
     room = 1 - _OF_LENGTH + _OF_LENGTH * timeline.lengths / timeline.lengths.mean()
     nobody = np.zeros(len(timeline))
     for term, posting in found.items():
         weight += rarity(posting.count, total)
+        unknown += 0.0 if posting.count else rarity(0, total)
         if not len(posting.places) and term not in timeline.bearers:
             continue
         own = np.zeros(len(timeline))
@@ -80,7 +83,7 @@ def word_scores(
         idf = rarity(posting.count + _bearers(timeline, spoken, own, total), total)
         scores += emphasis.get(term, 1.0) * idf * (1 + _SATURATION) * counts / (counts + _SATURATION * room)
         covered += rarity(posting.count, total) * np.maximum(own, spoken)
-    return WordScores(scores, covered / weight if weight else covered, bool(found))
+    return WordScores(scores, covered / weight if weight else covered, bool(found), unknown / weight if weight else 0.0)
 
 
 def _with_neighbours(timeline: Timeline, own: Floats, beside: float) -> Floats:

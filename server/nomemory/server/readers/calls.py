@@ -63,6 +63,14 @@ class SearchVectors:
 
 
 @dataclass(frozen=True, slots=True)
+class FetchVectors:
+    """Return the stored vectors of a user's messages. Answer: a dict of Vector by message id."""
+
+    user_id: str
+    message_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EmbedQuery:
     """Embed a query. Answer: a Vector."""
 
@@ -94,7 +102,7 @@ class GetStatus:
 Changing = Write | Delete | DeleteMatching | Erase
 """What changes the log."""
 
-WriterCall = Changing | SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus
+WriterCall = Changing | SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus
 
 
 @dataclass(frozen=True, slots=True)

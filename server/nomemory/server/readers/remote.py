@@ -18,6 +18,7 @@ from nomemory.server.readers.calls import (
     EmbedQuery,
     Erase,
     FaultRecord,
+    FetchVectors,
     GetAssignment,
     GetStatus,
     NoteQuery,
@@ -99,6 +100,11 @@ class RemoteVectors:
         """Return the nearest messages."""
         hits: list[VectorHit] = await self._writer.call(SearchVectors(user_id, vector, narrowed, limit))
         return hits
+
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vectors of messages' first parts."""
+        found: dict[str, Vector] = await self._writer.call(FetchVectors(user_id, tuple(message_ids)))
+        return found
 
 
 class RemoteEmbedder:

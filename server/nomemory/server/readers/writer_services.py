@@ -14,6 +14,7 @@ from nomemory.server.readers.calls import (
     EmbedDocuments,
     EmbedQuery,
     Erase,
+    FetchVectors,
     GetStatus,
     NoteQuery,
     SearchVectors,
@@ -64,11 +65,15 @@ class WriterServices:
             case Erase(user_id):
                 return await self.log.erase(user_id)
 
-    async def _answer_about_meaning(self, call: SearchVectors | EmbedQuery | EmbedDocuments | NoteQuery) -> object:
+    async def _answer_about_meaning(
+        self, call: SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery
+    ) -> object:
         match call:
             case SearchVectors(user_id, vector, narrowed, limit):
                 self.progress.note_query(user_id)
                 return await self.vectors.search(user_id, vector, narrowed, limit)
+            case FetchVectors(user_id, message_ids):
+                return await self.vectors.vectors(user_id, message_ids)
             case EmbedQuery(text):
                 return await self.embedder.embed_query(text)
             case EmbedDocuments(texts):

@@ -65,6 +65,7 @@ class HybridSearchQuery:
     narrowed: Filter
     top_k: int
     explain: bool
+    relate: bool
     mask: Mask
     at_least: str
 
@@ -198,7 +199,9 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
     top_k = check.count("top_k", request.top_k, default=settings.limits.top_k_default, most=settings.limits.top_k_max)
     mask = _mask(check, request)
     check.done()
-    return HybridSearchQuery(user_id, text, vector, narrowed, top_k, request.explain, mask, request.at_least)
+    return HybridSearchQuery(
+        user_id, text, vector, narrowed, top_k, request.explain, request.relate, mask, request.at_least
+    )
 
 
 def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> NeighborsQuery:

@@ -34,7 +34,7 @@ from nomemory.server.rpc.decode_query import (
     decode_users,
 )
 from nomemory.server.rpc.highlights import highlights, room
-from nomemory.server.rpc.reply import conversation, hybrid_reply, listing_reply, semantic_reply
+from nomemory.server.rpc.reply import conversation, encode_relation, hybrid_reply, listing_reply, semantic_reply
 from nomemory.server.settings import Settings
 from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import query_service_pb2 as pb
@@ -131,7 +131,14 @@ class QueryService:
         await self._reach(self.by_meaning, "vector index", user_id, query.at_least, call)
         patience_s = call.remaining_s() * _SHARE_OF_MEANING
         wanted = HybridQuery(
-            user_id, query.text, query.vector, query.narrowed, query.top_k, patience_s, explains=query.explain
+            user_id,
+            query.text,
+            query.vector,
+            query.narrowed,
+            query.top_k,
+            patience_s,
+            explains=query.explain,
+            relates=query.relate,
         )
         answer = await self.hybrid.search(wanted)
         reply = pb.HybridSearchResponse(
@@ -141,6 +148,7 @@ class QueryService:
             embedding_model="" if answer.words_only else self.by_meaning.model,
             sufficiency=answer.sufficiency,
             told_apart=answer.told_apart,
+            relations=map(encode_relation, answer.relations),
         )
         return hybrid_reply(answer.items, query.mask, reply, explain=query.explain)
 

@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.limits import Limits, StopReason
-from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement, Verdict
+from nomemory.recall.model.memory_view import Attribution, Conflict, MemoryView, Statement, Verdict
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.roles import ROLE_IN_CONTRACT
 from nomemory.recall.model.trace import Step
@@ -21,6 +21,12 @@ _VERDICTS = {
     Verdict.CONFLICTING: pb.VERDICT_CONFLICTING,
     Verdict.INSUFFICIENT: pb.VERDICT_INSUFFICIENT,
     Verdict.PENDING: pb.VERDICT_PENDING,
+}
+_ATTRIBUTIONS = {
+    Attribution.UNSPECIFIED: pb.ATTRIBUTION_UNSPECIFIED,
+    Attribution.USER: pb.ATTRIBUTION_USER,
+    Attribution.OTHER: pb.ATTRIBUTION_OTHER,
+    Attribution.QUOTED: pb.ATTRIBUTION_QUOTED,
 }
 _STOP_REASONS = {
     StopReason.SUFFICIENT: pb.STOP_REASON_SUFFICIENT,
@@ -77,11 +83,18 @@ def _statement(statement: Statement) -> pb.Statement:
         )
         for citation in statement.citations
     ]
-    return pb.Statement(text=statement.text, citations=citations)
+    return pb.Statement(
+        text=statement.text,
+        citations=citations,
+        superseded_by=statement.superseded_by,
+        attribution=_ATTRIBUTIONS[statement.attribution],
+    )
 
 
 def _conflict(conflict: Conflict) -> pb.Conflict:
-    return pb.Conflict(earlier=_statement(conflict.earlier), later=_statement(conflict.later))
+    return pb.Conflict(
+        earlier=_statement(conflict.earlier), later=_statement(conflict.later), possible=conflict.possible
+    )
 
 
 def _evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from google.protobuf.message import Message as ProtoMessage
 
+from nomemory.server.hybrid.relations import Relation
 from nomemory.server.hybrid.search import HybridHit
 from nomemory.server.log.protocol import ConversationSummary
 from nomemory.server.message import LoggedMessage
@@ -63,9 +64,20 @@ def _explained(item: HybridHit) -> bytes:
         semantic_score=item.semantic_score,
         lexical_score=item.lexical_score,
         coverage=item.coverage,
+        semantic_deviations=item.deviations,
         components=components,
     )
     return pb.HybridItem(explanation=explanation).SerializeToString()
+
+
+def encode_relation(relation: Relation) -> pb.MessageRelation:
+    """Return a relation as the contract has it."""
+    return pb.MessageRelation(
+        earlier_message_id=relation.earlier,
+        later_message_id=relation.later,
+        nearness=relation.nearness,
+        shared_words=relation.shared,
+    )
 
 
 def _masked(wire: bytes, mask: Mask) -> bytes:

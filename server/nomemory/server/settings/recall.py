@@ -41,11 +41,16 @@ class RecallSettings(SettingsGroup):
         le=1,
         description="How likely the log must be to answer a question that names one of several speakers.",
     )
-    sufficiency_waiver: float = Field(
-        0.9,
+    sufficiency_named: float = Field(
+        0.45, ge=0, le=1, description="The same where people with names speak, and the question names none of them."
+    )
+    sufficiency_unnamed: float = Field(0.22, ge=0, le=1, description="The same where a user talks with an assistant.")
+    sufficiency_words_only: float = Field(0.75, ge=0, le=1, description="The same where meaning could not be searched.")
+    quoted: float = Field(
+        0.175,
         ge=0,
         le=1,
-        description="How likely it must be, elsewhere, for a verdict whose quotes cover little of the question.",
+        description="How likely a message must be to answer, to be quoted beside the first two. Less quotes more.",
     )
     query_target: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
     query_tls: bool = Field(default=False, description="Reach that QueryService over TLS; needed beyond this machine.")

@@ -44,6 +44,14 @@ class GetVectors:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstVectors:
+    """Return stored vectors. Answer: a dict of the vectors of messages' first parts, by message id."""
+
+    user_id: str
+    message_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Flush:
     """Bring everything to disk. Answer: None."""
 
@@ -53,5 +61,5 @@ class Count:
     """Count the points. Answer: an int."""
 
 
-EdgeCall = Upsert | Remove | NearestPoints | GetVectors | Flush | Count
+EdgeCall = Upsert | Remove | NearestPoints | GetVectors | FirstVectors | Flush | Count
 Scored = tuple[float, int, int]

@@ -13,7 +13,16 @@ from nomemory.server.processes.launch import Launch
 from nomemory.server.processes.worker import Worker
 from nomemory.server.processes.worker_errors import WorkerError
 from nomemory.server.vector.best_parts import nearest
-from nomemory.server.vector.edge_calls import Count, EdgeCall, Flush, GetVectors, NearestPoints, Remove, Upsert
+from nomemory.server.vector.edge_calls import (
+    Count,
+    EdgeCall,
+    FirstVectors,
+    Flush,
+    GetVectors,
+    NearestPoints,
+    Remove,
+    Upsert,
+)
 from nomemory.server.vector.points import conditions
 from nomemory.server.vector.protocol import VectorHit, VectorPoint
 from nomemory.server.vector.usable import usable_points, usable_query
@@ -67,6 +76,11 @@ class EdgeIndex:
     async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors that are stored of a version of a message."""
         return list(await self._ask(GetVectors(user_id, message_id, sequence)))
+
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vectors of messages' first parts."""
+        found: dict[str, Vector] = await self._ask(FirstVectors(user_id, tuple(message_ids)))
+        return found
 
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""

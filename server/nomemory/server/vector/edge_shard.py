@@ -84,6 +84,13 @@ class Shard:
         batch = qdrant.QueryBatchRequest([_query(search) for search in searches])
         return [self._scored(points) for points in self._engine.query_batch(batch)]
 
+    def first_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the vectors of messages' first parts, as far as they are stored."""
+        by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
+        identities: list[Identity] = [point_id(user_id, message_id, 0) for message_id in message_ids]
+        records = self._engine.retrieve(identities, with_payload=False, with_vector=True)
+        return {by_point[str(record.id)]: _vector(record) for record in records}
+
     def flush(self) -> None:
         """Bring everything to disk."""
         self._engine.flush()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_pipe import WorkerPipe
-from nomemory.server.vector.edge_calls import Count, Flush, GetVectors, NearestPoints, Remove, Upsert
+from nomemory.server.vector.edge_calls import Count, FirstVectors, Flush, GetVectors, NearestPoints, Remove, Upsert
 from nomemory.server.vector.edge_shard import Shard
 
 
@@ -52,6 +52,8 @@ class EdgeWorker:
 
     def _perform(self, request: object) -> object:
         match request:
+            case FirstVectors(user_id, message_ids):
+                return self._shard.first_vectors(user_id, message_ids)
             case Upsert(points):
                 self._shard.upsert(points)
             case Remove(user_id, message_id, from_part):

@@ -48,6 +48,13 @@ class VectorSearch(Protocol):
             Fault: INDEX_UNAVAILABLE if the engine does not answer.
         """
 
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vector of each message's first part; messages without one are not in the answer.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE if the engine does not answer.
+        """
+
 
 class VectorIndex(VectorSearch, Protocol):
     """Nearest neighbours within one user, exactly, by cosine. All methods run on the event loop.

@@ -144,6 +144,15 @@ class QdrantIndex:
                 vectors.append(np.asarray(record.vector, dtype=NUMBER).tobytes())
         return vectors
 
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vectors of messages' first parts."""
+        by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
+        await self._make()
+        records = await _answered(
+            self._client.retrieve(self._collection, list(by_point), with_payload=False, with_vectors=True)
+        )
+        return {by_point[str(record.id)]: np.asarray(record.vector, dtype=NUMBER).tobytes() for record in records}
+
     async def flush(self) -> None:
         """Do nothing: the server has acknowledged every write as durable."""
 

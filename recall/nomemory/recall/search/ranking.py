@@ -1,0 +1,171 @@
+"""The evidence of one recall in one order: that of HybridSearch, which nothing that follows up on it displaces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from nomemory.recall.grounding.assertion import asserts, is_named
+from nomemory.recall.model.evidence import Evidence, Retrieved
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.search_scope import SearchScope
+from nomemory.recall.skills.steering.defaults import Defaults
+from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
+from nomemory.recall.tools.result import Hit, ToolResult
+
+LOOKED_AT: Final = 20
+"""Of the best messages, those that assert something come before those that do not."""
+_SCORE: Final = 3.0
+_NEARNESS: Final = 0.05
+"""What the best score is worth, and one standard deviation of nearness; measured in docs/quality.md."""
+_LATER: Final = 0.3
+_SO_FAR: Final = 6
+"""What the latest of so many gains over the earliest, where a question asks how things stand now."""
+_WEIGHTS: Final = {SEMANTIC_SEARCH: 0.6, LEXICAL_SEARCH: 0.4, MESSAGES_LIST: 0.2}
+_STEERED: Final = 1.5
+"""What the calls that a skill asks for count beside a ranking of the whole question."""
+_PREFERRED: Final = 0.15
+"""What it counts that a message has the role, or lies in the window, that the caller or the skill names."""
+_RANK_SMOOTHING: Final = 10
+_DECIMALS: Final = 9
+_NO_DEFAULTS: Final = Defaults()
+
+
+class _Voice(NamedTuple):
+    """A tool, asked in the question's own words or, for less, in those of a skill."""
+
+    tool: str
+    weight: float
+
+
+@dataclass(slots=True)
+class _Ranked:
+    """What was ranked as a whole. Scores of several scopes do not compare, so the first scope's stand."""
+
+    scores: dict[str, float] = field(default_factory=dict)
+    deviations: dict[str, float] = field(default_factory=dict)
+
+    def add(self, hits: Iterable[Hit]) -> None:
+        """Take another scope's ranking; what only that has counts no more than the least of the scopes before."""
+        least = min(self.scores.values(), default=math.inf)
+        for hit in hits:
+            self.scores.setdefault(hit.message.message_id, min(hit.score, least))
+            self.deviations.setdefault(hit.message.message_id, hit.deviations)
+
+
+class EvidenceRanking:
+    """Ranks the evidence of one recall, whoever planned the calls.
+
+    Args:
+        question: whose role and window the caller may have named.
+        defaults: the skill's; its role is preferred where the caller names none.
+    """
+
+    def __init__(self, question: Question, defaults: Defaults = _NO_DEFAULTS) -> None:
+        self._question = question
+        self._role = question.role or defaults.role or Role.ANY
+        self._window = SearchScope(question.time_range) if question.time_range is not None else None
+        self._whole = _Ranked()
+        self._voices: dict[_Voice, dict[str, float]] = {}
+        self._messages: dict[str, Retrieved] = {}
+        self._ranked: tuple[Evidence, ...] | None = None
+
+    def take(self, tool: str, result: ToolResult, weight: float = 1.0) -> None:
+        """Take in what a call brought. What a skill asks for has a lower weight, and adds to what was ranked."""
+        self._ranked = None
+        for hit in result.items:
+            self._messages.setdefault(hit.message.message_id, hit.message)
+        if tool == HYBRID_SEARCH:
+            self._whole.add(result.items)
+        elif tool != NEIGHBORS:
+            _keep_best(self._voices.setdefault(_Voice(tool, weight), {}), _normalised(tool, result.items))
+
+    def ranked(self) -> tuple[Evidence, ...]:
+        """Return the evidence, best first; ties: the later message first, then the greater id.
+
+        Where a user talks with an assistant, what is nearer in meaning gains a little, what asserts something comes
+        first, and where the question asks how things stand now, the later of the best gain. Between people with names
+        the order is HybridSearch's own: it knows who is asked about, and a question answers there as often as not.
+        """
+        if self._ranked is None:
+            named = is_named(self._messages.values())
+            ordered = sorted(self._evidence(0.0 if named else _NEARNESS), key=_order, reverse=True)
+            self._ranked = tuple(ordered if named else self._latest_first(self._asserting_first(ordered)))
+        return self._ranked
+
+    def _evidence(self, nearness: float) -> list[Evidence]:
+        scores, deviations = self._scores(), self._whole.deviations
+        best = max(scores.values(), default=0.0)
+        unit = _SCORE / best if best > 0 else 1.0
+        return [
+            Evidence(self._messages[one], unit * score + nearness * deviations.get(one, 0.0), deviations.get(one, 0.0))
+            for one, score in scores.items()
+        ]
+
+    def _asserting_first(self, evidence: list[Evidence]) -> list[Evidence]:
+        kept = [asserts(one.message, self._question, named=False) for one in evidence[:LOOKED_AT]]
+        first = [one for one, is_kept in zip(evidence, kept, strict=False) if is_kept]
+        return first + [one for place, one in enumerate(evidence) if place >= LOOKED_AT or not kept[place]]
+
+    def _latest_first(self, evidence: list[Evidence]) -> list[Evidence]:
+        """Let the later of the best gain, if the question asks how things stand now."""
+        best = evidence[:_SO_FAR]
+        if not self._question.reading.asks_for_latest or len(best) <= 1:
+            return evidence
+        in_time = sorted(best, key=lambda one: (one.message.ts, one.message.message_id))
+        gains = {one.message.message_id: _LATER * place / (len(best) - 1) for place, one in enumerate(in_time)}
+        later = [replace(one, score=one.score + gains[one.message.message_id]) for one in best]
+        return sorted(later, key=_order, reverse=True) + evidence[_SO_FAR:]
+
+    def _scores(self) -> dict[str, float]:
+        """Return what each message is worth. Beside a ranking of the whole question, only what steers has a say."""
+        whole = self._whole.scores
+        steered = [(_WEIGHTS[voice.tool] * voice.weight, of) for voice, of in self._voices.items() if voice.weight < 1]
+        others = [(_WEIGHTS[voice.tool], of) for voice, of in self._voices.items() if voice.weight >= 1]
+        if not whole:
+            return self._with_preference(_sum([*steered, *others]))
+        scores = self._with_preference(_sum([(1.0, whole), *((_STEERED * weight, of) for weight, of in steered)]))
+        return _below(min(scores.values()), _sum(others)) | scores
+
+    def _with_preference(self, scores: Mapping[str, float]) -> dict[str, float]:
+        return {one: score + self._preference(self._messages[one]) for one, score in scores.items()}
+
+    def _preference(self, message: Retrieved) -> float:
+        of_role = self._role is not Role.ANY and message.role is self._role
+        in_window = self._window is not None and self._window.holds(message)
+        return _PREFERRED * (of_role + in_window)
+
+
+def _normalised(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
+    """Return scores between 0 and 1; by rank where a tool has none."""
+    if tool == MESSAGES_LIST:
+        items = tuple(Hit(hit.message, 1 / (_RANK_SMOOTHING + rank)) for rank, hit in enumerate(items))
+    least, most = min((hit.score for hit in items), default=0.0), max((hit.score for hit in items), default=0.0)
+    span = most - least
+    return {hit.message.message_id: (hit.score - least) / span if span else 1.0 for hit in items}
+
+
+def _keep_best(known: dict[str, float], found: Mapping[str, float]) -> None:
+    for message_id, score in found.items():
+        known[message_id] = max(known.get(message_id, 0.0), score)
+
+
+def _sum(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+    scores: dict[str, float] = {}
+    for weight, found in parts:
+        for message_id, score in found.items():
+            scores[message_id] = scores.get(message_id, 0.0) + weight * score
+    return scores
+
+
+def _below(least: float, scores: Mapping[str, float]) -> dict[str, float]:
+    """Return scores no greater than a least one, in the same order."""
+    most = max(scores.values(), default=0.0) or 1.0
+    return {message_id: least + score / most - 1 for message_id, score in scores.items()}
+
+
+def _order(evidence: Evidence) -> tuple[float, float, bytes]:
+    message = evidence.message
+    return (round(evidence.score, _DECIMALS), message.ts.timestamp(), message.message_id.encode())

@@ -1,0 +1,38 @@
+"""The operating points of a person's questions are the others' choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nomemory.evaluation.answer import Answer, Found
+from nomemory.evaluation.leave_one_out import QUOTED, QUOTED_AT, Asked, leave_one_out
+from nomemory.evaluation.question import Question
+from nomemory.evaluation.view import View
+
+
+def answer(user: str, cited: str, sufficiency: float, needed: str = "a") -> Answer:
+    proof = frozenset(needed)
+    question = Question("q", user, "?", "single", proof, None, (proof,) if needed else (), verdict="SUPPORTED")
+    view = View(tuple(frozenset(one) for one in cited))
+    return Answer(question, Found((), sufficiency, is_supported=True, view=view), 1.0, None)
+
+
+def asked_at(settings: Mapping[str, str]) -> Asked:
+    """Return what a scripted recall says: ann's view is right at the widest cut, everybody else's at the narrowest."""
+    widest = settings[QUOTED] == str(QUOTED_AT[0])
+    answers = [answer("ann", "a" if widest else "x", 0.5)]
+    answers += [answer(user, "axx" if widest else "a", 0.9) for user in ("bob", "cat")]
+    return Asked(answers, [answer(user, "x", 0.7, needed="") for user in ("ann", "bob", "cat")])
+
+
+def test_nobody_chooses_their_own_cut() -> None:
+    figures = leave_one_out(asked_at)
+    assert figures["people"] == 3
+    assert figures["cuts"]["ann"] != QUOTED_AT[0]
+    assert figures["view_full"] < 1
+
+
+def test_the_threshold_is_the_others() -> None:
+    figures = leave_one_out(asked_at)
+    assert figures["answered"] == round(2 / 3, 4)
+    assert figures["off_topic_refused"] == round(1 / 3, 4)
