@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nomemory.text.language import Language
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.time_expressions import Precision
 
@@ -25,19 +24,6 @@ def read(text: str) -> QuestionReading:
 
 def everything(reading: QuestionReading) -> dict[str, object]:
     return {part: getattr(reading, part) for part in PARTS}
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("我喜欢吃什么？", Language.CHINESE),
-        ("我的 offer 是哪家的？", Language.CHINESE),
-        ("What do I like?", Language.ENGLISH),
-        ("", Language.ENGLISH),
-    ],
-)
-def test_a_chinese_character_makes_a_question_chinese(text: str, language: Language) -> None:
-    assert read(text).language is language
 
 
 @pytest.mark.parametrize(
@@ -102,15 +88,11 @@ def test_without_a_time_of_asking_no_time_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("When is my exam?", {"asks_when", "asks_for_date"}),
-        ("我的体检是几号？", {"asks_when", "asks_for_date"}),
-        ("我的體檢是什麼時候？", {"asks_for_date"}),
-        ("How long was the trip?", {"asks_when", "asks_for_number"}),
-        ("我去了多久？", {"asks_when", "asks_for_number"}),
-        ("How many cats do I have?", {"asks_for_number"}),
-        ("年糕几岁了？", {"asks_for_number"}),
-        ("How is the project going?", {"asks_for_latest"}),
-        ("那个项目进展怎样了？", {"asks_for_latest"}),
+        ("When is my exam?", {"asks_when"}),
+        ("我的体检是几号？", {"asks_when"}),
+        ("How long was the trip?", {"asks_when"}),
+        ("我去了多久？", {"asks_when"}),
+        ("How many cats do I have?", set()),
         ("What did you promise?", {"asks_for_promise", "asks_of_assistant"}),
         ("你答应过什么？", {"asks_for_promise", "asks_of_assistant"}),
         ("Which tent did you explain to Ann?", {"asks_of_assistant"}),

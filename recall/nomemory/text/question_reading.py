@@ -8,9 +8,7 @@ from functools import cached_property
 
 from nomemory.text import question_cues as cues
 from nomemory.text.asking import asking_sentences, content_words, exact_phrases, unquoted
-from nomemory.text.language import Language, language_of
 from nomemory.text.names import people
-from nomemory.text.normalisation import plain
 from nomemory.text.question_words import ASKS
 from nomemory.text.time_expressions import TimeSignal, time_signal
 
@@ -31,11 +29,6 @@ class QuestionReading:
     now: datetime | None = None
 
     @cached_property
-    def language(self) -> Language:
-        """The language that it is asked in."""
-        return language_of(self.text)
-
-    @cached_property
     def asks(self) -> bool:
         """Whether it holds a question."""
         return bool(ASKS.search(self.text))
@@ -49,11 +42,6 @@ class QuestionReading:
     def asked(self) -> str:
         """The sentences that ask, as one text."""
         return " ".join(self.sentences)
-
-    @cached_property
-    def plain(self) -> str:
-        """The sentences that ask as they are compared: lower case, simplified Chinese."""
-        return plain(self.asked or self.text)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -79,21 +67,6 @@ class QuestionReading:
     def asks_when(self) -> bool:
         """Whether it asks when something was, or how long it took."""
         return bool(cues.ASKS_WHEN.search(self.text))
-
-    @cached_property
-    def asks_for_date(self) -> bool:
-        """Whether only a date, a month or a time of day answers it."""
-        return bool(cues.ASKS_FOR_DATE.search(self.plain))
-
-    @cached_property
-    def asks_for_number(self) -> bool:
-        """Whether only a number answers it."""
-        return bool(cues.ASKS_FOR_NUMBER.search(self.plain))
-
-    @cached_property
-    def asks_for_latest(self) -> bool:
-        """Whether it asks how things stand now."""
-        return bool(cues.ASKS_FOR_LATEST.search(self.asked))
 
     @cached_property
     def asks_for_promise(self) -> bool:

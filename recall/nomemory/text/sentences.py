@@ -25,7 +25,6 @@ class Clause:
     start: int
     end: int
     masked: str
-    closes_with_colon: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ def _clauses(text: str, mask: str, start: int, end: int) -> Iterator[Clause]:
     for left, right, mark in _cut(mask, _CLAUSE_END, start, end):
         first, last = _trimmed(text, left, right)
         if first < last:
-            yield Clause(text[first:last], first, last, mask[first:last], mark in (":", "："))
+            yield Clause(text[first:last], first, last, mask[first:last])
 
 
 def _cut(mask: str, ends: regex.Pattern[str], start: int, end: int) -> Iterator[tuple[int, int, str]]:

@@ -32,11 +32,6 @@ def stem(word: str) -> str:
     return stemmed([EVERYDAY_BASES.get(word, word)])[0]
 
 
-def stems(text: str) -> frozenset[str]:
-    """Return the stems of all the words of a plain text that are not Chinese, stop words too."""
-    return frozenset(stem(match["word"].split("'")[0]) for match in _RUN.finditer(text) if match["word"])
-
-
 def pairs(run: str) -> list[str]:
     """Return the overlapping pairs of a run of Chinese characters; one character alone is itself."""
     return [left + right for left, right in pairwise(run)] or [run]

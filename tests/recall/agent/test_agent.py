@@ -68,7 +68,15 @@ async def test_evidence_and_calls_stay_within_the_budget(sample: QueryStub) -> N
     assert len(result.evidence) == 3
     assert result.limits.tool_calls <= 5
     assert result.limits.iterations <= 2
-    assert result.limits.stop_reason in {StopReason.TOOL_CALLS, StopReason.ITERATIONS}
+
+
+async def test_a_planner_that_never_ends_is_stopped_by_the_budget(sample: QueryStub) -> None:
+    plans = [Plan((lexical(word), lexical(f"{word} x"))) for word in ("芒果", "花生", "辣椒")]
+    few_rounds = await recall(sample, "lin", FOOD, planner=Scripted(*plans), budget=Budget(iterations=2))
+    few_calls = await recall(sample, "lin", FOOD, planner=Scripted(*plans), budget=Budget(tool_calls=5, anchors=1))
+    assert (few_rounds.limits.stop_reason, few_rounds.limits.iterations) == (StopReason.ITERATIONS, 2)
+    assert few_calls.limits.stop_reason is StopReason.TOOL_CALLS
+    assert few_calls.limits.tool_calls == 5
 
 
 async def test_the_anchors_neighbours_are_taken_by_the_host(sample: QueryStub) -> None:
@@ -84,7 +92,7 @@ async def test_the_anchors_neighbours_are_taken_by_the_host(sample: QueryStub) -
 async def test_a_budget_of_one_call_is_the_planners(sample: QueryStub) -> None:
     result = await recall(sample, "lin", FOOD, budget=Budget(tool_calls=1))
     assert result.limits.tool_calls == 1
-    assert result.limits.stop_reason is StopReason.TOOL_CALLS
+    assert [step.tool for step in result.trace if step.tool] == ["hybrid_search"]
     assert result.evidence
 
 

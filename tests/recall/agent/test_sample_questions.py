@@ -8,16 +8,14 @@ from statistics import mean
 import pytest
 from recall.agent.conftest import Labelled, labelled, query_stub
 
+from nomemory.client import Client
 from nomemory.recall.api import recall
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.tools.query_stub import QueryStub
 
 QUESTIONS = {one.question_id: one for one in labelled()}
-CHINESE = [f"lin-q0{number}" for number in range(1, 7)]
-ENGLISH = [f"sam-q0{number}" for number in range(1, 7)]
+MOST = 6
 CANARIES = ("青鸾匣", "Zephyrquill", "Marrowlight", "QK-88413", "桂花乌龙", "mei-")
-FLOOR = 0.75
-"""Of the evidence in the six best, averaged over the answerable questions; 0.83 was measured."""
 
 
 @pytest.fixture(scope="module")
@@ -39,17 +37,29 @@ def found(result: RecallResult) -> list[str]:
     return [evidence.message.message_id for evidence in result.evidence]
 
 
-@pytest.mark.parametrize("question_id", CHINESE + ENGLISH)
-def test_the_six_questions_find_their_evidence(answers: dict[str, RecallResult], question_id: str) -> None:
-    result = answers[question_id]
-    assert QUESTIONS[question_id].evidence & set(found(result))
-    assert len(result.evidence) <= 6
-
-
-def test_most_evidence_of_all_questions_is_among_the_six(answers: dict[str, RecallResult]) -> None:
+def test_a_recall_finds_what_the_ranking_finds_and_no_less(answers: dict[str, RecallResult], sample_target: str) -> None:
+    """Among as many messages, averaged over the answerable questions."""
     answerable = [one for one in QUESTIONS.values() if one.evidence]
-    recalls = [len(one.evidence & set(found(answers[one.question_id]))) / len(one.evidence) for one in answerable]
-    assert mean(recalls) >= FLOOR
+
+    def share(one: Labelled, ids: list[str]) -> float:
+        return len(one.evidence & set(ids)) / len(one.evidence)
+
+    with Client(sample_target) as client:
+        ranked = {one.question_id: best(client, one) for one in answerable}
+    by_recall = mean(share(one, found(answers[one.question_id])) for one in answerable)
+    assert by_recall >= mean(share(one, ranked[one.question_id]) for one in answerable)
+
+
+def best(client: Client, one: Labelled) -> list[str]:
+    reply = client.hybrid_search(one.user_id, one.question.text, top_k=MOST, until=one.question.now)
+    return [item.message.message_id for item in reply.items]
+
+
+def test_every_answer_cites_and_shows_at_most_as_much_as_it_may(answers: dict[str, RecallResult]) -> None:
+    """Also where the log does not answer: the view is never emptied, the verdict says how sure it is."""
+    for result in answers.values():
+        assert 1 <= len(result.memory_view.statements()) <= MOST
+        assert len(result.evidence) <= MOST
 
 
 def test_nothing_said_at_or_after_the_question_is_looked_at(answers: dict[str, RecallResult]) -> None:
@@ -79,7 +89,7 @@ def test_every_step_says_why(answers: dict[str, RecallResult]) -> None:
     result = answers["lin-q06"]
     assert all(step.thought for step in result.trace)
     assert result.trace[0].tool == "messages_list"
-    assert {step.tool for step in result.trace} >= {"lexical_search", "semantic_search", "neighbors"}
+    assert {step.tool for step in result.trace} >= {"hybrid_search", "neighbors"}
 
 
 def test_what_was_said_in_so_many_words_is_looked_for_as_a_phrase(answers: dict[str, RecallResult]) -> None:

@@ -63,7 +63,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         data=folder / "data", listen="127.0.0.1:0", embedder="none", recall_skills=str(folder / "skills"), drain_s=0.0
     )
     with started(settings) as server, Client(server.target) as client:
-        messages = [said("ann", f"ann-{n}", f"zebra number {n} is fine", 1_700_000_000 + n) for n in range(20)]
+        messages = [said("ann", f"ann-{n}", f"zebra number {n} is fine", 1_700_000_000 + n) for n in range(18)]
         messages += [said("ann", "ann-likes", "Ann likes green tea", 1_700_000_100)]
         messages += [said("bob", f"bob-{n}", f"{SECRET} {n}, likes tea", 1_700_000_000 + n) for n in range(9)]
         client.lexical_search("ann", "x", at_least=client.write(messages).write_token)
@@ -92,7 +92,7 @@ def test_an_operator_in_a_skill_finds_nothing_that_its_words_do_not(attacked: Se
     """Were one of them an operator, `OR NOT zebra` or a negation would list or hide by it."""
     reply = ask(attacked, "What tea do I prefer?")
     by_words = [step for step in reply.trace if step.tool == "lexical_search" and step.iteration == 1]
-    assert [step.hits for step in by_words] == [21, 21]
+    assert [step.hits for step in by_words] == [19, 19]
     assert reply.evidence[0].message.message_id == "ann-likes"
 
 

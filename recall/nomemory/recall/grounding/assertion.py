@@ -11,7 +11,7 @@ from nomemory.recall.model.memory_view import Attribution
 from nomemory.recall.model.question import Question, Role
 from nomemory.text.language import Language, language_of
 
-_SENTENCE: Final = re.compile(r"[^。！？!?\n]+[。！？!?]*")
+_SENTENCE: Final = re.compile(r"(?:[^。！？!?.\n]|\.(?!\s))+[。！？!?.]*")
 _MARKED: Final = re.compile(r"[?？][\s\"”'）)]*$")
 _ASKS_CHINESE: Final = re.compile(
     r"什么|怎么|怎样|如何|多少|多久|多长|多大|为什么|哪|谁|几[点号个时天次]|吗|呢$|(.)不\1|(.)没\2|有没有|是否|啥"

@@ -28,6 +28,8 @@ _STEERED: Final = 1.5
 """What the calls that a skill asks for count beside a ranking of the whole question."""
 _PREFERRED: Final = 0.15
 """What it counts that a message has the role, or lies in the window, that the caller or the skill names."""
+_APART: Final = 1.0
+"""How far below the ranking of the whole question anything else begins: no nearness makes up for it."""
 _RANK_SMOOTHING: Final = 10
 _DECIMALS: Final = 9
 _NO_DEFAULTS: Final = Defaults()
@@ -161,9 +163,9 @@ def _sum(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]
 
 
 def _below(least: float, scores: Mapping[str, float]) -> dict[str, float]:
-    """Return scores no greater than a least one, in the same order."""
+    """Return scores that lie apart from a least one, below it, in the same order."""
     most = max(scores.values(), default=0.0) or 1.0
-    return {message_id: least + score / most - 1 for message_id, score in scores.items()}
+    return {message_id: least + score / most - 1 - _APART for message_id, score in scores.items()}
 
 
 def _order(evidence: Evidence) -> tuple[float, float, bytes]:

@@ -1,0 +1,132 @@
+"""Whether a message asserts something, and whose words it holds: by who speaks and by form."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recall.told import asked, told
+
+from nomemory.recall.grounding.assertion import asserts, attribution, is_named, is_passed_on, only_asks
+from nomemory.recall.model.memory_view import Attribution
+from nomemory.recall.model.question import Role
+
+PASTED = "Look what the landlord wrote:\n\nThe heating will be off on Thursday."
+QUOTED_LINE = "> The heating will be off on Thursday.\nCharming."
+CODE = "This fails:\n```\nraise SystemExit\n```"
+LONG_LIST = "\n".join(f"line {number}" for number in range(6))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Which train goes to Porto?",
+        "which train goes to Porto",
+        "so when does the library open",
+        "is the ferry running today",
+        "Is it late? Am I early?",
+        "图书馆几点开门",
+        "这条裙子好不好看",
+        "你觉得去哪里爬山比较好？",
+        "有没有便宜一点的琴行",
+        "Can you fix this?\nThe cat sat on the mat.",
+    ],
+)
+def test_what_only_asks_asserts_nothing_with_a_question_mark_or_without(content: str) -> None:
+    assert only_asks(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "I moved the piano to the attic.",
+        "The ferry was late. Is it always?",
+        "我把钢琴搬到阁楼去了。",
+        "我把钢琴搬到阁楼去了，你说好不好？我自己是挺满意的。",
+        "我们乐队排练改到周四了",
+        "Whatever happens, the piano stays.",
+        "",
+        "…",
+        "It costs 3.50 at the quay.",
+        "is " + "a very long sentence about a piano, " * 4,
+    ],
+)
+def test_what_says_anything_beside_a_question_does_not_only_ask(content: str) -> None:
+    assert not only_asks(content)
+
+
+def test_a_user_asserts_and_an_assistant_is_heard_only_where_it_is_asked_about() -> None:
+    advice = told("m1", "You should varnish it twice.", role=Role.ASSISTANT)
+    own = told("m2", "I varnished it twice.")
+    plain = asked("How often was the boat varnished?")
+    assert asserts(own, plain, named=False)
+    assert not asserts(advice, plain, named=False)
+    assert asserts(advice, asked("What did you suggest about the varnish?"), named=False)
+    assert asserts(advice, asked("你之前建议了什么漆？"), named=False)
+
+
+def test_the_role_that_the_caller_names_is_heard_alone() -> None:
+    advice = told("m1", "You should varnish it twice.", role=Role.ASSISTANT)
+    own = told("m2", "I varnished it twice.")
+    question = asked("How often was the boat varnished?", Role.ASSISTANT)
+    assert asserts(advice, question, named=False)
+    assert not asserts(own, question, named=False)
+    anybody = asked("How often was the boat varnished?", Role.ANY)
+    assert asserts(own, anybody, named=False)
+
+
+def test_among_people_with_names_roles_say_nothing() -> None:
+    other = told("m1", "I varnished it twice.", role=Role.ASSISTANT, name="Ravi")
+    assert asserts(other, asked("How often did Ravi varnish the boat?"), named=True)
+
+
+def test_people_have_names_where_most_messages_do() -> None:
+    some = [told("m1", "a", name="Ravi"), told("m2", "b", name="Ines"), told("m3", "c")]
+    assert is_named(some)
+    assert not is_named(some[1:])
+    assert not is_named([])
+
+
+@pytest.mark.parametrize(
+    ("content", "role", "name", "whose"),
+    [
+        ("I varnished it twice.", Role.USER, "", Attribution.USER),
+        ("I varnished it twice.", Role.USER, "Ravi", Attribution.UNSPECIFIED),
+        ("You should varnish it twice.", Role.ASSISTANT, "", Attribution.OTHER),
+        ("The user likes rain.", Role.SYSTEM, "", Attribution.OTHER),
+        (PASTED, Role.USER, "", Attribution.QUOTED),
+        (PASTED, Role.USER, "Ravi", Attribution.QUOTED),
+        (PASTED, Role.ASSISTANT, "", Attribution.OTHER),
+        (QUOTED_LINE, Role.USER, "", Attribution.QUOTED),
+        (CODE, Role.USER, "", Attribution.QUOTED),
+        (LONG_LIST, Role.USER, "", Attribution.QUOTED),
+    ],
+)
+def test_whose_words_a_message_holds(content: str, role: Role, name: str, whose: Attribution) -> None:
+    assert attribution(told("m1", content, role=role, name=name)) is whose
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "转发一下物业的通知：\n\n周四停暖气。",
+        "朋友发我的：\n今晚别出门",
+        PASTED,
+        CODE,
+    ],
+)
+def test_a_block_is_told_by_its_form(content: str) -> None:
+    assert is_passed_on(content)
+
+
+@pytest.mark.parametrize(
+    "content", ["记住：我吃素", "Note: I moved.", "Two things.\nI moved. I also sold the boat.", "", "5 > 3"]
+)
+def test_a_plain_message_is_no_block(content: str) -> None:
+    assert not is_passed_on(content)
+
+
+@given(st.text(max_size=2_000))
+def test_any_text_can_be_told(content: str) -> None:
+    only_asks(content)
+    attribution(told("m1", content))

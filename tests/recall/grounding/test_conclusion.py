@@ -1,0 +1,126 @@
+"""From drafts to an answer: it keeps what can be cited, newest first, and marks it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from recall.synthesis.independent_check import check
+from recall.told import asked, findings, quoting, ranking, told
+
+from nomemory.recall.grounding.conclusion import conclude
+from nomemory.recall.model.evidence import Relation, Retrieved
+from nomemory.recall.model.memory_view import Attribution, DraftCitation, DraftStatement, Section, Synthesis, Verdict
+from nomemory.recall.model.question import Role
+
+WORKSHOP = told("old", "My workshop is in the barn behind the mill.", 30)
+MOVED = told("new", "The workshop moved: it is in the old bakery now.", 3)
+OTHER = told("other", "Cats sleep in the sun.", 20)
+SAME_THING = Relation("old", "new", 3.0, 0.5)
+CONTENTS = ["我搬到海边了", "I keep bees.", "I keep bees.", "is it warm", "Bees:\n\nten hives", "🐝", " ok "]
+MESSAGES = st.lists(
+    st.builds(
+        lambda content, days, role, name: (content, days, role, name),
+        st.sampled_from(CONTENTS),
+        st.integers(0, 5),
+        st.sampled_from([Role.USER, Role.ASSISTANT]),
+        st.sampled_from(["", "Ravi"]),
+    ),
+    min_size=1,
+    max_size=6,
+).map(lambda some: [told(f"m{n}", *one) for n, one in enumerate(some)])
+
+
+def cited(synthesis: Synthesis) -> list[str]:
+    return [citation.message_id for one in synthesis.view.statements() for citation in one.citations]
+
+
+def test_statements_stand_newest_first_whatever_the_order_of_drafts() -> None:
+    found = findings(ranking(WORKSHOP, OTHER, MOVED))
+    for drafts in (quoting(WORKSHOP, OTHER, MOVED), quoting(MOVED, WORKSHOP, OTHER)):
+        assert cited(conclude(asked("Where is my workshop?"), drafts, found)) == ["new", "other", "old"]
+
+
+def test_what_was_said_anew_is_marked_and_stays() -> None:
+    found = findings(ranking(WORKSHOP, MOVED, OTHER), [SAME_THING])
+    view = conclude(asked("Where is my workshop?"), quoting(WORKSHOP, MOVED, OTHER), found).view
+    marks = {one.citations[0].message_id: one.superseded_by for one in view.statements()}
+    assert marks == {"old": "new", "new": "", "other": ""}
+
+
+def test_what_is_not_in_the_view_supersedes_nothing() -> None:
+    found = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
+    (statement,) = conclude(asked("Where is my workshop?"), quoting(WORKSHOP), found).view.statements()
+    assert statement.superseded_by == ""
+
+
+def test_a_statement_of_both_the_old_and_the_new_is_not_superseded() -> None:
+    both = DraftStatement(
+        Section.PROFILE,
+        "The workshop moved",
+        (DraftCitation("old", "My workshop is in the barn"), DraftCitation("new", "The workshop moved")),
+    )
+    found = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
+    (statement,) = conclude(asked("Where is my workshop?"), [both], found).view.statements()
+    assert len(statement.citations) == 2
+    assert statement.superseded_by == ""
+
+
+def test_the_view_keeps_its_statements_where_the_evidence_is_insufficient() -> None:
+    found = findings(ranking(WORKSHOP, OTHER), sufficiency=0.0)
+    synthesis = conclude(asked("What is my blood group?"), quoting(WORKSHOP, OTHER), found)
+    assert synthesis.verdict is Verdict.INSUFFICIENT
+    assert cited(synthesis) == ["other", "old"]
+
+
+def test_without_drafts_nothing_is_cited_and_it_says_so() -> None:
+    synthesis = conclude(asked("Anything?"), [], findings(()))
+    assert synthesis.verdict is Verdict.INSUFFICIENT
+    assert synthesis.notes == ("no statement could be cited",)
+
+
+def test_it_is_said_whose_words_a_statement_quotes() -> None:
+    advice = told("advice", "You could keep it in the barn.", 9, Role.ASSISTANT)
+    pasted = told("pasted", "From the mill:\n\nThe barn is to let.", 8)
+    found = findings(ranking(WORKSHOP, advice, pasted))
+    view = conclude(asked("Where is my workshop?"), quoting(WORKSHOP, advice, pasted), found).view
+    assert {one.citations[0].message_id: one.attribution for one in view.statements()} == {
+        "old": Attribution.USER,
+        "advice": Attribution.OTHER,
+        "pasted": Attribution.QUOTED,
+    }
+
+
+def test_both_sides_of_a_contradiction_stand_in_the_view_as_a_guess() -> None:
+    never = told("never", "I have never kept bees.", 30)
+    bees = told("bees", "The bees in my garden swarmed.", 5)
+    found = findings(ranking(bees, OTHER, never), [Relation("never", "bees", 3.0, 0.9)])
+    synthesis = conclude(asked("Do I keep bees?"), quoting(bees), found)
+    assert synthesis.verdict is Verdict.CONFLICTING
+    assert cited(synthesis) == ["bees", "never"]
+    (conflict,) = synthesis.conflicts
+    assert conflict.possible
+    assert (conflict.earlier, conflict.later) == tuple(reversed(synthesis.view.statements()))
+    assert not any(one.superseded_by for one in synthesis.view.statements())
+
+
+@given(MESSAGES, st.sampled_from(["Do I keep bees?", "我住在哪？", "", "How many hives?"]), st.floats(0, 1), st.data())
+def test_whatever_is_concluded_is_cited_in_order_and_marks_point_to_newer_statements(
+    said: list[Retrieved], text: str, sufficiency: float, data: st.DataObject
+) -> None:
+    ordered = sorted(said, key=lambda one: (one.ts, one.message_id))
+    pairs = [
+        Relation(one.message_id, other.message_id, data.draw(st.floats(1, 4)), data.draw(st.floats(0, 1)))
+        for place, one in enumerate(ordered)
+        for other in ordered[place + 1 :]
+        if one.speaker == other.speaker
+    ]
+    found = findings(ranking(*said), pairs, sufficiency)
+    drafts = quoting(*data.draw(st.permutations(said)))
+    synthesis = conclude(asked(text), drafts, found)
+    assert check(synthesis, {one.message_id: one for one in said}, {one.message_id for one in said}) == []
+    assert synthesis == conclude(asked(text), drafts, found)
+    newest = [max((c.ts, c.message_id) for c in one.citations) for one in synthesis.view.statements()]
+    assert newest == sorted(newest, reverse=True)
+    for place, statement in enumerate(synthesis.view.statements()):
+        before = {c.message_id for one in synthesis.view.statements()[:place] for c in one.citations}
+        assert statement.superseded_by in {"", *before}

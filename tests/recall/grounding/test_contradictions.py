@@ -1,0 +1,87 @@
+"""Two assertions of one speaker that cannot both hold, found by their form and their nearness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recall.told import asked, ranking, told
+
+from nomemory.recall.grounding.contradictions import LOOKED_AT, contradictions
+from nomemory.recall.model.evidence import Evidence, Relation, Retrieved
+
+
+def found(question: str, evidence: Sequence[Evidence], *pairs: tuple[str, str]) -> list[tuple[str, str]]:
+    relations = [Relation(earlier, later, 2.0, 0.5) for earlier, later in pairs]
+    return [(one.message_id, other.message_id) for one, other in contradictions(evidence, relations, asked(question))]
+
+
+def two(earlier: str, later: str) -> tuple[Retrieved, Retrieved]:
+    return told("old", earlier, 20), told("new", later, 10)
+
+
+def between(question: str, earlier: str, later: str) -> list[tuple[str, str]]:
+    return found(question, ranking(*two(earlier, later)), ("old", "new"))
+
+
+@pytest.mark.parametrize(
+    ("question", "earlier", "later"),
+    [
+        ("Have I ever been in a glider?", "I have never been in a glider.", "In the glider over Fuchs Hill I sang."),
+        ("Do I play the oboe?", "I practise the oboe every morning.", "I never play the oboe."),
+        ("我坐过滑翔机吗？", "我从没坐过滑翔机", "那次坐滑翔机飞过山谷，风特别大"),
+        ("我有没有养过鹦鹉？", "鹦鹉我一只都没养过", "家里的鹦鹉今天学会叫我名字"),
+        ("How many canoes do I own?", "I own two canoes.", "All three canoes are in the shed."),
+        ("How many of my cousins row?", "Four of my cousins row.", "The 5 cousins who row came by."),
+        ("我有几把小提琴？我家有几个琴房？", "家里有两个琴房", "我那三个琴房都空着"),
+    ],
+)
+def test_a_flat_denial_or_another_count_contradicts(question: str, earlier: str, later: str) -> None:
+    assert between(question, earlier, later) == [("old", "new")]
+
+
+@pytest.mark.parametrize(
+    ("question", "earlier", "later"),
+    [
+        # The question does not ask whether, or how many.
+        ("What about gliders?", "I have never been in a glider.", "In the glider I sang."),
+        ("Do I own canoes?", "I own two canoes.", "All three canoes are in the shed."),
+        # The denial is of one occasion only.
+        ("Do I play the oboe?", "I practise the oboe every morning.", "I did not play the oboe on Sunday."),
+        # Both deny.
+        ("Do I play the oboe?", "I never play the oboe.", "No oboe for me."),
+        ("我坐过滑翔机吗？", "我从没坐过滑翔机", "滑翔机我可不敢坐"),
+        # Counts of different things, or the same count.
+        ("How many canoes do I own?", "I own two canoes.", "I own three paddles."),
+        ("How many canoes do I own?", "I own two canoes.", "Both of the 2 canoes leak."),
+        # One of them is pasted.
+        ("Do I play the oboe?", "My sister wrote:\n\nI never play the oboe.", "I practise the oboe every morning."),
+    ],
+)
+def test_what_only_seems_to_contradict_does_not(question: str, earlier: str, later: str) -> None:
+    assert between(question, earlier, later) == []
+
+
+def test_messages_that_are_not_related_do_not_contradict_each_other() -> None:
+    evidence = ranking(*two("I have never been in a glider.", "In the glider I sang."))
+    assert found("Have I been in a glider?", evidence) == []
+
+
+def test_messages_that_are_not_near_to_the_question_are_left_alone() -> None:
+    evidence = ranking(*two("I have never been in a glider.", "In the glider I sang."), deviations=0.9)
+    assert found("Have I been in a glider?", evidence, ("old", "new")) == []
+
+
+def test_only_the_best_are_held_against_each_other() -> None:
+    old, new = two("I have never been in a glider.", "In the glider I sang.")
+    between_them = [told(f"m{number}", "The glider is red.") for number in range(LOOKED_AT - 1)]
+    assert found("Have I been in a glider?", ranking(old, *between_them, new), ("old", "new")) == []
+    assert found("Have I been in a glider?", ranking(old, *between_them[1:], new), ("old", "new")) == [("old", "new")]
+
+
+@given(st.text(max_size=200), st.text(max_size=200), st.text(max_size=100))
+def test_any_texts_can_be_compared_and_only_what_differs_contradicts(one: str, other: str, question: str) -> None:
+    assert between(question, one, one) == []
+    assert between(question, one, other) in ([], [("old", "new")])

@@ -1,0 +1,41 @@
+"""What of a message is quoted."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nomemory.recall.synthesis.quoting import WHOLE, quote
+from nomemory.text.question_reading import QuestionReading
+
+TEXT = st.lists(st.sampled_from(["The lamp is broken. ", "灯坏了。", "and so on ", "\n", "x" * 90, "🪔", "1.5 "]), max_size=80)
+
+
+def test_a_message_is_quoted_whole() -> None:
+    content = "  The soft ones are fine. The runny ones, not yet!\nAsk me in May.  "
+    assert quote(content, QuestionReading("Which ones?")) == content.strip()
+
+
+def test_of_a_very_long_message_the_sentences_around_the_best_one_are_quoted() -> None:
+    before = [f"On day {number} we crossed another valley and camped." for number in range(40)]
+    after = [f"On night {number} it rained on the tents again." for number in range(40)]
+    content = " ".join([*before, "The blue stove broke at the pass.", *after])
+    found = quote(content, QuestionReading("What happened to the stove?"))
+    assert "The blue stove broke at the pass." in found
+    assert found in content
+    assert WHOLE / 2 < len(found) <= WHOLE
+    assert found.startswith(("The ", "On "))
+    assert found.endswith(".")
+
+
+def test_a_long_message_of_one_sentence_is_cut_at_its_start() -> None:
+    content = "一" + "路走" * 500
+    assert quote(content, QuestionReading("去哪了？")) == content[:WHOLE]
+
+
+@given(TEXT.map("".join), st.text(max_size=40))
+def test_a_quote_is_verbatim_and_bounded(content: str, question: str) -> None:
+    found = quote(content, QuestionReading(question))
+    assert found in content
+    assert len(found) <= WHOLE
+    assert bool(found) == bool(content.strip())

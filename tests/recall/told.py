@@ -1,0 +1,45 @@
+"""Shorthand for what was retrieved in a recall: messages, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
+from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, Section
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.sufficiency import Sufficiency
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def told(message_id: str, content: str, days_ago: float = 10, role: Role = Role.USER, name: str = "") -> Retrieved:
+    """Make a message."""
+    return Retrieved(message_id, NOW - timedelta(days=days_ago), role, content, name)
+
+
+def asked(text: str, role: Role | None = None) -> Question:
+    """Make a question."""
+    return Question(text, NOW, role=role)
+
+
+def ranking(*messages: Retrieved, deviations: float = 2.0) -> tuple[Evidence, ...]:
+    """Rank messages in the order given, all equally near to the question."""
+    return tuple(Evidence(message, 3.0 - place / 10, deviations) for place, message in enumerate(messages))
+
+
+def findings(
+    evidence: Sequence[Evidence], relations: Iterable[Relation] = (), sufficiency: float | None = 0.9
+) -> Findings:
+    """Say what a search has come to."""
+    retrieval = Retrieval()
+    retrieval.add(one.message for one in evidence)
+    known = None if sufficiency is None else Sufficiency(sufficiency, told_apart=False)
+    return Findings(tuple(evidence), retrieval, tuple(relations), known)
+
+
+def quoting(*messages: Retrieved) -> list[DraftStatement]:
+    """Draft statements that quote whole messages."""
+    return [
+        DraftStatement(Section.PROFILE, one.content, (DraftCitation(one.message_id, one.content),)) for one in messages
+    ]

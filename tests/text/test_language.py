@@ -1,0 +1,20 @@
+"""Which language a text is in."""
+
+from __future__ import annotations
+
+import pytest
+
+from nomemory.text.language import Language, language_of
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("我喜欢吃什么？", Language.CHINESE),
+        ("我的 offer 是哪家的？", Language.CHINESE),
+        ("What do I like?", Language.ENGLISH),
+        ("", Language.ENGLISH),
+    ],
+)
+def test_a_chinese_character_makes_a_text_chinese(text: str, language: Language) -> None:
+    assert language_of(text) is language
