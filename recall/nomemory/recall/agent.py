@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from nomemory.recall.grounding.conclusion import conclude, holds
+from nomemory.recall.grounding.citations import verify
+from nomemory.recall.grounding.conclusion import conclude
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence, Findings
 from nomemory.recall.model.limits import StopReason
@@ -110,7 +111,7 @@ class RecallAgent:
         """Have an answer drafted; the other synthesiser does it if the first fails, takes too long or has no proof."""
         draft = await self._drafted(question, skill, findings)
         other = self._fallback_synthesiser
-        if draft is not None and (other is None or not findings.evidence or holds(draft, findings.retrieval)):
+        if draft is not None and (other is None or not findings.evidence or self._holds(draft, findings)):
             return draft
         failed = "gave no answer" if draft is None else "gave no statement that holds"
         if other is None:
@@ -120,6 +121,12 @@ class RecallAgent:
         composed = await other.draft(question, skill, findings)
         unanswered = draft is not None and draft.verdict is Verdict.INSUFFICIENT
         return replace(composed, verdict=Verdict.INSUFFICIENT) if unanswered else composed
+
+    def _holds(self, draft: Draft, findings: Findings) -> bool:
+        """Return whether any statement of a draft can be verified; if none, note what was struck."""
+        view, struck = verify(draft.statements, findings.retrieval)
+        self._notes += () if view.statements() else struck
+        return bool(view.statements())
 
     async def _drafted(self, question: Question, skill: Skill, findings: Findings) -> Draft | None:
         """Return the first synthesiser's draft; None if it fails or takes too long."""

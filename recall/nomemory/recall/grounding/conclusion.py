@@ -47,11 +47,6 @@ def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughR
     return _by_rules(question, draft, findings, rule, misfit)
 
 
-def holds(draft: Draft, retrieval: Retrieval) -> bool:
-    """Return whether any statement of a draft can be verified."""
-    return bool(verify(draft.statements, retrieval)[0].statements())
-
-
 def _as_drafted(
     view: MemoryView, verdict: Verdict, claimed: Sequence[TextPair], findings: Findings, notes: tuple[str, ...]
 ) -> Synthesis:

@@ -18,7 +18,7 @@ from nomemory.recall.model.memory_view import (
 from nomemory.recall.model.trace import JsonValue
 
 SECTIONS: Final = tuple(section.value for section in Section)
-VERDICTS: Final = tuple(verdict.value for verdict in Verdict)
+VERDICTS: Final = tuple(verdict.value for verdict in (Verdict.SUPPORTED, Verdict.CONFLICTING, Verdict.INSUFFICIENT))
 STATEMENTS_MAX: Final = 12
 CITATIONS_MAX: Final = 8
 CONFLICTS_MAX: Final = 8
