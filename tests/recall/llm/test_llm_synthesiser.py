@@ -9,7 +9,16 @@ from recall.llm.chat_script import ChatScript, answers, says, status
 from recall.llm.situations import QUESTION, SKILL, found
 
 from nomemory.recall.llm.client import ChatEndpoint
-from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section
+from nomemory.recall.model.evidence import Relation
+from nomemory.recall.model.memory_view import (
+    Draft,
+    DraftCitation,
+    DraftConflict,
+    DraftSide,
+    DraftStatement,
+    Section,
+    Verdict,
+)
 from nomemory.recall.synthesis.base import SynthesiserFailedError
 from nomemory.recall.synthesis.llm import LlmSynthesiser
 
@@ -128,3 +137,60 @@ async def test_the_model_sees_the_evidence_as_data_and_may_cite_nothing_else(
     schema = script.bodies[0]["response_format"]["json_schema"]["schema"]
     cited = schema["properties"]["profile"]["items"]["properties"]["citations"]["items"]["properties"]
     assert cited["message_id"] == {"enum": ["m1", "m2"]}
+
+
+async def test_the_evidence_stands_in_the_order_of_time_with_who_spoke(
+    script: ChatScript, synthesiser: LlmSynthesiser
+) -> None:
+    script.answers = [answers({"profile": []})]
+    near = Relation("m2", "m1", nearness=3, shared=0.5)
+    await synthesiser.draft(QUESTION, SKILL, found("我能吃微辣了", "我不吃辣", relations=[near]))
+    older, newer = (json.loads(line) for line in script.prompts[0].splitlines() if line.startswith('{"rank"'))
+    assert [older["id"], newer["id"]] == ["m2", "m1"]
+    assert [older["rank"], newer["rank"]] == [2, 1]
+    assert older["ts"] < newer["ts"]
+    assert older["role"] == "user"
+    assert older["may_be_superseded_by"] == "m1"
+    assert "may_be_superseded_by" not in newer
+
+
+@pytest.mark.parametrize("said", ["conflicting", " Conflicting\n", "CONFLICTING"])
+async def test_a_model_may_judge(script: ChatScript, synthesiser: LlmSynthesiser, said: str) -> None:
+    script.answers = [answers({"verdict": said, "profile": []})]
+    assert (await synthesiser.draft(QUESTION, SKILL, FOUND)).verdict is Verdict.CONFLICTING
+
+
+@pytest.mark.parametrize("said", [None, 7, "", "true", "pending", ["supported"], {"verdict": "supported"}], ids=repr)
+async def test_what_is_no_verdict_leaves_it_to_the_rules(
+    script: ChatScript, synthesiser: LlmSynthesiser, said: object
+) -> None:
+    script.answers = [answers({"verdict": said, "profile": ["不吃辣"]})]
+    assert (await synthesiser.draft(QUESTION, SKILL, FOUND)).verdict is None
+
+
+CITED = {"message_id": "m1", "quote": "不吃辣"}
+SIDE = DraftSide(citation=DraftCitation("m1", "不吃辣"))
+
+
+@pytest.mark.parametrize(
+    ("side", "read"),
+    [
+        (CITED, SIDE),
+        (entry("怕辣", CITED), DraftSide("怕辣", SIDE.citation)),
+        (entry("怕辣"), DraftSide("怕辣")),
+        ("m1", DraftSide("m1", DraftCitation("m1"))),
+    ],
+)
+async def test_conflicts_are_pairs_of_statements_or_of_citations(
+    script: ChatScript, synthesiser: LlmSynthesiser, side: object, read: DraftSide
+) -> None:
+    as_object = {"earlier": side, "later": CITED, "possible": True}
+    script.answers = [answers({"profile": [], "conflicts": [as_object, [side, CITED]]})]
+    draft = await synthesiser.draft(QUESTION, SKILL, FOUND)
+    assert draft.conflicts == (DraftConflict(read, SIDE, possible=True), DraftConflict(read, SIDE))
+
+
+@pytest.mark.parametrize("odd", [None, 7, "m1", [], ["m1"], {}, {"earlier": CITED}, [CITED, 7], [[], []]], ids=repr)
+async def test_what_is_no_pair_is_left_out(script: ChatScript, synthesiser: LlmSynthesiser, odd: object) -> None:
+    script.answers = [answers({"profile": [], "conflicts": [odd]})]
+    assert (await synthesiser.draft(QUESTION, SKILL, FOUND)).conflicts == ()

@@ -51,9 +51,7 @@ def _as_drafted(
     view: MemoryView, verdict: Verdict, claimed: Sequence[TextPair], findings: Findings, notes: tuple[str, ...]
 ) -> Synthesis:
     sides = {text for pair in claimed for text in pair.texts}
-    against = {
-        citation.message_id for one in view.statements() if one.text in sides for citation in one.citations
-    }
+    against = {citation.message_id for one in view.statements() if one.text in sides for citation in one.citations}
     view = _marked(view, findings, against)
     stated = {one.text: one for one in view.statements()}
     conflicts = tuple(Conflict(stated[pair.earlier], stated[pair.later], pair.possible) for pair in claimed)
