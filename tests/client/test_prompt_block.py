@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from nomemory.recall.model.memory_view import Attribution, Citation, Conflict, S
 from nomemory.server.rpc.recall_reply import recall_reply
 from nomemory.v1 import recall_service_pb2 as pb
 
+PAGE = Path(__file__).parents[2] / "docs" / "recall.md"
 FIRST = datetime(2026, 3, 7, 9, 30, tzinfo=UTC)
 
 
@@ -122,6 +124,14 @@ def result() -> RecallResult:
     return RecallResult(
         MemoryView(profile=(new, old)), tuple(found), looked, Verdict.CONFLICTING, (Conflict(old, new, possible=True),)
     )
+
+
+def test_the_page_shows_what_is_written() -> None:
+    said = [
+        RecalledMessage("m2", datetime(2026, 5, 2, 18, 4, tzinfo=UTC), "user", "I can eat mildly spicy food now."),
+        message("m1", "I never eat spicy food."),
+    ]
+    assert f"```\n{Block(said, 'supported', Marks({'m1': 'm2'})).text()}\n```" in PAGE.read_text("utf-8")
 
 
 def test_a_host_and_a_client_get_the_same_block() -> None:
