@@ -15,7 +15,7 @@ LADDER = {
     "nomemory.text": (),
     "nomemory.v1": (),
     "nomemory.client": ("nomemory.v1",),
-    "nomemory.recall": ("nomemory.text", "nomemory.v1"),
+    "nomemory.recall": ("nomemory.text", "nomemory.v1", "nomemory.client.prompt_block"),
     "nomemory.server": ("nomemory.text", "nomemory.v1", "nomemory.recall"),
     "nomemory.evaluation": (
         "nomemory.v1",

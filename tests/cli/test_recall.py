@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 from cli.conftest import Run
+from client.scripted import Scripted
 from rich.console import Console
 
 from conftest import Server
@@ -72,6 +73,7 @@ def test_what_programs_see(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer["trace"][0]["arguments"]["filter"] == {"role": "user"}
     assert answer["verdict"] == "VERDICT_CONFLICTING"
     assert answer["memory_view"]["preferences"][0]["citations"][0]["quote"] == SPICY
+    assert answer["oldest_first"] == ["m1"]
     assert answer["evidence"][0]["message"] == {
         "message_id": "m1",
         "ts": "2025-03-07T00:00:00Z",
@@ -101,6 +103,33 @@ def test_an_answer_without_statements_shows_the_nearest_messages(capsys: pytest.
     shown = capsys.readouterr().out
     assert "Nearest messages" in shown
     assert "我从小不吃辣" in shown
+
+
+PROMPTED = pb.RecallResponse(evidence=[
+    pb.EvidenceMessage(message=chat_message(
+        user_id="", message_id="m2", ts=datetime(2025, 3, 9, tzinfo=UTC), role="user", content=LATER), score=0.95),
+    *ANSWER.evidence,
+])  # fmt: skip
+PROMPTED.MergeFrom(
+    pb.RecallResponse(memory_view=ANSWER.memory_view, conflicts=ANSWER.conflicts, verdict=ANSWER.verdict)
+)
+
+
+def test_what_goes_into_a_prompt(run: Run, script: Scripted, golden: Golden) -> None:
+    script.will("StreamRecall", pb.StreamRecallResponse(result=PROMPTED))
+    result = run("recall", "我能吃辣吗？", "--user", "lin", "--target", script.target, "--as", "prompt")
+    assert result.exit_code == 0, result.stderr
+    golden("recall-prompt.txt", result.stdout)
+    assert "\x1b" not in result.stdout
+
+
+def test_a_prompt_is_bounded_and_no_json(run: Run, script: Scripted) -> None:
+    script.will("StreamRecall", pb.StreamRecallResponse(result=PROMPTED))
+    asked = ("recall", "我能吃辣吗？", "--user", "lin", "--target", script.target, "--as", "prompt")
+    assert run(*asked, "--max-tokens", "399").exit_code == 2
+    both = run(*asked, "--json")
+    assert both.exit_code == 2
+    assert "--as prompt and --json cannot go together" in both.stderr
 
 
 def test_a_question_is_answered_with_its_quote(run: Run, server: Server, user: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -35,6 +36,8 @@ def test_the_pages_program_recalls_in_a_process_of_its_own(
         program = program.replace("127.0.0.1:7700", server.target)
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert "I am allergic to peanuts" in done.stdout, done.stderr
+    (block,) = re.findall(r"^<<<MEMORY (\w+)\n(.*)\nMEMORY \1>>>$", done.stdout, re.MULTILINE)
+    assert json.loads(block[1])["content"] == "I am allergic to peanuts."
 
 
 def test_all_that_is_exported_is_there() -> None:

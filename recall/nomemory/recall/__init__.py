@@ -11,12 +11,15 @@ from typing import Final
 from nomemory.recall.api import OnStep, recall
 from nomemory.recall.errors import RecallError
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Evidence, Retrieved
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
 from nomemory.recall.model.limits import Limits, StopReason
 from nomemory.recall.model.memory_view import (
     Citation,
     Conflict,
+    Draft,
     DraftCitation,
+    DraftConflict,
+    DraftSide,
     DraftStatement,
     MemoryView,
     Section,
@@ -45,11 +48,15 @@ __all__ = [
     "Budget",
     "Citation",
     "Conflict",
+    "Draft",
     "DraftCitation",
+    "DraftConflict",
+    "DraftSide",
     "DraftStatement",
     "EmbeddingRefusedError",
     "EnoughRule",
     "Evidence",
+    "Findings",
     "IndexBehindError",
     "Limits",
     "MemoryView",
@@ -62,6 +69,8 @@ __all__ = [
     "Question",
     "RecallError",
     "RecallResult",
+    "Relation",
+    "Retrieval",
     "Retrieved",
     "Role",
     "Section",

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.conclusion import conclude
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Evidence
+from nomemory.recall.model.evidence import Evidence, Findings
 from nomemory.recall.model.limits import StopReason
-from nomemory.recall.model.memory_view import DraftStatement, Synthesis, Verdict
+from nomemory.recall.model.memory_view import Draft, Synthesis, Verdict
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
@@ -35,8 +36,8 @@ class RecallAgent:
         tools: bound to the one user.
         planner: decides on the calls.
         fallback_planner: takes over when the planner fails; None: nobody does.
-        synthesiser: drafts the statements.
-        fallback_synthesiser: takes over when the synthesiser fails; None: nobody does.
+        synthesiser: drafts the answer.
+        fallback_synthesiser: takes over when the synthesiser fails or proves nothing; None: nobody does.
         budget: the host's, as tightened by the request.
         rule: the host's rule for how likely it must be that the log answers.
     """
@@ -75,8 +76,9 @@ class RecallAgent:
         self._tools.check_answered()
         await search.take_neighbours()
         evidence = search.ranked()[: self._budget.evidence_messages]
-        drafts = await self._drafts(question, skill, evidence)
-        synthesis = conclude(question, drafts, search.findings(), self._rule)
+        findings = search.findings()
+        draft = await self._draft(question, skill, replace(findings, evidence=evidence))
+        synthesis = conclude(question, draft, findings, self._rule)
         if synthesis.verdict is Verdict.INSUFFICIENT and await search.index_behind():
             synthesis = replace(synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, _PENDING))
         return self._result(search, stop, evidence, synthesis, skill)
@@ -111,18 +113,34 @@ class RecallAgent:
         self._planner, self._fallback_planner = self._fallback_planner, None
         return await self._plan(search, iteration)
 
-    async def _drafts(self, question: Question, skill: Skill, evidence: Sequence[Evidence]) -> list[DraftStatement]:
-        """Draft statements; the fallback does it if the synthesiser fails or is late."""
+    async def _draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:
+        """Have an answer drafted; the other synthesiser does it if the first fails, takes too long or has no proof."""
+        draft = await self._drafted(question, skill, findings)
+        other = self._fallback_synthesiser
+        if draft is not None and (other is None or not findings.evidence or self._holds(draft, findings)):
+            return draft
+        failed = "gave no answer" if draft is None else "gave no statement that holds"
+        if other is None:
+            self._notes.append(f"the synthesiser {self._synthesiser.name} {failed}: no statements")
+            return Draft()
+        self._notes.append(f"the synthesiser {self._synthesiser.name} {failed}: {other.name} composed the view")
+        composed = await other.draft(question, skill, findings)
+        unanswered = draft is not None and draft.verdict is Verdict.INSUFFICIENT
+        return replace(composed, verdict=Verdict.INSUFFICIENT) if unanswered else composed
+
+    def _holds(self, draft: Draft, findings: Findings) -> bool:
+        """Return whether any statement of a draft can be verified; if none, note what was struck."""
+        view, struck = verify(draft.statements, findings.retrieval)
+        self._notes += () if view.statements() else struck
+        return bool(view.statements())
+
+    async def _drafted(self, question: Question, skill: Skill, findings: Findings) -> Draft | None:
+        """Return the first synthesiser's draft; None if it fails or takes too long."""
         try:
             async with asyncio.timeout(self._budget.compose_s):
-                return await self._synthesiser.draft(question, skill, evidence)
+                return await self._synthesiser.draft(question, skill, findings)
         except (SynthesiserFailedError, TimeoutError):
-            if self._fallback_synthesiser is None:
-                self._notes.append(f"the synthesiser {self._synthesiser.name} gave no answer: no statements")
-                return []
-        other = self._fallback_synthesiser
-        self._notes.append(f"the synthesiser {self._synthesiser.name} gave no answer: {other.name} composed the view")
-        return await other.draft(question, skill, evidence)
+            return None
 
     def _result(
         self, search: SearchSession, stop: StopReason, evidence: Sequence[Evidence], synthesis: Synthesis, skill: Skill

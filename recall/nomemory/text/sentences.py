@@ -66,7 +66,7 @@ def sentences(text: str) -> list[Sentence]:
 
 
 def _clauses(text: str, mask: str, start: int, end: int) -> Iterator[Clause]:
-    for left, right, mark in _cut(mask, _CLAUSE_END, start, end):
+    for left, right, _ in _cut(mask, _CLAUSE_END, start, end):
         first, last = _trimmed(text, left, right)
         if first < last:
             yield Clause(text[first:last], first, last, mask[first:last])

@@ -13,6 +13,7 @@ from nomemory.cli.check import Check
 from nomemory.cli.import_summary import Summary
 from nomemory.client.hits import LexicalHit
 from nomemory.client.messages import role_name
+from nomemory.client.prompt import oldest_first
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 Json = dict[str, object]
@@ -164,12 +165,16 @@ def check_record(check: Check) -> Json:
 
 
 def recall_record(reply: recall_service_pb2.RecallResponse) -> Json:
-    """Return the answer of a recall in the contract's form, but for messages and roles. Empty fields are left out."""
+    """Return the answer of a recall in the contract's form, but for messages and roles. Empty fields are left out.
+
+    `evidence` stands best first; `oldest_first` has its ids in the order of time.
+    """
     record = _contract_form(reply)
     if reply.evidence:
         record["evidence"] = [
             _contract_form(item) | {"message": message_record(item.message)} for item in reply.evidence
         ]
+        record["oldest_first"] = [item.message.message_id for item in oldest_first(reply)]
     if reply.limits.role:
         record["limits"] = _contract_form(reply.limits) | {"role": role_name(reply.limits.role)}
     return record

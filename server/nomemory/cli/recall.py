@@ -7,11 +7,14 @@ from datetime import datetime
 import click
 
 from nomemory.cli.connection import connect
+from nomemory.cli.json_lines import JsonLines
+from nomemory.cli.json_text import json_block
 from nomemory.cli.moment import FORMS
 from nomemory.cli.options import content_output_option, role_option, time_option, user_option
 from nomemory.cli.output import Output
 from nomemory.cli.target import Target, target_option
-from nomemory.client import RoleName
+from nomemory.client import RoleName, as_prompt
+from nomemory.client.prompt_block import LEAST_TOKENS, MAX_TOKENS
 from nomemory.v1 import recall_service_pb2 as pb
 
 
@@ -26,6 +29,21 @@ from nomemory.v1 import recall_service_pb2 as pb
 @click.option("--conversation", metavar="ID", help="Look at this conversation only.")
 @click.option("--skill", default="", metavar="NAME", help="The recall skill to search with.")
 @click.option("--explain", is_flag=True, help="Show why each step was taken, and the evidence.")
+@click.option(
+    "--as",
+    "shape",
+    type=click.Choice(["answer", "prompt"]),
+    default="answer",
+    show_default=True,
+    help="`prompt`: the evidence as a block to paste into a prompt.",
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=LEAST_TOKENS),
+    default=MAX_TOKENS,
+    show_default=True,
+    help="Most tokens of that block, by an estimate.",
+)
 @content_output_option
 @target_option
 def recall(  # noqa: PLR0913 - a parameter for each option
@@ -40,10 +58,14 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     conversation: str | None,
     skill: str,
     explain: bool,
+    shape: str,
+    max_tokens: int,
     output: Output,
     target: Target,
 ) -> None:
     """Answer a question about a user from what was said, with a quote for every line."""
+    if shape == "prompt" and isinstance(output, JsonLines):
+        raise click.UsageError("--as prompt and --json cannot go together.")
     steps = []
     with connect(target) as client:
         for event in client.stream_recall(
@@ -62,6 +84,9 @@ def recall(  # noqa: PLR0913 - a parameter for each option
                 output.recall_step(event.step, explain=explain)
                 continue
             event.result.trace.extend(steps if explain else ())
-            output.recalled(event.result, explain=explain)
+            if shape == "prompt":
+                click.echo(json_block(as_prompt(event.result, max_tokens=max_tokens)))
+            else:
+                output.recalled(event.result, explain=explain)
             if event.result.limits.index_behind and event.result.verdict != pb.VERDICT_PENDING:
                 output.notice("Some of this user's messages cannot be found yet; nomemory status shows more.")

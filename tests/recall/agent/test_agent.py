@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,9 +12,9 @@ from recall.agent.scripted_query import ScriptedQuery
 
 from nomemory.recall.api import recall
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Evidence
+from nomemory.recall.model.evidence import Findings
 from nomemory.recall.model.limits import StopReason
-from nomemory.recall.model.memory_view import DraftStatement, Verdict
+from nomemory.recall.model.memory_view import Draft, Verdict
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.trace import Step
 from nomemory.recall.planning.base import Plan, PlannerFailedError, Situation, ToolCall
@@ -54,7 +53,7 @@ class Speechless:
 
     name = "speechless"
 
-    async def draft(self, _question: Question, _skill: Skill, _evidence: Sequence[Evidence]) -> list[DraftStatement]:
+    async def draft(self, _question: Question, _skill: Skill, _findings: Findings) -> Draft:
         raise SynthesiserFailedError
 
 
@@ -188,9 +187,9 @@ async def test_a_synthesiser_that_hangs_is_followed_by_rules() -> None:
     class Hanging:
         name = "hanging"
 
-        async def draft(self, *_: object) -> list[DraftStatement]:
+        async def draft(self, *_: object) -> Draft:
             await asyncio.Event().wait()
-            return []
+            return Draft()
 
     stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)])
     async with asyncio.timeout(10):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -90,8 +90,9 @@ def running_script() -> Iterator[ChatScript]:
             self.send_response(code if self.path == "/v1/chat/completions" else 404)
             for name, value in {**headers, "content-length": str(len(content))}.items():
                 self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
+            with suppress(BrokenPipeError):  # who asked did not wait
+                self.end_headers()
+                self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

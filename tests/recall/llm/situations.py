@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Evidence, Retrieved
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.trace import Step
 from nomemory.recall.planning.base import Situation
@@ -32,6 +32,14 @@ def said(*contents: str) -> list[Evidence]:
         Evidence(Retrieved(f"m{number}", NOW - timedelta(days=number), Role.USER, content), 1 / number)
         for number, content in enumerate(contents, 1)
     ]
+
+
+def found(*contents: str, relations: Sequence[Relation] = ()) -> Findings:
+    """Return the same as findings."""
+    evidence = said(*contents)
+    retrieval = Retrieval()
+    retrieval.add(one.message for one in evidence)
+    return Findings(tuple(evidence), retrieval, tuple(relations))
 
 
 def situation(

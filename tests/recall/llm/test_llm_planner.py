@@ -193,10 +193,11 @@ async def test_the_model_sees_what_was_found_and_done(script: ChatScript, planne
     await planner.plan(situation(steps=[STEP], ranked=said("我不吃辣", "x" * 5_000)))
     (_, steps), (_, messages) = fenced(script.prompts[0])
     assert json.loads(steps)["args"] == STEP.arguments
-    first, second = map(json.loads, messages.splitlines())
-    assert (first["id"], first["role"], first["content"]) == ("m1", "user", "我不吃辣")
-    assert second["cut"]
-    assert len(second["content"]) < 1_000
+    older, newer = map(json.loads, messages.splitlines())
+    assert (newer["id"], newer["rank"], newer["role"], newer["content"]) == ("m1", 1, "user", "我不吃辣")
+    assert older["ts"] < newer["ts"]
+    assert older["cut"]
+    assert len(older["content"]) == 4_000
 
 
 async def test_a_cursor_reaches_the_model_whole(script: ChatScript, planner: LlmPlanner) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from recall.llm.situations import NOW, STEP, said, situation
+from recall.llm.situations import NOW, STEP, found, said, situation
 
 from nomemory.recall.llm.capabilities import AnswerFormat
 from nomemory.recall.llm.client import ChatEndpoint, connect
@@ -79,17 +79,17 @@ async def model(url: str) -> AsyncIterator[ChatEndpoint]:
 async def test_a_turn_of_the_planner_gives_a_call_or_gives_up(model: ChatEndpoint) -> None:
     planner = LlmPlanner(model, bad_answers_max=2)
     budget = Budget(deadline_s=PATIENCE_S)
-    found = said("I like tea.")
+    seen = said("I like tea.")
     with gives_up(PlannerFailedError):
-        plan = await planner.plan(situation(QUESTION, steps=[STEP], ranked=found, skill=SKILL, budget=budget))
+        plan = await planner.plan(situation(QUESTION, steps=[STEP], ranked=seen, skill=SKILL, budget=budget))
         assert plan.stop or plan.calls[0].tool in TOOLS
     assert model.dialect.answer_format is AnswerFormat.SCHEMA
 
 
-async def test_a_turn_of_the_synthesiser_gives_drafts_or_gives_up(model: ChatEndpoint) -> None:
-    evidence = said("I never eat anything spicy.", "My sister loves chillies.")
+async def test_a_turn_of_the_synthesiser_gives_a_draft_or_gives_up(model: ChatEndpoint) -> None:
+    findings = found("I never eat anything spicy.", "My sister loves chillies.")
     with gives_up(SynthesiserFailedError):
-        drafts = await LlmSynthesiser(model, deadline_s=PATIENCE_S).draft(QUESTION, SKILL, evidence)
-        assert all(draft.text and draft.section in Section for draft in drafts)
-        assert {citation.message_id for draft in drafts for citation in draft.citations} <= {"m1", "m2"}
+        draft = await LlmSynthesiser(model, deadline_s=PATIENCE_S).draft(QUESTION, SKILL, findings)
+        assert all(one.text and one.section in Section for one in draft.statements)
+        assert {citation.message_id for one in draft.statements for citation in one.citations} <= {"m1", "m2"}
     assert model.dialect.answer_format is AnswerFormat.SCHEMA

@@ -10,7 +10,7 @@ import pytest
 
 from nomemory.recall.planning.llm_answer import plan_in
 from nomemory.recall.skills.loader import SkillLibrary
-from nomemory.recall.synthesis.llm_answer import drafts_in
+from nomemory.recall.synthesis.llm_answer import draft_in
 
 ROOT = Path(__file__).parents[3]
 SKILL = SkillLibrary([ROOT / "skills"], "nomemory-recall-default").load()
@@ -81,5 +81,5 @@ def test_every_worked_call_keeps_the_contract(line: str) -> None:
 def test_its_own_examples_keep_the_contract() -> None:
     call, view = json_lines(SKILL.body)
     assert plan_in(call).calls[0].tool == "lexical_search"
-    (draft,) = drafts_in(view)
+    (draft,) = draft_in(view).statements
     assert draft.citations[0].quote == "我不吃辣"

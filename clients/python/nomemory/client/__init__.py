@@ -7,6 +7,7 @@ from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError, Violation
 from nomemory.client.hits import LexicalHit, lexical_hits
 from nomemory.client.messages import Moment, NewMessage, RoleName, Writable, chat_message
+from nomemory.client.prompt import as_prompt, oldest_first
 from nomemory.client.requests import Turn
 from nomemory.client.sync import Client
 
@@ -22,8 +23,10 @@ __all__ = [
     "Violation",
     "Writable",
     "__version__",
+    "as_prompt",
     "chat_message",
     "lexical_hits",
+    "oldest_first",
 ]
 
 __version__: Final = version("nomemory-client")

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
 from nomemory.recall.grounding.assertion import attribution, is_named
 from nomemory.recall.grounding.citations import verify
+from nomemory.recall.grounding.claimed_conflicts import TextPair, surviving
 from nomemory.recall.grounding.contradictions import Pair, contradictions
 from nomemory.recall.grounding.supersession import superseded
-from nomemory.recall.grounding.verdict import decide
+from nomemory.recall.grounding.verdict import decide, own_verdict
 from nomemory.recall.model.evidence import Findings, Retrieval
 from nomemory.recall.model.memory_view import (
     Attribution,
     Conflict,
+    Draft,
     DraftCitation,
     DraftStatement,
     MemoryView,
     Section,
     Statement,
     Synthesis,
+    Verdict,
 )
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.sufficiency import EnoughRule
@@ -28,16 +32,39 @@ from nomemory.recall.model.sufficiency import EnoughRule
 _DEFAULT_RULE: Final = EnoughRule()
 
 
-def conclude(
-    question: Question, drafts: Sequence[DraftStatement], findings: Findings, rule: EnoughRule = _DEFAULT_RULE
-) -> Synthesis:
-    """Verify drafts, show both sides of a contradiction, mark what was superseded, and decide the verdict.
+def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughRule = _DEFAULT_RULE) -> Synthesis:
+    """Verify a draft, mark what was superseded and by whom it was said, and decide the verdict.
 
-    The view keeps whatever could be cited, whatever the verdict.
+    A verdict and conflicts of the draft's own stand where they fit what could be verified; else the rules decide. The
+    view keeps whatever could be cited, whatever the verdict.
     """
+    view, notes = verify(draft.statements, findings.retrieval)
+    claimed = surviving(draft.conflicts, view, findings.retrieval)
+    verdict = own_verdict(draft.verdict, cited=bool(view.statements()), contradictory=bool(claimed))
+    if verdict is not None:
+        return _as_drafted(view, verdict, claimed, findings, notes)
+    misfit = () if draft.verdict is None else (f"the verdict {draft.verdict.value} did not fit: the rules decided",)
+    return _by_rules(question, draft, findings, rule, misfit)
+
+
+def _as_drafted(
+    view: MemoryView, verdict: Verdict, claimed: Sequence[TextPair], findings: Findings, notes: tuple[str, ...]
+) -> Synthesis:
+    sides = {text for pair in claimed for text in pair.texts}
+    against = {citation.message_id for one in view.statements() if one.text in sides for citation in one.citations}
+    view = _marked(view, findings, against)
+    stated = {one.text: one for one in view.statements()}
+    conflicts = tuple(Conflict(stated[pair.earlier], stated[pair.later], pair.possible) for pair in claimed)
+    return Synthesis(view, verdict, conflicts, (*notes, "the verdict is the model's"))
+
+
+def _by_rules(
+    question: Question, draft: Draft, findings: Findings, rule: EnoughRule, misfit: tuple[str, ...]
+) -> Synthesis:
+    """Show both sides of each contradiction that the rules find, and decide by how likely the log is to answer."""
     pairs = list(contradictions(findings.evidence, findings.relations, question))
-    view, notes = verify([*drafts, *_sides(pairs, drafts)], findings.retrieval)
-    view = _marked(view, findings, pairs)
+    view, notes = verify([*draft.statements, *_sides(pairs, draft.statements)], findings.retrieval)
+    view = _marked(view, findings, {one.message_id for pair in pairs for one in pair})
     conflicts = tuple(_conflicts(view, pairs))
     ruling = decide(
         findings.sufficiency,
@@ -46,7 +73,7 @@ def conclude(
         contradictory=bool(conflicts),
         named=is_named(findings.retrieval),
     )
-    return Synthesis(view, ruling.verdict, conflicts, (*notes, ruling.reason))
+    return Synthesis(view, ruling.verdict, conflicts, (*notes, *misfit, ruling.reason))
 
 
 def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:
@@ -59,9 +86,11 @@ def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[Draf
     ]
 
 
-def _marked(view: MemoryView, findings: Findings, pairs: Sequence[Pair]) -> MemoryView:
-    """Put the newest first, and say of each statement whose words it holds and what took its place."""
-    against = {one.message_id for pair in pairs for one in pair}
+def _marked(view: MemoryView, findings: Findings, against: AbstractSet[str]) -> MemoryView:
+    """Put the newest first, and say of each statement whose words it holds and what took its place.
+
+    What is contradicted, by the ids in `against`, is not superseded: nobody judges between the two.
+    """
     cited = {citation.message_id for one in view.statements() for citation in one.citations} - against
     newer = superseded(findings.relations, cited)
 

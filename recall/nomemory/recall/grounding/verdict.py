@@ -16,6 +16,21 @@ class Ruling:
     reason: str
 
 
+def own_verdict(said: Verdict | None, *, cited: bool, contradictory: bool) -> Verdict | None:
+    """Return the verdict of a synthesiser as far as it fits; None: the rules are to decide.
+
+    Args:
+        said: what it says; None: nothing.
+        cited: whether a statement of its own holds.
+        contradictory: whether a conflict of its own holds.
+    """
+    if said is Verdict.INSUFFICIENT:
+        return said
+    if contradictory:
+        return Verdict.CONFLICTING
+    return said if said is Verdict.SUPPORTED and cited else None
+
+
 def decide(
     sufficiency: Sufficiency | None, rule: EnoughRule, *, cited: bool, contradictory: bool, named: bool
 ) -> Ruling:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import Evidence, Retrieved
 from nomemory.recall.model.trace import JsonValue
 
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
@@ -28,7 +28,7 @@ def fence(items: Iterable[Mapping[str, JsonValue]], draw: Callable[[], str] = se
 
 
 def shown(message: Retrieved, chars: int) -> dict[str, JsonValue]:
-    """Show a message, its content cut to a number of characters and marked as cut."""
+    """Show a message: when it was said and by whom, its content cut to a number of characters and marked as cut."""
     item: dict[str, JsonValue] = {"id": message.message_id, "ts": message.ts.isoformat(), "role": message.role.value}
     if message.name:
         item["name"] = message.name
@@ -36,3 +36,9 @@ def shown(message: Retrieved, chars: int) -> dict[str, JsonValue]:
     if len(message.content) > chars:
         item["cut"] = True
     return item
+
+
+def shown_in_order(evidence: Sequence[Evidence], chars: int) -> list[dict[str, JsonValue]]:
+    """Show evidence, oldest first; `rank` tells which comes first as an answer."""
+    ranked = sorted(enumerate(evidence, 1), key=lambda place: (place[1].message.ts, place[1].message.message_id))
+    return [{"rank": rank, **shown(one.message, chars)} for rank, one in ranked]

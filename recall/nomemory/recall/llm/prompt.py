@@ -29,7 +29,7 @@ class PromptBounds:
     Attributes:
         skill: the skill's own text.
         references: all its references together.
-        message: one message as the planner sees it.
+        message: one message as the planner sees it; how many it sees, the budget says.
         observation: what came of one step; a cursor stands in it, and a cut one is none.
         evidence: one message as the synthesiser sees it.
         turns: all turns of the conversation in progress together; the last ones are shown.
@@ -37,7 +37,7 @@ class PromptBounds:
 
     skill: int = 32_000
     references: int = 16_000
-    message: int = 800
+    message: int = 4_000
     observation: int = 4_000
     evidence: int = 4_000
     turns: int = 4_000

@@ -84,6 +84,38 @@ class DraftStatement:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftSide:
+    """One side of a conflict that a synthesiser claims: a statement's text, or a message that a statement cites."""
+
+    text: str = ""
+    citation: DraftCitation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DraftConflict:
+    """Two statements that a synthesiser says cannot both hold: not checked yet. `possible`: it calls that a guess."""
+
+    one: DraftSide
+    other: DraftSide
+    possible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """All that a synthesiser says: not checked yet.
+
+    Attributes:
+        statements: the best first.
+        verdict: its own; None: it leaves that to the rules, unless it claims conflicts.
+        conflicts: its own.
+    """
+
+    statements: tuple[DraftStatement, ...] = ()
+    verdict: Verdict | None = None
+    conflicts: tuple[DraftConflict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Conflict:
     """Two statements that cannot both hold at one time; `possible`: that is a guess."""
 

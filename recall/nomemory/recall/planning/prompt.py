@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 
-from nomemory.recall.llm.fence import FENCE_RULE, fence, shown
+from nomemory.recall.llm.fence import FENCE_RULE, fence, shown_in_order
 from nomemory.recall.llm.prompt import Prompt, PromptBounds, question_text, skill_text, strict_object
 from nomemory.recall.model.trace import JsonValue, Step
 from nomemory.recall.planning.base import Situation
@@ -41,7 +42,7 @@ def planner_prompt(situation: Situation, notes: Sequence[str], bounds: PromptBou
             question_text(situation.question, bounds),
             _progress(situation),
             f"What was done so far:\n{fence(_step(step, bounds) for step in situation.steps)}",
-            f"The best messages found so far, best first:\n{fence(_found(situation, bounds))}",
+            f"The best messages found so far, oldest first; rank 1 is the best:\n{fence(_found(situation, bounds))}",
             *(f"An answer of yours was not used: {note}" for note in notes),
             "Give the next JSON object.",
         )
@@ -71,14 +72,11 @@ def _step(step: Step, bounds: PromptBounds) -> dict[str, JsonValue]:
     }
 
 
-def _found(situation: Situation, bounds: PromptBounds) -> Iterator[dict[str, JsonValue]]:
-    """Return the best messages, as many as the budget allows."""
-    left = situation.budget.result_chars
-    for one in situation.ranked[: situation.budget.result_items]:
-        left -= min(len(one.message.content), bounds.message)
-        if left < 0:
-            return
-        yield shown(one.message, bounds.message)
+def _found(situation: Situation, bounds: PromptBounds) -> list[dict[str, JsonValue]]:
+    """Return the best messages, oldest first, as many as the budget lets one see."""
+    lengths = (min(len(one.message.content), bounds.message) for one in situation.ranked)
+    seen = sum(total <= situation.budget.result_chars for total in accumulate(lengths))
+    return shown_in_order(situation.ranked[: min(seen, situation.budget.result_items)], bounds.message)
 
 
 def _plan_schema() -> dict[str, object]:

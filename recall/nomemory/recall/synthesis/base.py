@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from nomemory.recall.errors import RecallError
-from nomemory.recall.model.evidence import Evidence
-from nomemory.recall.model.memory_view import DraftStatement
+from nomemory.recall.model.evidence import Findings
+from nomemory.recall.model.memory_view import Draft
 from nomemory.recall.model.question import Question
 from nomemory.recall.skills.skill import Skill
 
@@ -17,14 +16,14 @@ class SynthesiserFailedError(RecallError):
 
 
 class Synthesiser(Protocol):
-    """Drafts statements. Code checks them afterwards."""
+    """Drafts an answer. Whatever it says is checked afterwards by code."""
 
     @property
     def name(self) -> str:
         """`rules` or `llm`."""
 
-    async def draft(self, question: Question, skill: Skill, evidence: Sequence[Evidence]) -> list[DraftStatement]:
-        """Draft statements from evidence, best first.
+    async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:
+        """Draft statements from the evidence that was found; a verdict and conflicts are welcome.
 
         Raises:
             SynthesiserFailedError: it cannot.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from typing import ClassVar, Final
 
-from nomemory.recall.model.evidence import Evidence
-from nomemory.recall.model.memory_view import DraftCitation, DraftStatement
+from nomemory.recall.model.evidence import Evidence, Findings
+from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement
 from nomemory.recall.model.question import Question
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.synthesis.quoting import quote
@@ -36,14 +37,18 @@ class ExtractiveSynthesiser:
     def __init__(self, quoted: float) -> None:
         self._quoted = quoted
 
-    async def draft(self, question: Question, skill: Skill, evidence: Sequence[Evidence]) -> list[DraftStatement]:  # noqa: ARG002 - the protocol's signature
+    async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Quote the evidence that most likely answers, the newest first."""
         section = section_of(question.reading)
-        newest_first = sorted(
-            chosen(evidence, self._quoted), key=lambda one: (one.message.ts, one.message.message_id), reverse=True
-        )
+        newest_first = sorted(chosen(findings.evidence, self._quoted), key=_when, reverse=True)
         quotes = ((one.message.message_id, quote(one.message.content, question.reading)) for one in newest_first)
-        return [DraftStatement(section, text, (DraftCitation(message_id, text),)) for message_id, text in quotes]
+        return Draft(
+            tuple(DraftStatement(section, text, (DraftCitation(message_id, text),)) for message_id, text in quotes)
+        )
+
+
+def _when(one: Evidence) -> tuple[datetime, str]:
+    return one.message.ts, one.message.message_id
 
 
 def chosen(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:

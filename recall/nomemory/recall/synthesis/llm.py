@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import ClassVar
 
 from nomemory.recall.llm.client import ChatEndpoint
 from nomemory.recall.llm.errors import ChatFailedError
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.llm.prompt import DEFAULT_BOUNDS, Prompt, PromptBounds
-from nomemory.recall.model.evidence import Evidence
-from nomemory.recall.model.memory_view import DraftStatement
+from nomemory.recall.model.evidence import Findings
+from nomemory.recall.model.memory_view import Draft
 from nomemory.recall.model.question import Question
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.synthesis.base import SynthesiserFailedError
-from nomemory.recall.synthesis.llm_answer import drafts_in
+from nomemory.recall.synthesis.llm_answer import draft_in
 from nomemory.recall.synthesis.prompt import synthesis_prompt
 
 
@@ -44,20 +43,20 @@ class LlmSynthesiser:
         self._deadline_s = deadline_s
         self._bounds = bounds
 
-    async def draft(self, question: Question, skill: Skill, evidence: Sequence[Evidence]) -> list[DraftStatement]:
-        """Draft statements. Without evidence there are none, and the model is not asked.
+    async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:
+        """Draft an answer; without evidence there is none, and nobody is asked.
 
         Raises:
             SynthesiserFailedError: the endpoint gives no answer, or none that can be used.
         """
-        if not evidence:
-            return []
+        if not findings.evidence:
+            return Draft()
         deadline = time.monotonic() + self._deadline_s
         notes: list[str] = []
         while len(notes) < self._tries:
-            prompt = synthesis_prompt(question, skill, evidence, notes, self._bounds)
+            prompt = synthesis_prompt(question, skill, findings, notes, self._bounds)
             try:
-                return drafts_in(await self._answer(prompt, deadline - time.monotonic()))
+                return draft_in(await self._answer(prompt, deadline - time.monotonic()))
             except BadAnswerError as bad:
                 notes.append(str(bad))
         raise SynthesiserFailedError(f"the model gave {len(notes)} answers that cannot be used")

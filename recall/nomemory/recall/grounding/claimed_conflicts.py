@@ -1,0 +1,69 @@
+"""Checks the conflicts that a synthesiser claims: both sides have to be statements that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nomemory.recall.model.evidence import Retrieval
+from nomemory.recall.model.memory_view import DraftCitation, DraftConflict, DraftSide, MemoryView, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class TextPair:
+    """Two statements, by their texts; no two of a view have the same."""
+
+    earlier: str
+    later: str
+    possible: bool
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """Return both."""
+        return frozenset({self.earlier, self.later})
+
+
+def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[TextPair, ...]:
+    """Return the conflicts between two statements of the view that rest on different messages, each pair once."""
+    pairs = (_checked(one, view.statements(), retrieval) for one in claimed)
+    return tuple({pair.texts: pair for pair in pairs if pair}.values())
+
+
+def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> TextPair | None:
+    one = _stated(claimed.one, statements, retrieval)
+    other = _stated(claimed.other, statements, retrieval)
+    if one is None or other is None or _sources(one) == _sources(other):
+        return None
+    earlier, later = sorted((one, other), key=_first_said)
+    return TextPair(earlier.text, later.text, claimed.possible)
+
+
+def _stated(side: DraftSide, statements: tuple[Statement, ...], retrieval: Retrieval) -> Statement | None:
+    """Return the statement that a side means: by its text, else by a message that it cites."""
+    by_text = next((one for one in statements if side.text and one.text == side.text), None)
+    if by_text or side.citation is None:
+        return by_text
+    return _citing(side.citation, statements, retrieval)
+
+
+def _citing(claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval) -> Statement | None:
+    """Return the statement that cites a message, the same words of it if there is one; None for words never said."""
+    message = retrieval.get(claimed.message_id)
+    if message is None or claimed.quote not in message.content:
+        return None
+    citing = [
+        (claimed.quote in citation.quote or citation.quote in claimed.quote, one)
+        for one in statements
+        for citation in one.citations
+        if citation.message_id == claimed.message_id
+    ]
+    return max(citing, key=lambda found: found[0])[1] if citing else None
+
+
+def _sources(statement: Statement) -> frozenset[str]:
+    return frozenset(citation.message_id for citation in statement.citations)
+
+
+def _first_said(statement: Statement) -> tuple[float, str]:
+    """Return when what a statement rests on was first said, for sorting."""
+    return min((citation.ts.timestamp(), citation.message_id) for citation in statement.citations)

@@ -1,0 +1,135 @@
+"""What becomes of a synthesiser's own verdict and conflicts: they stand as far as its quotes hold."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nomemory.recall.grounding.conclusion import conclude
+from nomemory.recall.model.evidence import Evidence, Findings, Retrieval, Retrieved
+from nomemory.recall.model.memory_view import (
+    Draft,
+    DraftCitation,
+    DraftConflict,
+    DraftSide,
+    DraftStatement,
+    Section,
+    Synthesis,
+    Verdict,
+)
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.sufficiency import Sufficiency
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+QUESTION = Question("Do I eat spicy food?", NOW)
+CONTENTS = {"m1": "I never eat spicy food.", "m2": "I had a spicy hotpot, loved it.", "m3": "The weather was fine."}
+LIKELY, UNLIKELY = Sufficiency(0.9, told_apart=False), Sufficiency(0.01, told_apart=False)
+
+
+def cites(message_id: str, quote: str = "") -> DraftSide:
+    return DraftSide(citation=DraftCitation(message_id, quote))
+
+
+NEVER = DraftStatement(Section.PREFERENCES, "eats nothing spicy", (DraftCitation("m1", "never eat spicy food"),))
+LOVED = DraftStatement(Section.PREFERENCES, "loves spicy hotpot", (DraftCitation("m2", "a spicy hotpot, loved it"),))
+INVENTED = DraftStatement(Section.PROFILE, "is a pirate", (DraftCitation("m1", "I am a pirate"),))
+BOTH = DraftConflict(cites("m2", "spicy hotpot"), cites("m1", "never eat"))
+
+
+def concluded(draft: Draft, likely: Sufficiency = LIKELY) -> Synthesis:
+    retrieval = Retrieval()
+    retrieval.add(
+        Retrieved(message_id, NOW - timedelta(days=9 - place), Role.USER, content)
+        for place, (message_id, content) in enumerate(CONTENTS.items())
+    )
+    evidence = tuple(Evidence(one, 1.0) for one in retrieval)
+    return conclude(QUESTION, draft, Findings(evidence, retrieval, sufficiency=likely))
+
+
+@pytest.mark.parametrize("verdict", [Verdict.SUPPORTED, Verdict.INSUFFICIENT])
+@pytest.mark.parametrize("likely", [LIKELY, UNLIKELY])
+def test_a_verdict_that_fits_stands_and_takes_nothing_away(verdict: Verdict, likely: Sufficiency) -> None:
+    synthesis = concluded(Draft((NEVER,), verdict), likely)
+    assert synthesis.verdict is verdict
+    assert [one.text for one in synthesis.view.statements()] == [NEVER.text]
+
+
+@pytest.mark.parametrize(("likely", "verdict"), [(LIKELY, Verdict.SUPPORTED), (UNLIKELY, Verdict.INSUFFICIENT)])
+def test_without_a_verdict_the_rules_decide(likely: Sufficiency, verdict: Verdict) -> None:
+    assert concluded(Draft((NEVER,)), likely).verdict is verdict
+
+
+def test_support_without_a_statement_that_holds_is_corrected() -> None:
+    synthesis = concluded(Draft((INVENTED,), Verdict.SUPPORTED))
+    assert synthesis.verdict is Verdict.INSUFFICIENT
+    assert "the verdict supported did not fit: the rules decided" in synthesis.notes
+
+
+@pytest.mark.parametrize(("likely", "verdict"), [(LIKELY, Verdict.SUPPORTED), (UNLIKELY, Verdict.INSUFFICIENT)])
+def test_a_contradiction_without_two_sides_is_corrected(likely: Sufficiency, verdict: Verdict) -> None:
+    synthesis = concluded(Draft((NEVER, LOVED), Verdict.CONFLICTING), likely)
+    assert synthesis.verdict is verdict
+    assert not synthesis.conflicts
+
+
+@pytest.mark.parametrize("said", [None, Verdict.SUPPORTED, Verdict.CONFLICTING])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        BOTH,
+        DraftConflict(cites("m1"), cites("m2")),
+        DraftConflict(DraftSide(NEVER.text), DraftSide(LOVED.text)),
+    ],
+)
+def test_two_cited_statements_of_the_view_contradict_each_other(said: Verdict | None, pair: DraftConflict) -> None:
+    synthesis = concluded(Draft((LOVED, NEVER), said, (pair, pair)))
+    (conflict,) = synthesis.conflicts
+    assert synthesis.verdict is Verdict.CONFLICTING
+    assert (conflict.earlier.text, conflict.later.text) == (NEVER.text, LOVED.text)
+    assert {conflict.earlier, conflict.later} == set(synthesis.view.statements())
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        DraftConflict(cites("m1", "never eat"), cites("m2", "I hate hotpot")),
+        DraftConflict(cites("m1"), cites("m3")),
+        DraftConflict(cites("m1"), cites("m9")),
+        DraftConflict(cites("m1"), cites("m1", "spicy food")),
+        DraftConflict(DraftSide(NEVER.text), DraftSide(INVENTED.text)),
+        DraftConflict(DraftSide(NEVER.text), DraftSide("never stated")),
+    ],
+    ids=["words never said", "not in the view", "never found", "one message", "struck", "no statement"],
+)
+def test_a_conflict_between_things_that_do_not_stand_is_struck(pair: DraftConflict) -> None:
+    synthesis = concluded(Draft((NEVER, LOVED, INVENTED), Verdict.CONFLICTING, (pair,)))
+    assert not synthesis.conflicts
+    assert synthesis.verdict is Verdict.SUPPORTED
+
+
+SIDES = st.builds(
+    DraftSide,
+    st.sampled_from(["", NEVER.text, LOVED.text, INVENTED.text, "?"]),
+    st.none() | st.builds(DraftCitation, st.sampled_from([*CONTENTS, "m9"]), st.sampled_from(["", "spicy", "pirate"])),
+)
+DRAFTS = st.builds(
+    Draft,
+    st.lists(st.sampled_from([NEVER, LOVED, INVENTED]), max_size=4).map(tuple),
+    st.none() | st.sampled_from([Verdict.SUPPORTED, Verdict.CONFLICTING, Verdict.INSUFFICIENT]),
+    st.lists(st.builds(DraftConflict, SIDES, SIDES, st.booleans()), max_size=4).map(tuple),
+)
+
+
+@given(DRAFTS, st.sampled_from([LIKELY, UNLIKELY]))
+def test_whatever_is_judged_the_answer_fits_itself(draft: Draft, likely: Sufficiency) -> None:
+    synthesis = concluded(draft, likely)
+    stated = synthesis.view.statements()
+    assert all(one.quote in CONTENTS[one.message_id] for statement in stated for one in statement.citations)
+    assert all({pair.earlier, pair.later} <= set(stated) for pair in synthesis.conflicts)
+    assert all(pair.earlier.text != pair.later.text for pair in synthesis.conflicts)
+    assert stated or synthesis.verdict is Verdict.INSUFFICIENT
+    assert synthesis.conflicts or synthesis.verdict is not Verdict.CONFLICTING
+    assert {one.text for one in stated} == {one.text for one in draft.statements} - {INVENTED.text}
