@@ -94,13 +94,14 @@ def test_roles_are_spelled_as_an_import_takes_them(capsys: pytest.CaptureFixture
 def test_an_answer_without_statements_shows_the_nearest_messages(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT)
     Human(Terminal(), Terminal(stderr=True)).recalled(nothing, explain=False)
-    assert capsys.readouterr().out == "– Nothing that was found answers this.\n"
+    assert capsys.readouterr().out == "– Nothing was found that answers this.\n"
     pending = pb.RecallResponse(verdict=pb.VERDICT_PENDING)
     Human(Terminal(), Terminal(stderr=True)).recalled(pending, explain=False)
     assert capsys.readouterr().out == "… Messages were stored that are not searchable yet; ask again.\n"
     near = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT, evidence=ANSWER.evidence)
     Human(Terminal(), Terminal(stderr=True)).recalled(near, explain=False)
     shown = capsys.readouterr().out
+    assert shown.startswith("– This is probably not answered. What comes nearest to an answer:\n")
     assert "Nearest messages" in shown
     assert "我从小不吃辣" in shown
 
@@ -130,6 +131,40 @@ def test_a_prompt_is_bounded_and_no_json(run: Run, script: Scripted) -> None:
     both = run(*asked, "--json")
     assert both.exit_code == 2
     assert "--as prompt and --json cannot go together" in both.stderr
+
+
+def test_statements_say_what_took_their_place_and_whose_words_they_are(golden: Golden) -> None:
+    shown, beside = io.StringIO(), io.StringIO()
+    reply = pb.RecallResponse(
+        verdict=pb.VERDICT_INSUFFICIENT,
+        memory_view=pb.MemoryView(
+            profile=[
+                pb.Statement(text=LATER, citations=[cited("m2", LATER, 9)], attribution=pb.ATTRIBUTION_USER),
+                pb.Statement(
+                    text=SPICY,
+                    citations=[cited("m1", SPICY, 7)],
+                    superseded_by="m2\x1b[2J",
+                    attribution=pb.ATTRIBUTION_QUOTED,
+                ),
+                pb.Statement(text=MANGO, citations=[cited("m0", MANGO, 2)], attribution=pb.ATTRIBUTION_OTHER),
+            ]
+        ),
+        evidence=ANSWER.evidence,
+    )
+    human = Human(Console(file=shown, width=88, markup=False), Console(file=beside, width=88, markup=False))
+    human.recalled(reply, explain=False)
+    golden("recall-nearest.txt", shown.getvalue())
+    assert "\x1b" not in shown.getvalue()
+
+
+def test_a_contradiction_that_is_a_guess_is_shown_as_one() -> None:
+    shown = io.StringIO()
+    reply = pb.RecallResponse()
+    reply.CopyFrom(ANSWER)
+    reply.conflicts[0].possible = True
+    Human(Console(file=shown, width=88, markup=False), Console(file=io.StringIO())).recalled(reply, explain=False)
+    assert shown.getvalue().startswith("≠ The evidence may contradict itself. Neither side is left out.\n")
+    assert "These may contradict each other" in shown.getvalue()
 
 
 def test_a_question_is_answered_with_its_quote(run: Run, server: Server, user: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
-from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, Section
+from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.sufficiency import Sufficiency
 
@@ -38,8 +38,11 @@ def findings(
     return Findings(tuple(evidence), retrieval, tuple(relations), known)
 
 
-def quoting(*messages: Retrieved) -> list[DraftStatement]:
+def quoting(*messages: Retrieved) -> Draft:
     """Draft statements that quote whole messages."""
-    return [
-        DraftStatement(Section.PROFILE, one.content, (DraftCitation(one.message_id, one.content),)) for one in messages
-    ]
+    return Draft(
+        tuple(
+            DraftStatement(Section.PROFILE, one.content, (DraftCitation(one.message_id, one.content),))
+            for one in messages
+        )
+    )

@@ -65,6 +65,9 @@ class Parts:
         assert (user_id, narrowed) == ("u", EVERYTHING)
         return [VectorHit(0.5, len(vector), limit)]
 
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        return {message_id: f"{user_id} {message_id}".encode() for message_id in message_ids}
+
     async def embed_query(self, _text: str) -> Vector:
         self.asked.set()
         try:
@@ -113,6 +116,7 @@ async def test_calls_and_answers_cross_whole_however_large() -> None:
         assert parts.noted == ["u"]
         assert await RemoteLog(writer).delete_matching("u", EVERYTHING) == Deleted(3, (), 8)
         assert await RemoteLog(writer).erase("u") == Erased(4, 9, was_known=True)
+        assert await RemoteVectors(writer).vectors("u", ["a", "b"]) == {"a": b"u a", "b": b"u b"}
 
 
 async def test_a_fault_crosses_with_everything_that_a_caller_may_see() -> None:

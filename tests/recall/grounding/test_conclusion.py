@@ -9,7 +9,15 @@ from recall.told import asked, findings, quoting, ranking, told
 
 from nomemory.recall.grounding.conclusion import conclude
 from nomemory.recall.model.evidence import Relation, Retrieved
-from nomemory.recall.model.memory_view import Attribution, DraftCitation, DraftStatement, Section, Synthesis, Verdict
+from nomemory.recall.model.memory_view import (
+    Attribution,
+    Draft,
+    DraftCitation,
+    DraftStatement,
+    Section,
+    Synthesis,
+    Verdict,
+)
 from nomemory.recall.model.question import Role
 
 WORKSHOP = told("old", "My workshop is in the barn behind the mill.", 30)
@@ -60,7 +68,7 @@ def test_a_statement_of_both_the_old_and_the_new_is_not_superseded() -> None:
         (DraftCitation("old", "My workshop is in the barn"), DraftCitation("new", "The workshop moved")),
     )
     found = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
-    (statement,) = conclude(asked("Where is my workshop?"), [both], found).view.statements()
+    (statement,) = conclude(asked("Where is my workshop?"), Draft((both,)), found).view.statements()
     assert len(statement.citations) == 2
     assert statement.superseded_by == ""
 
@@ -73,7 +81,7 @@ def test_the_view_keeps_its_statements_where_the_evidence_is_insufficient() -> N
 
 
 def test_without_drafts_nothing_is_cited_and_it_says_so() -> None:
-    synthesis = conclude(asked("Anything?"), [], findings(()))
+    synthesis = conclude(asked("Anything?"), Draft(), findings(()))
     assert synthesis.verdict is Verdict.INSUFFICIENT
     assert synthesis.notes == ("no statement could be cited",)
 

@@ -7,14 +7,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recall.told import asked, ranking, told
+from recall.told import asked, findings, ranking, told
 
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import Section
+from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.synthesis.extractive import LEAST, MOST, ExtractiveSynthesiser, chosen, probability
 
 LINES = [told(f"m{number}", f"The lamp in room {number} is broken.", number) for number in range(1, 9)]
+QUOTED = EnoughRule().quoted
 FLOATS = st.floats(-5, 5)
 EVIDENCE = st.lists(st.tuples(FLOATS, FLOATS), max_size=8).map(
     lambda some: [
@@ -26,7 +28,7 @@ EVIDENCE = st.lists(st.tuples(FLOATS, FLOATS), max_size=8).map(
 
 @given(EVIDENCE)
 def test_the_first_two_are_quoted_always_and_never_more_than_four(evidence: list[Evidence]) -> None:
-    kept = chosen(evidence)
+    kept = chosen(evidence, QUOTED)
     assert min(LEAST, len(evidence)) <= len(kept) <= MOST
     assert kept[:LEAST] == evidence[:LEAST]
     assert [one for one in evidence if one in kept] == kept
@@ -34,9 +36,9 @@ def test_the_first_two_are_quoted_always_and_never_more_than_four(evidence: list
 
 def test_what_is_far_behind_or_far_from_the_question_is_left_out() -> None:
     near = ranking(*LINES, deviations=4.0)
-    assert len(chosen(near)) == MOST
-    assert len(chosen([*near[:2], *(replace(one, score=0.0) for one in near[2:])])) == LEAST
-    assert len(chosen(ranking(*LINES, deviations=-4.0))) == LEAST
+    assert len(chosen(near, QUOTED)) == MOST
+    assert len(chosen([*near[:2], *(replace(one, score=0.0) for one in near[2:])], QUOTED)) == LEAST
+    assert len(chosen(ranking(*LINES, deviations=-4.0), QUOTED)) == LEAST
 
 
 @given(st.integers(0, 9), st.floats(-5, 0), FLOATS)
@@ -50,7 +52,8 @@ def test_likelier_is_what_stands_higher_scores_more_or_lies_nearer(place: int, g
 
 async def test_messages_are_quoted_whole_newest_first_in_the_questions_section() -> None:
     evidence = ranking(LINES[4], LINES[0], LINES[2], deviations=4.0)
-    drafts = await ExtractiveSynthesiser().draft(asked("What do I like?"), Skill("s", "d", ""), evidence)
+    synthesiser = ExtractiveSynthesiser(QUOTED)
+    drafts = (await synthesiser.draft(asked("What do I like?"), Skill("s", "d", ""), findings(evidence))).statements
     assert [draft.text for draft in drafts] == [one.content for one in (LINES[0], LINES[2], LINES[4])]
     assert {draft.section for draft in drafts} == {Section.PREFERENCES}
     assert [[citation.message_id for citation in draft.citations] for draft in drafts] == [["m1"], ["m3"], ["m5"]]
@@ -58,6 +61,6 @@ async def test_messages_are_quoted_whole_newest_first_in_the_questions_section()
 
 @pytest.mark.parametrize("text", ["Which lamp is broken?", "哪盏灯坏了？", "", "."])
 async def test_nothing_found_is_nothing_said_and_something_found_is_said(text: str) -> None:
-    synthesiser, skill = ExtractiveSynthesiser(), Skill("s", "d", "")
-    assert await synthesiser.draft(asked(text), skill, ()) == []
-    assert len(await synthesiser.draft(asked(text), skill, ranking(LINES[0]))) == 1
+    synthesiser, skill = ExtractiveSynthesiser(QUOTED), Skill("s", "d", "")
+    assert (await synthesiser.draft(asked(text), skill, findings(()))).statements == ()
+    assert len((await synthesiser.draft(asked(text), skill, findings(ranking(LINES[0])))).statements) == 1
