@@ -40,9 +40,5 @@ def findings(
 
 def quoting(*messages: Retrieved) -> Draft:
     """Draft statements that quote whole messages."""
-    return Draft(
-        tuple(
-            DraftStatement(Section.PROFILE, one.content, (DraftCitation(one.message_id, one.content),))
-            for one in messages
-        )
-    )
+    cited = ((one.content, (DraftCitation(one.message_id, one.content),)) for one in messages)
+    return Draft(tuple(DraftStatement(Section.PROFILE, *one) for one in cited))
