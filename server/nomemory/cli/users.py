@@ -7,7 +7,7 @@ import click
 from nomemory.cli.connection import connect
 from nomemory.cli.options import output_option, paging_options
 from nomemory.cli.output import Output
-from nomemory.cli.paging import Part, Paging, read
+from nomemory.cli.paging import Paging, Part, read
 from nomemory.cli.target import Target, target_option
 from nomemory.v1 import query_service_pb2
 
