@@ -27,6 +27,7 @@ nomemory semantic 'does she eat spicy food?' --user ann        # what means the 
 nomemory hybrid 'what can she eat?' --user ann                 # what answers a question
 nomemory neighbors m_01HX… --user ann --before 5 --after 5     # what was said around it
 nomemory recall 'what can she eat?' --user ann                 # an answer with its quotes
+nomemory export --user ann --out ann.jsonl                     # messages out, as import reads them
 ```
 
 ## What all commands have in common
@@ -38,10 +39,11 @@ nomemory recall 'what can she eat?' --user ann                 # an answer with 
   inclusive, `--until` exclusive: `--since 2024-05-01 --until 2024-06-01` is May.
 - **`--json`** writes one JSON object per line to standard output, with the contract's field names, times in RFC 3339,
   and roles as `user`, `assistant` and `system`. All lines of a command are of one kind. A line is a message (`list`,
-  `neighbors`), a hit (`search`, `semantic`, `hybrid`), a file (`import`), a check (`doctor`), a skill (`skill check`),
-  or the one answer there is (`recall`, `status`, `delete`). What holds of a whole ranking, such as `sufficiency`,
-  stands on each of its hits. Notices and the next cursor (`next_cursor: …`) go to standard error. What `list --json`
-  writes, `import` reads.
+  `neighbors`, `export`), a hit (`search`, `semantic`, `hybrid`), a conversation (`conversations`), a user (`users`), a
+  file (`import`, `export --out`), a check (`doctor`), a skill (`skill check`), or the one answer there is (`recall`,
+  `count`, `status`, `delete`). What holds of a whole ranking, such as `sufficiency`,
+  stands on each of its hits. Notices and the next cursor (`next_cursor: …`) go to standard error. What `export` and
+  `list --json` write, `import` reads.
 - **Plain text** goes to a pipe or a file; `NO_COLOR=1` asks for it in a terminal. Where the locale's encoding lacks a
   character, people see `?`, and JSON has it escaped.
 - **Exit codes**: 0 done; 1 refused, failed, or some of an import was rejected; 2 wrong usage; 130 interrupted. Errors
