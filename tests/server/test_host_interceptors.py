@@ -127,22 +127,26 @@ class Queries:
         self._seen = seen
 
     def needs(self) -> Mapping[str, Need]:
-        return dict.fromkeys(self.unary_methods(), Need(frozenset({Scope.QUERY})))
+        names = [method.name for method in q.DESCRIPTOR.services_by_name["QueryService"].methods]
+        return dict.fromkeys(names, Need(frozenset({Scope.QUERY})))
 
     def unary_methods(self) -> Mapping[str, Unary]:
-        names = [method.name for method in q.DESCRIPTOR.services_by_name["QueryService"].methods]
-        return dict.fromkeys(names, self.answer)
+        return dict.fromkeys(self.needs().keys() - {"ExportMessages"}, self.answer)
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
         return {}
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        return {}
+        return {"ExportMessages": self.answer_twice}
 
     async def answer(self, request: object, call: Call) -> bytes:
         await asyncio.sleep(0.001)
         self._seen.append(Seen("service", request, call))
         return b""
+
+    async def answer_twice(self, _request: object, _call: Call) -> AsyncIterator[bytes]:
+        for _ in range(2):
+            yield b""
 
 
 class Recalls(Queries):
@@ -158,10 +162,6 @@ class Recalls(Queries):
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
         return {"StreamRecall": self.answer_twice}
-
-    async def answer_twice(self, _request: object, _call: Call) -> AsyncIterator[bytes]:
-        for _ in range(2):
-            yield b""
 
 
 @asynccontextmanager
