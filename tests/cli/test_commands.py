@@ -85,6 +85,37 @@ def test_metadata_that_cannot_be_is_wrong_usage(ask: Ask) -> None:
     assert "  filter.metadata: must have at most 4 entries" in ask("list", *crowded).stderr
 
 
+def test_list_begins_with_the_oldest_if_told_to(ask: Ask) -> None:
+    first = ask("list", "--json", "--oldest-first", "--limit", "3")
+    assert ids(first) == ["m0", "m1", "m2"]
+    cursor = first.stderr.removeprefix("next_cursor: ").strip()
+    assert ids(ask("list", "--json", "--oldest-first", "--cursor", cursor)) == ["m3", "m4"]
+
+
+def test_count_counts_what_its_filter_admits(ask: Ask) -> None:
+    assert json.loads(ask("count", "--json").stdout) == {"count": 5}
+    assert json.loads(ask("count", "--json", "--conversation", "home").stdout) == {"count": 2}
+    assert ask("count", "--role", "assistant").stdout == "2 messages.\n"
+
+
+def test_conversations_are_listed_the_latest_first(ask: Ask) -> None:
+    lines = [json.loads(line) for line in ask("conversations", "--json", "--page-size", "1").stdout.splitlines()]
+    assert lines == [
+        {
+            "conversation_id": "home",
+            "first_ts": "2024-05-01T08:03:00Z",
+            "last_ts": "2024-05-01T08:04:00Z",
+            "message_count": 2,
+        },
+        {
+            "conversation_id": "dinner",
+            "first_ts": "2024-05-01T08:00:00Z",
+            "last_ts": "2024-05-01T08:02:00Z",
+            "message_count": 3,
+        },
+    ]
+
+
 def test_list_goes_on_from_its_cursor(ask: Ask) -> None:
     first = ask("list", "--json", "--limit", "3", "--page-size", "2")
     assert ids(first) == ["m4", "m3", "m2"]

@@ -113,6 +113,22 @@ INFO = server_service_pb2.GetServerInfoResponse(
 )
 DELETED = ingest_service_pb2.DeleteMessagesResponse(deleted=1, missing_message_ids=["m7"], write_token="t_1")  # noqa: S106 - not a secret
 
+CONVERSATIONS = query_service_pb2.ListConversationsResponse(
+    conversations=[
+        query_service_pb2.Conversation(
+            conversation_id="dinner", first_ts=CHAT[3].ts, last_ts=CHAT[0].ts, message_count=1_204
+        ),
+        query_service_pb2.Conversation(conversation_id=NASTY, first_ts=CHAT[4].ts, last_ts=CHAT[4].ts, message_count=1),
+    ],
+    next_cursor="c_next",
+)
+USERS = query_service_pb2.ListUsersResponse(
+    users=[
+        query_service_pb2.UserSummary(user_id="ann", message_count=11_917),
+        query_service_pb2.UserSummary(user_id=NASTY, message_count=1),
+    ]
+)
+
 COMMANDS = {
     "list": (
         ["list", "--user", "ann", "--limit", "5"],
@@ -131,6 +147,24 @@ COMMANDS = {
         server_service_pb2.GetServerInfoResponse(version="0.2.0", features=["recall"]),
     ),
     "delete": (["delete", "m1", "m7", "--user", "ann", "--yes"], "DeleteMessages", DELETED),
+    "conversations": (["conversations", "--user", "ann", "--limit", "2"], "ListConversations", CONVERSATIONS),
+    "count": (
+        ["count", "--user", "ann"],
+        "CountMessages",
+        query_service_pb2.CountMessagesResponse(count=11_917),
+    ),
+    "users": (["users"], "ListUsers", USERS),
+    "no-users": (["users"], "ListUsers", query_service_pb2.ListUsersResponse()),
+    "no-conversations": (
+        ["conversations", "--user", "ann"],
+        "ListConversations",
+        query_service_pb2.ListConversationsResponse(),
+    ),
+    "export": (
+        ["export", "--user", "ann"],
+        "ExportMessages",
+        query_service_pb2.ExportMessagesResponse(messages=CHAT[::-1]),
+    ),
     "nothing": (["list", "--user", "ann"], "ListMessages", query_service_pb2.ListMessagesResponse()),
     "status-without-embedder": (
         ["status", "--user", "ann"],

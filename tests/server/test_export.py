@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import grpc
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from server.lifecycle import (
@@ -22,7 +24,7 @@ from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, said
+from talk import ids, refusal, said
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -119,6 +121,16 @@ def test_an_import_takes_the_batches_of_an_export_as_they_are(
         done = empty.ingest.ImportMessages(i.ImportMessagesRequest(messages=batch.messages) for batch in batches)
         assert (done.created, done.rejected) == (2500, 0)
         assert exported(export(empty, user)) == exported(batches)
+
+
+def test_an_export_has_the_deadline_of_an_import_if_its_client_sets_none(
+    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
+) -> None:
+    with start(own_settings.with_changes(deadline_default_s=1e-9)) as server:
+        with pytest.raises(grpc.RpcError) as error:
+            count(server, "u")
+        assert refusal(error.value).reason == "DEADLINE_EXCEEDED"
+        assert export(server, "u") == [q.ExportMessagesResponse()]
 
 
 def test_an_export_stops_when_its_client_goes_away_and_others_have_their_turn(

@@ -127,11 +127,11 @@ class Queries:
         self._seen = seen
 
     def needs(self) -> Mapping[str, Need]:
-        return dict.fromkeys([*self.unary_methods(), *self.server_stream_methods()], Need(frozenset({Scope.QUERY})))
+        names = [method.name for method in q.DESCRIPTOR.services_by_name["QueryService"].methods]
+        return dict.fromkeys(names, Need(frozenset({Scope.QUERY})))
 
     def unary_methods(self) -> Mapping[str, Unary]:
-        methods = q.DESCRIPTOR.services_by_name["QueryService"].methods
-        return dict.fromkeys([method.name for method in methods if not method.server_streaming], self.answer)
+        return dict.fromkeys(self.needs().keys() - {"ExportMessages"}, self.answer)
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
         return {}
@@ -139,14 +139,14 @@ class Queries:
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
         return {"ExportMessages": self.answer_twice}
 
-    async def answer_twice(self, _request: object, _call: Call) -> AsyncIterator[bytes]:
-        for _ in range(2):
-            yield b""
-
     async def answer(self, request: object, call: Call) -> bytes:
         await asyncio.sleep(0.001)
         self._seen.append(Seen("service", request, call))
         return b""
+
+    async def answer_twice(self, _request: object, _call: Call) -> AsyncIterator[bytes]:
+        for _ in range(2):
+            yield b""
 
 
 class Recalls(Queries):

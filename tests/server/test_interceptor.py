@@ -41,7 +41,7 @@ class Misbehaving:
     full_name = "nomemory.v1.QueryService"
 
     def needs(self) -> Mapping[str, Need]:
-        return dict.fromkeys(self.unary_methods(), Need(frozenset(Scope)))
+        return dict.fromkeys([*self.unary_methods(), *self.server_stream_methods()], Need(frozenset(Scope)))
 
     def unary_methods(self) -> Mapping[str, Unary]:
         return {
@@ -51,13 +51,20 @@ class Misbehaving:
             "HybridSearch": self.crash,
             "GetNeighbors": self.crash,
             "BatchGetMessages": self.many_violations,
+            "CountMessages": self.crash,
+            "ListConversations": self.crash,
+            "ListUsers": self.crash,
         }
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
         return {}
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        return {}
+        return {"ExportMessages": self.crash_midway}
+
+    async def crash_midway(self, _request: object, _call: Call) -> AsyncIterator[bytes]:
+        yield b""
+        raise RuntimeError(PRIVATE)
 
     async def crash(self, _request: object, _call: Call) -> bytes:
         raise RuntimeError(PRIVATE)
@@ -93,6 +100,16 @@ async def test_an_unexpected_error_shows_nothing_of_itself() -> None:
     refused = refusal(error.value)
     assert (refused.code, refused.reason, refused.text) == (grpc.StatusCode.INTERNAL, "INTERNAL", "internal error")
     assert dict(error.value.trailing_metadata() or ())["x-request-id"] == "trace-1"
+    assert PRIVATE not in repr(error.value) + str(error.value.trailing_metadata())
+
+
+async def test_a_stream_that_breaks_midway_shows_nothing_of_why() -> None:
+    async with misbehaving() as stub:
+        stream = stub.ExportMessages(q.ExportMessagesRequest())
+        assert await stream.read() == q.ExportMessagesResponse()
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await stream.read()
+    assert refusal(error.value).code is grpc.StatusCode.INTERNAL
     assert PRIVATE not in repr(error.value) + str(error.value.trailing_metadata())
 
 

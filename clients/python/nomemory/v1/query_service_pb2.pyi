@@ -1188,8 +1188,8 @@ class ExportMessagesResponse(_message.Message):
     """next_cursor resumes the export after this batch. Empty: this was the last batch."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.ChatMessage]:
-        """messages are the next ones: as many as ImportMessages takes in a batch, or fewer. Callers' own embeddings are not
-        among their fields.
+        """messages are the next ones: as many as ImportMessages takes in a batch, or fewer; none if nothing is left. Callers'
+        own embeddings are not among their fields.
         """
 
     def __init__(

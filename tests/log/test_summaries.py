@@ -1,0 +1,138 @@
+"""What a log says of a user as a whole: counts, conversations, users; and its messages in either order."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from log.engine import ENGINES, Engine
+from log.test_message_log import filters, messages, oracle
+
+from nomemory.server import wire
+from nomemory.server.log.protocol import ConversationSummary, OnConflict, Position
+from nomemory.server.log.sqlite_reader import SqliteLogReader
+from nomemory.server.message import EVERYTHING, Filter, Message, Role
+
+HERE = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def said(message_id: str, ts_us: int, conversation_id: str = "") -> Message:
+    return Message("u", message_id, ts_us, Role.USER, "x", conversation_id=conversation_id)
+
+
+def summed_up(stored: list[Message], user: str) -> list[ConversationSummary]:
+    times: dict[str, list[int]] = {}
+    for one in stored:
+        if one.user_id == user and one.conversation_id:
+            times.setdefault(one.conversation_id, []).append(one.ts_us)
+    summaries = [ConversationSummary(name, min(ts), max(ts), len(ts)) for name, ts in times.items()]
+    return sorted(summaries, key=lambda one: (one.last_us, one.conversation_id), reverse=True)
+
+
+@given(stored=messages, narrowed=filters)
+@HERE
+def test_counts_conversations_and_users_are_what_brute_force_gives(
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory, stored: list[Message], narrowed: Filter
+) -> None:
+    async def look() -> None:
+        log = await engine(tmp_path_factory.mktemp("log"))
+        await log.write(*stored)
+        names = sorted({one.user_id for one in stored})
+        for user in names:
+            assert await log.reader.count(user, narrowed) == len(oracle(stored, user, narrowed))
+            pinned = await log.reader.user_sequence(user)
+            assert await log.reader.conversations(user, pinned=pinned) == summed_up(stored, user)
+        counts = [(user, len(oracle(stored, user, EVERYTHING))) for user in names]
+        assert await log.reader.users(after="", limit=100) == counts
+        assert await log.reader.users(after=names[0] if names else "", limit=1) == counts[1:2]
+        await log.close()
+
+    asyncio.run(look())
+
+
+@given(stored=messages, narrowed=filters, size=st.integers(1, 5), late=messages)
+@HERE
+def test_what_is_read_oldest_first_is_what_brute_force_gives_while_writes_land(
+    engine: Engine,
+    tmp_path_factory: pytest.TempPathFactory,
+    *,
+    stored: list[Message],
+    narrowed: Filter,
+    size: int,
+    late: list[Message],
+) -> None:
+    async def walk() -> list[Message]:
+        log = await engine(tmp_path_factory.mktemp("log"))
+        await log.write(*stored)
+        pinned, after, walked = await log.reader.sequence(), None, list[Message]()
+        while wires := await log.reader.wires("u", narrowed, after=after, pinned=pinned, limit=size, oldest_first=True):
+            walked += map(wire.decode, wires)
+            after = Position(*wire.place_of(wires[-1]))
+            await log.write(*late, on_conflict=OnConflict.SKIP)
+        await log.close()
+        return walked
+
+    assert asyncio.run(walk()) == oracle(stored, "u", narrowed)[::-1]
+
+
+async def test_conversations_are_as_they_were_less_what_is_gone(engine: Engine, tmp_path: Path) -> None:
+    log = await engine(tmp_path)
+    await log.write(said("a1", 1, "a"), said("a9", 9, "a"), said("b5", 5, "b"), said("c2", 2, "c"))
+    pinned = await log.reader.user_sequence("u")
+    await log.write(said("a7", 7, "a"), said("d9", 9, "d"))
+    await log.write(said("b5", 8, "b"), on_conflict=OnConflict.REPLACE)
+    await log.writer.delete("u", ["a9"])
+    assert await log.reader.conversations("u", pinned=pinned) == [
+        ConversationSummary("c", 2, 2, 1),
+        ConversationSummary("a", 1, 1, 1),
+    ]
+    await log.close()
+
+
+async def test_users_are_narrowed_by_a_prefix(engine: Engine, tmp_path: Path) -> None:
+    log = await engine(tmp_path)
+    for user in ("a:1", "a:é", "a;", "a", "b:1"):
+        await log.write(Message(user, "m", 0, Role.USER, "x"))
+    assert await log.reader.users(after="", limit=9, prefix="a:") == [("a:1", 1), ("a:é", 1)]
+    assert await log.reader.users(after="a:1", limit=9, prefix="a:") == [("a:é", 1)]
+    await log.close()
+
+
+async def test_a_slice_of_an_export_costs_the_same_wherever_it_stands(tmp_path: Path) -> None:
+    log = await ENGINES["sqlite"](tmp_path)
+    await log.write(*(said(f"{n:05}", n) for n in range(5000)))
+    assert isinstance(log.reader, SqliteLogReader)
+    steps = 0
+
+    def note_step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    log.reader._connection.set_progress_handler(note_step, 10)
+
+    async def steps_of_slice(above: int) -> int:
+        nonlocal steps
+        steps = 0
+        found = await log.reader.wires(
+            "u", Filter(since_us=10), after=Position(above, "~"), pinned=10_000, limit=20, oldest_first=True
+        )
+        assert [wire.decode(one).ts_us for one in found] == list(range(above + 1, above + 21))
+        return steps
+
+    assert await steps_of_slice(4900) <= 2 * await steps_of_slice(100)
+    await log.close()
+
+
+async def test_a_long_count_leaves_the_event_loop_to_others(tmp_path: Path) -> None:
+    log = await ENGINES["sqlite"](tmp_path)
+    await log.write(*(said(f"{n:05}", n) for n in range(5000)))
+    counting = asyncio.create_task(log.reader.count("u", Filter(role=Role.USER)))
+    await asyncio.sleep(0)
+    assert not counting.done()
+    assert await log.reader.user_sequence("u") == 5000
+    assert await counting == 5000
+    await log.close()
