@@ -72,6 +72,10 @@ def _delete(channel: grpc.Channel, user: str, metadata: Metadata) -> object:
     return IngestServiceStub(channel).DeleteMessages(request, metadata=metadata, timeout=10)
 
 
+def _erase(channel: grpc.Channel, user: str, metadata: Metadata) -> object:
+    return IngestServiceStub(channel).EraseUser(i.EraseUserRequest(user_id=user), metadata=metadata, timeout=10)
+
+
 def recall(channel: grpc.Channel, user: str, metadata: Metadata = ()) -> r.RecallResponse:  # noqa: ARG001 - as its likes
     return RecallServiceStub(channel).Recall(r.RecallRequest(question="tea?"), metadata=metadata, timeout=10)
 
@@ -101,6 +105,7 @@ WRITES = {
     "WriteMessages": Rpc(write, frozenset({"ingest"})),
     "ImportMessages": Rpc(_import, frozenset({"ingest"})),
     "DeleteMessages": Rpc(_delete, frozenset({"ingest"})),
+    "EraseUser": Rpc(_erase, frozenset({"ingest"})),
 }
 RECALLS = {
     "Recall": Rpc(recall, frozenset({"recall"})),
