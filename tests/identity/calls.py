@@ -90,6 +90,10 @@ def _delete(channel: grpc.Channel, user: str, metadata: Metadata) -> object:
     return IngestServiceStub(channel).DeleteMessages(request, metadata=metadata, timeout=10)
 
 
+def _erase(channel: grpc.Channel, user: str, metadata: Metadata) -> object:
+    return IngestServiceStub(channel).EraseUser(i.EraseUserRequest(user_id=user), metadata=metadata, timeout=10)
+
+
 def recall(channel: grpc.Channel, user: str, metadata: Metadata = ()) -> r.RecallResponse:  # noqa: ARG001 - as its likes
     return RecallServiceStub(channel).Recall(r.RecallRequest(question="tea?"), metadata=metadata, timeout=10)
 
@@ -122,6 +126,7 @@ WRITES = {
     "WriteMessages": Rpc(write, frozenset({"ingest"})),
     "ImportMessages": Rpc(_import, frozenset({"ingest"})),
     "DeleteMessages": Rpc(_delete, frozenset({"ingest"})),
+    "EraseUser": Rpc(_erase, frozenset({"ingest"})),
 }
 ADMINISTERS = {"ListUsers": Rpc(_users, frozenset({"admin"}))}
 RECALLS = {

@@ -57,6 +57,6 @@ def test_a_service_recalls_only_with_act_as(guarded: Guarded, user: str) -> None
 
 def test_a_users_token_never_writes_whatever_it_claims(guarded: Guarded, user: str) -> None:
     greedy = token(user, scope=" ".join(SCOPES))
-    for name in ("WriteMessages", "ImportMessages", "DeleteMessages"):
+    for name in ("WriteMessages", "ImportMessages", "DeleteMessages", "EraseUser"):
         refusal = refused(EVERY[name].send, guarded.channel, user, bearer(greedy))
         assert (refusal.code, refusal.reason) == (grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING")

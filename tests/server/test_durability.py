@@ -122,3 +122,47 @@ def test_acknowledged_writes_survive_kill_9(tmp_path: Path) -> None:
         assert (status.log.messages, status.vector.pending, status.lexical.pending) == (len(in_log), 0, 0)
     finally:
         server.kill()
+
+
+def write_requests_until_killed(server: Process, first: int, sent: dict[str, list[str]]) -> None:
+    """Write batches without ids, each of the same time; note the ids of those that were acknowledged."""
+    n = first
+    while True:
+        try:
+            reply = server.ingest.WriteMessages(nameless(f"r{n}"))
+        except grpc.RpcError:
+            return
+        sent[f"r{n}"] = [result.message_id for result in reply.results]
+        n += 1
+
+
+def nameless(request_id: str) -> i.WriteMessagesRequest:
+    messages = [said("u", "", f"{request_id} {k}", ts=7) for k in range(3)]
+    return i.WriteMessagesRequest(messages=messages, request_id=request_id)
+
+
+@pytest.mark.timeout(180)
+def test_generated_ids_keep_their_order_and_requests_their_ids_across_kill_9(tmp_path: Path) -> None:
+    sent: dict[str, list[str]] = {}
+    for turn in range(ROUNDS):
+        server = Process(tmp_path / "data")
+        before = len(sent)
+        writer = threading.Thread(target=write_requests_until_killed, args=(server, (turn + 1) * 100_000, sent))
+        writer.start()
+        while len(sent) < before + 5:
+            time.sleep(0.01)
+        server.kill()
+        writer.join(30)
+
+    server = Process(tmp_path / "data")
+    try:
+        for request_id, ids in sent.items():
+            again = server.ingest.WriteMessages(nameless(request_id))
+            assert [result.message_id for result in again.results] == ids
+            assert {result.outcome for result in again.results} == {i.WRITE_OUTCOME_UNCHANGED}
+        acknowledged = [message_id for ids in sent.values() for message_id in ids]
+        in_log = list(reversed(listed(server)))
+        assert [message_id for message_id in in_log if message_id in set(acknowledged)] == acknowledged
+        assert len(in_log) - len(acknowledged) <= 3 * ROUNDS  # what was stored as the server was killed
+    finally:
+        server.kill()
