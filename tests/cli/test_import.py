@@ -15,7 +15,7 @@ from client.scripted import Scripted
 from conftest import Server
 from nomemory.client.sync import Client
 from nomemory.server.faults import Fault, Reason
-from nomemory.v1 import ingest_service_pb2
+from nomemory.v1 import ingest_service_pb2, message_pb2
 
 IMPORTS = Path(__file__).parent / "imports"
 
@@ -81,6 +81,15 @@ def test_every_format_is_stored_once(name: str, import_: Import, server: Server,
     first, second = counts(import_(*arguments)), counts(import_(*arguments))
     assert first["created"] == second["unchanged"] == len(stored(server, user)) > 0
     assert "created" not in second
+
+
+@pytest.mark.parametrize("name", ["openai.json", "conversations.json"])
+def test_what_a_tool_said_is_stored_and_found_as_a_tools(name: str, import_: Import, server: Server, user: str) -> None:
+    import_(str(IMPORTS / name), "--user", user, "--start", "2024-05-01", "--rejects", "r.jsonl")
+    with Client(server.target) as client:
+        (said,) = client.iter_messages(user, role="tool")
+        assert said.role == message_pb2.ROLE_TOOL
+        assert "original_role" not in said.metadata
 
 
 def test_bad_lines_are_in_the_file_of_rejects_and_the_good_ones_are_stored(

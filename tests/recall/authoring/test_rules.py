@@ -99,7 +99,7 @@ BODIES = {
         [
             json_block(CALL.replace('"query_text"', '"query"')),
             json_block(CALL.replace("2026-01-01T00:00:00Z", "last week")),
-            json_block(CALL.replace('"role": "user"', '"role": "tool"')),
+            json_block(CALL.replace('"role": "user"', '"role": "boss"')),
             json_block(CALL.replace('"query_text": "tea"', '"query_text": "tea", "page_size": 100000')),
             json_block(CALL.replace('"query_text": "tea"', '"query_text": "tea", "limit": 3')),
             json_block(CALL.replace("lexical", "semantic").replace('"query_text": "tea", ', "")),
