@@ -59,7 +59,12 @@ async def test_a_log_of_the_first_schema_learns_the_metadata_of_its_messages(tmp
     before = await first.everything()
     await first.close()
     with closing(sqlite3.connect(tmp_path / "log.db")) as file:
-        file.executescript("DROP TABLE metadata_entries; PRAGMA user_version=1;")
+        file.executescript(
+            """
+            DROP TABLE metadata_entries; DROP TABLE requests; DROP INDEX messages_by_expiry;
+            ALTER TABLE messages DROP COLUMN expire_us; PRAGMA user_version=1;
+            """
+        )
     for _ in range(2):
         log = await open_sqlite_log(tmp_path)
         assert await log.everything() == before

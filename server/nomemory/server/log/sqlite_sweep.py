@@ -13,12 +13,12 @@ _USERS_MAX: Final = 1_000
 """Users that one piece looks at for messages that are too old: a few milliseconds."""
 
 _EXPIRED = """
-SELECT user_id, message_id, ts, seq FROM messages INDEXED BY messages_by_expiry
+SELECT user_id, message_id, ts, seq, wire FROM messages INDEXED BY messages_by_expiry
 WHERE expire_us <= ? ORDER BY expire_us LIMIT ?
 """
 _NEXT_USERS = "SELECT max(user_id) FROM (SELECT user_id FROM users WHERE user_id > ? ORDER BY user_id LIMIT ?)"
 _TOO_OLD = """
-SELECT m.user_id, m.message_id, m.ts, m.seq FROM users AS u CROSS JOIN messages AS m
+SELECT m.user_id, m.message_id, m.ts, m.seq, m.wire FROM users AS u CROSS JOIN messages AS m
   ON m.user_id = u.user_id AND m.ts <= ?
 WHERE u.user_id > ? AND u.user_id <= ? LIMIT ?
 """
@@ -47,4 +47,4 @@ def find_expired(connection: sqlite3.Connection, lifetimes: Lifetimes, after: st
 
 def _versions(connection: sqlite3.Connection, statement: str, values: tuple[int | str, ...]) -> dict[Key, Version]:
     rows = connection.execute(statement, values)
-    return {(user, message): Version(ts_us, sequence, b"", None) for user, message, ts_us, sequence in rows}
+    return {(user, message): Version(ts_us, sequence, wire, None) for user, message, ts_us, sequence, wire in rows}

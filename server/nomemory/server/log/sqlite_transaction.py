@@ -33,10 +33,11 @@ _MARK = "INSERT INTO removals SELECT ? + row_number() OVER (), user_id, message_
 _DROP_VECTORS = (
     "DELETE FROM embeddings WHERE user_id=? AND message_id IN (SELECT message_id FROM messages WHERE {which})"
 )
-_DROP_ENTRIES = (
-    "DELETE FROM metadata_entries"
-    " WHERE user_id=? AND (ts, message_id) IN (SELECT ts, message_id FROM messages WHERE {which})"
-)
+_DROP_ENTRIES = """
+DELETE FROM metadata_entries AS e WHERE user_id=? AND NOT EXISTS
+  (SELECT 1 FROM messages AS m WHERE m.user_id = e.user_id AND m.ts = e.ts AND m.message_id = e.message_id)
+"""
+"""A condition on messages may rest on their entries, so those go last."""
 _DROP = "DELETE FROM messages WHERE {which}"
 
 _ADD_UP = "ON CONFLICT DO UPDATE SET latest_seq = excluded.latest_seq, messages = messages + excluded.messages"
@@ -145,8 +146,8 @@ class Transaction:
             return 0
         self.sequence += marked
         self._connection.execute(_DROP_VECTORS.format(which=which), (user_id, *values))
-        self._connection.execute(_DROP_ENTRIES.format(which=which), (user_id, *values))
         self._connection.execute(_DROP.format(which=which), values)
+        self._connection.execute(_DROP_ENTRIES, (user_id,))
         self._count(Counter({user_id: marked}), sign=-1)
         return marked
 
