@@ -92,12 +92,47 @@ def test_roles_are_spelled_as_an_import_takes_them(capsys: pytest.CaptureFixture
 def test_an_answer_without_statements_shows_the_nearest_messages(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT)
     Human(Terminal(), Terminal(stderr=True)).recalled(nothing, explain=False)
-    assert capsys.readouterr().out == "– Nothing that was found answers this.\n"
+    assert capsys.readouterr().out == "– Nothing was found that answers this.\n"
     near = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT, evidence=ANSWER.evidence)
     Human(Terminal(), Terminal(stderr=True)).recalled(near, explain=False)
     shown = capsys.readouterr().out
+    assert shown.startswith("– This is probably not answered. What comes nearest to an answer:\n")
     assert "Nearest messages" in shown
     assert "我从小不吃辣" in shown
+
+
+def test_statements_say_what_took_their_place_and_whose_words_they_are(golden: Golden) -> None:
+    shown, beside = io.StringIO(), io.StringIO()
+    reply = pb.RecallResponse(
+        verdict=pb.VERDICT_INSUFFICIENT,
+        memory_view=pb.MemoryView(
+            profile=[
+                pb.Statement(text=LATER, citations=[cited("m2", LATER, 9)], attribution=pb.ATTRIBUTION_USER),
+                pb.Statement(
+                    text=SPICY,
+                    citations=[cited("m1", SPICY, 7)],
+                    superseded_by="m2\x1b[2J",
+                    attribution=pb.ATTRIBUTION_QUOTED,
+                ),
+                pb.Statement(text=MANGO, citations=[cited("m0", MANGO, 2)], attribution=pb.ATTRIBUTION_OTHER),
+            ]
+        ),
+        evidence=ANSWER.evidence,
+    )
+    human = Human(Console(file=shown, width=88, markup=False), Console(file=beside, width=88, markup=False))
+    human.recalled(reply, explain=False)
+    golden("recall-nearest.txt", shown.getvalue())
+    assert "\x1b" not in shown.getvalue()
+
+
+def test_a_contradiction_that_is_a_guess_is_shown_as_one() -> None:
+    shown = io.StringIO()
+    reply = pb.RecallResponse()
+    reply.CopyFrom(ANSWER)
+    reply.conflicts[0].possible = True
+    Human(Console(file=shown, width=88, markup=False), Console(file=io.StringIO())).recalled(reply, explain=False)
+    assert shown.getvalue().startswith("≠ The evidence may contradict itself. Neither side is left out.\n")
+    assert "These may contradict each other" in shown.getvalue()
 
 
 def test_a_question_is_answered_with_its_quote(run: Run, server: Server, user: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -15,7 +13,6 @@ from nomemory.server.hybrid.meaning import meaning_of
 from nomemory.server.hybrid.parsed_question import parsed
 from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, preferred
 from nomemory.server.hybrid.relevance_feedback import leaders, shared
-from nomemory.server.hybrid.sufficiency import Candidates, subject, sufficiency
 from nomemory.server.hybrid.timeline import Timeline, timeline
 from nomemory.server.hybrid.timeline_cache import KeptTimelines, Key
 from nomemory.server.hybrid.weights import STEPS, Weights
@@ -180,23 +177,39 @@ def hits(*scores: float) -> list[VectorHit]:
 
 def test_nearness_goes_from_nothing_to_one_and_versions_that_are_gone_have_no_part() -> None:
     line = timeline([logged(n, "x", n) for n in range(1, 6)])
-    complete = meaning_of(line, hits(0.9, 0.8, 0.7, 0.6, 0.5), complete=True)
+    complete = meaning_of(line, hits(0.9, 0.8, 0.7, 0.6, 0.5), complete=True, total=5)
     assert complete is not None
     assert complete.nearness.tolist() == pytest.approx([1, 0.75, 0.5, 0.25, 0])
-    cut = meaning_of(line, hits(0.9, 0.8), complete=False)
+    cut = meaning_of(line, hits(0.9, 0.8), complete=False, total=5)
     assert cut is not None
     assert cut.found.tolist() == [1, 1, 0, 0, 0]
     assert 1 == cut.nearness[0] > cut.nearness[1] > cut.nearness[2] == cut.nearness[4] > 0
     assert cut.cosines.tolist() == [0.9, 0.8, 0, 0, 0]
     gone = [VectorHit(0.99, 0, 77), *hits(0.9, 0.8, 0.7, 0.6, 0.5), VectorHit(0.1, 0, 78)]
-    with_gone = meaning_of(line, gone, complete=True)
+    with_gone = meaning_of(line, gone, complete=True, total=5)
     assert with_gone is not None
     assert with_gone.nearness.tolist() == complete.nearness.tolist()
-    assert meaning_of(line, [VectorHit(0.9, 0, 77)], complete=True) is None
-    assert meaning_of(line, [], complete=True) is None
-    equal = meaning_of(line, hits(0.5, 0.5), complete=True)
+    assert meaning_of(line, [VectorHit(0.9, 0, 77)], complete=True, total=5) is None
+    assert meaning_of(line, [], complete=True, total=5) is None
+    equal = meaning_of(line, hits(0.5, 0.5), complete=True, total=5)
     assert equal is not None
     assert equal.nearness.tolist() == [1, 1, 0, 0, 0]
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=9), st.integers(0, 9))
+def test_how_much_nearer_than_usual_is_counted_over_all_of_the_users_messages(scores: list[float], more: int) -> None:
+    scores.sort(reverse=True)
+    line = timeline([logged(n, "x", n) for n in range(1, len(scores) + 1)])
+    whole = meaning_of(line, hits(*scores), complete=True, total=len(scores))
+    assert whole is not None
+    assert whole.mean == pytest.approx(np.mean(scores))
+    assert whole.deviation == pytest.approx(np.std(scores), abs=1e-6)
+    cut = meaning_of(line, hits(*scores), complete=False, total=len(scores) + more)
+    assert cut is not None
+    assert cut.mean <= whole.mean + 1e-9
+    for meaning in (whole, cut):
+        assert np.isfinite(meaning.deviations).all()
+        assert (np.diff(meaning.deviations[: len(scores)]) <= 0).all()
 
 
 def test_equally_good_messages_lead_together_or_not_at_all() -> None:
@@ -248,40 +261,6 @@ def test_who_is_asked_about_what_was_said(text: str, of_assistant: bool) -> None
 def test_a_long_text_asks_for_as_many_terms_as_a_query_may_have() -> None:
     asked = parsed(QuestionReading("".join(chr(0x4E00 + n) for n in range(1900)) + "？", NOW), [])
     assert sum(len(sentence.terms) for sentence in asked.sentences) <= 4 * 128
-
-
-@st.composite
-def candidates(draw: st.DrawFn) -> Candidates:
-    count = draw(st.integers(0, 60))
-    texts = st.sampled_from(["I ran", "you ran", "we and you", "it rained", "你跑了", "我跑了", ""])
-    return Candidates(
-        arrays(draw, count),
-        arrays(draw, count) if draw(st.booleans()) else None,
-        arrays(draw, count) if draw(st.booleans()) else None,
-        np.array(draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count)), dtype=np.int64),
-        np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count)), dtype=np.bool_),
-        draw(st.lists(texts, min_size=count, max_size=count)),
-    )
-
-
-@given(candidates(), st.sets(st.integers(0, 2)), st.integers(0, 5))
-def test_sufficiency_is_a_probability(some: Candidates, asked: set[int], speakers: int) -> None:
-    assert 0 <= sufficiency(some, asked, speakers) <= 1
-
-
-@given(st.lists(floats, min_size=1, max_size=20), floats)
-def test_sufficiency_falls_when_the_person_is_swapped(scores: Sequence[float], cosine: float) -> None:
-    """All of it said by the first of two, of themselves."""
-    count = len(scores)
-    said_by_first = Candidates(
-        np.array(scores), np.full(count, cosine), np.array(scores), np.zeros(count, dtype=np.int64),
-        np.zeros(count, dtype=np.bool_), ["I ran a marathon"] * count,
-    )  # fmt: skip
-    of_first, of_second = sufficiency(said_by_first, [0], 2), sufficiency(said_by_first, [1], 2)
-    assert of_first > of_second
-    asking_back = replace(said_by_first, texts=["you ran a marathon"] * count)
-    assert sufficiency(asking_back, [1], 2) > sufficiency(asking_back, [0], 2)
-    assert subject("I ran", asks=False) > subject("You and I", asks=False) > subject("you ran", asks=False)
 
 
 async def test_kept_timelines_are_the_latest_and_bounded() -> None:

@@ -57,6 +57,9 @@ class Parts:
         assert (user_id, narrowed) == ("u", EVERYTHING)
         return [VectorHit(0.5, len(vector), limit)]
 
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        return {message_id: f"{user_id} {message_id}".encode() for message_id in message_ids}
+
     async def embed_query(self, _text: str) -> Vector:
         self.asked.set()
         try:
@@ -103,6 +106,7 @@ async def test_calls_and_answers_cross_whole_however_large() -> None:
         assert (written.sequence, parts.written) == (50, messages)
         assert await RemoteVectors(writer).search("u", b"1234", EVERYTHING, 7) == [VectorHit(0.5, 4, 7)]
         assert parts.noted == ["u"]
+        assert await RemoteVectors(writer).vectors("u", ["a", "b"]) == {"a": b"u a", "b": b"u b"}
 
 
 async def test_a_fault_crosses_with_everything_that_a_caller_may_see() -> None:

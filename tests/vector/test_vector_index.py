@@ -127,6 +127,21 @@ async def test_other_users_are_never_found(index: VectorIndex) -> None:
     assert len(await index.search("ann", vector(1), EVERYTHING, 10)) == 1
 
 
+async def test_stored_vectors_come_back_of_length_one_for_each_messages_first_part(index: VectorIndex) -> None:
+    stored = [point("m1", vector(3, 4)), point("m1", vector(0, 1), part=1), point("m2", vector(-2))]
+    await index.upsert([*stored, point("m3", vector(1), user_id="bob"), point("m4", vector(1), part=1)])
+    found = await index.vectors("ann", ["m2", "m1", "m3", "m4", "unknown", "m1"])
+    numbers = {message_id: np.frombuffer(found[message_id], dtype="<f4")[:2].tolist() for message_id in found}
+    assert numbers == {"m1": pytest.approx([0.6, 0.8]), "m2": pytest.approx([-1, 0])}
+    assert await index.vectors("nobody", ["m1"]) == {}
+    assert await index.vectors("ann", []) == {}
+    await index.upsert([point("m1", vector(0, 7))])
+    await index.remove("ann", "m2")
+    found = await index.vectors("ann", ["m1", "m2"])
+    assert list(found) == ["m1"]
+    assert np.frombuffer(found["m1"], dtype="<f4").tolist() == pytest.approx([0, 1, *[0] * (DIMENSION - 2)])
+
+
 async def test_time_ranges_are_half_open_to_the_microsecond(index: VectorIndex) -> None:
     times = [-62_135_596_800_000_000, -1, 0, 1, 1_700_000_000_000_001, FAR_FUTURE_US - 1, FAR_FUTURE_US]
     await index.upsert([point(f"t{n}", vector(1), ts_us=ts, sequence=ts) for n, ts in enumerate(times)])

@@ -21,8 +21,15 @@ _SECTIONS: Final = (("Preferences", "preferences"), ("Profile", "profile"), ("Co
 _VERDICTS: Final = {
     pb.VERDICT_SUPPORTED: ("✓ The evidence supports this.", "bold green"),
     pb.VERDICT_CONFLICTING: ("≠ The evidence says both. Neither side is left out.", "bold yellow"),
-    pb.VERDICT_INSUFFICIENT: ("– Nothing that was found answers this.", "bold yellow"),
+    pb.VERDICT_INSUFFICIENT: ("– This is probably not answered. What comes nearest to an answer:", "bold yellow"),
 }
+_POSSIBLY_BOTH: Final = "≠ The evidence may contradict itself. Neither side is left out."
+_NOTHING: Final = "– Nothing was found that answers this."
+_ATTRIBUTIONS: Final = {
+    pb.ATTRIBUTION_OTHER: "not said by the user",
+    pb.ATTRIBUTION_QUOTED: "passed on by the user: pasted, forwarded or quoted",
+}
+"""Whose words a statement quotes, where they are not the user's own."""
 _INDENT: Final = (0, 0, 0, 2)
 _NEAREST: Final = 3
 """How many messages stand in for an answer where nobody asks for all the evidence."""
@@ -60,8 +67,7 @@ def explained(reply: pb.RecallResponse, *, full: bool) -> Iterator[RenderableTyp
 
 
 def _view(reply: pb.RecallResponse) -> Iterator[RenderableType]:
-    words, style = _VERDICTS.get(reply.verdict, ("", ""))
-    yield Text(words, style=style)
+    yield _verdict(reply)
     for title, field in _SECTIONS:
         statements: Sequence[pb.Statement] = getattr(reply.memory_view, field)
         if statements:
@@ -69,9 +75,23 @@ def _view(reply: pb.RecallResponse) -> Iterator[RenderableType]:
             for statement in statements:
                 yield from _statement(statement)
     if reply.conflicts:
-        yield Text("\nThese contradict each other", style="bold yellow")
+        heading = "These may contradict each other" if _is_guessed(reply) else "These contradict each other"
+        yield Text(f"\n{heading}", style="bold yellow")
         for conflict in reply.conflicts:
             yield _pair(conflict)
+
+
+def _verdict(reply: pb.RecallResponse) -> Text:
+    words, style = _VERDICTS.get(reply.verdict, ("", ""))
+    if reply.verdict == pb.VERDICT_INSUFFICIENT and not (reply.memory_view.ByteSize() or reply.evidence):
+        words = _NOTHING
+    elif reply.verdict == pb.VERDICT_CONFLICTING and _is_guessed(reply):
+        words = _POSSIBLY_BOTH
+    return Text(words, style=style)
+
+
+def _is_guessed(reply: pb.RecallResponse) -> bool:
+    return bool(reply.conflicts) and all(conflict.possible for conflict in reply.conflicts)
 
 
 def _message(item: pb.EvidenceMessage, *, full: bool, facts: str = "") -> Iterator[RenderableType]:
@@ -110,6 +130,16 @@ def _statement(statement: pb.Statement) -> Iterator[RenderableType]:
     for citation in citations:
         quote = Text(f"“{printable(citation.quote)}”", style="italic").append(_where(citation), style="dim")
         yield Padding(quote, (0, 0, 0, 4))
+    if remarks := "; ".join(_remarks(statement)):
+        yield Padding(Text(remarks, style="yellow"), (0, 0, 0, 4))
+
+
+def _remarks(statement: pb.Statement) -> Iterator[str]:
+    """Say what a reader must know of a statement: that there is a newer one, and that it is not the user's own."""
+    if statement.superseded_by:
+        yield f"superseded by {one_line(statement.superseded_by)}"
+    if statement.attribution in _ATTRIBUTIONS:
+        yield _ATTRIBUTIONS[statement.attribution]
 
 
 def _where(citation: pb.Citation) -> str:

@@ -1,0 +1,171 @@
+"""Which of the found messages speak of the same thing: against a plain reckoning, and over a real server."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hybrid.asking import DAY, ask, found, write
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nomemory.server.hybrid.relations import LEAST_NEARNESS, LOOKED_AT, Related, Relation, relations
+from nomemory.server.message import LoggedMessage
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+ANN, BOB = (1, "Ann"), (1, "Bob")
+UNITS = st.lists(st.floats(-1, 1), min_size=4, max_size=4).filter(lambda some: math.hypot(*some) > 0.1)
+
+
+def related(number: int, speaker: tuple[int, str], terms: Sequence[str], ts_us: int) -> Related:
+    return Related(LoggedMessage("u", f"m{number}", ts_us, number, b""), speaker, frozenset(terms))
+
+
+def unit(numbers: Sequence[float]) -> list[float]:
+    return [number / math.hypot(*numbers) for number in numbers]
+
+
+def packed(vectors: dict[str, list[float]]) -> dict[str, bytes]:
+    return {message_id: np.array(numbers, dtype="<f4").tobytes() for message_id, numbers in vectors.items()}
+
+
+def reckoned(some: Sequence[Related], vectors: dict[str, list[float]]) -> list[Relation]:
+    """Reckon the same, pair by pair."""
+    known = sorted(
+        (one for one in some if one.message.message_id in vectors),
+        key=lambda one: (one.message.ts_us, one.message.message_id),
+    )
+
+    def cosine(one: Related, other: Related) -> float:
+        pairs = zip(vectors[one.message.message_id], vectors[other.message.message_id], strict=True)
+        return sum(a * b for a, b in pairs)
+
+    def weight(terms: frozenset[str]) -> float:
+        counts = [sum(term in one.terms for one in some) for term in terms]
+        return sum(math.log(1 + (len(some) - count + 0.5) / (count + 0.5)) for count in counts)
+
+    pairs = []
+    for place, one in enumerate(known):
+        for other in known[place + 1 :]:
+            usual = [cosine(one, third) for third in known if third is not one]
+            near = (cosine(one, other) - fmean(usual)) / max(pstdev(usual), 1e-9)
+            least = min(weight(one.terms), weight(other.terms))
+            shared = weight(one.terms & other.terms) / least if least else 0.0
+            if one.speaker == other.speaker:
+                pairs.append(Relation(one.message.message_id, other.message.message_id, near, shared))
+    return pairs
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([ANN, BOB]), st.sets(st.sampled_from("abcde")), st.integers(0, 5), st.none() | UNITS
+        ),
+        min_size=3,
+        max_size=9,
+    )
+)
+def test_pairs_are_those_of_a_plain_reckoning(
+    drawn: list[tuple[tuple[int, str], set[str], int, list[float] | None]],
+) -> None:
+    some = [related(n, speaker, sorted(terms), ts) for n, (speaker, terms, ts, _) in enumerate(drawn)]
+    vectors = {f"m{n}": unit(numbers) for n, (*_, numbers) in enumerate(drawn) if numbers}
+    pairs = relations(some, packed(vectors))
+    if len(vectors) < 3:
+        assert pairs == []
+        return
+    expected = {(one.earlier, one.later): one for one in reckoned(some, vectors)}
+    got = {(one.earlier, one.later): one for one in pairs}
+    flat = {
+        pair
+        for pair, one in expected.items()
+        if abs(one.nearness) > 1e3 or abs(one.nearness - LEAST_NEARNESS) < 1e-2 or spread(pair[0], vectors) < 1e-4
+    }
+    assert got.keys() - flat == {pair for pair, one in expected.items() if one.nearness >= LEAST_NEARNESS} - flat
+    for pair in got.keys() - flat:
+        assert got[pair].nearness == pytest.approx(expected[pair].nearness, rel=0.02, abs=0.02)
+        assert got[pair].shared == pytest.approx(expected[pair].shared)
+
+
+def spread(message_id: str, vectors: dict[str, list[float]]) -> float:
+    """Return how far apart a message's cosines lie: where they do not, rounding decides."""
+    own = vectors[message_id]
+    return pstdev(
+        sum(a * b for a, b in zip(own, other, strict=True)) for name, other in vectors.items() if name != message_id
+    )
+
+
+def test_fewer_than_three_vectors_have_no_usual_distance() -> None:
+    some = [related(n, ANN, "a", n) for n in range(5)]
+    assert relations(some, packed({"m0": unit([1, 0, 0, 0]), "m1": unit([1, 0, 0, 0])})) == []
+    assert relations([], {}) == []
+
+
+def vectored(
+    user: str, message_id: str, content: str, ts: float, numbers: tuple[float, ...], **fields: object
+) -> m.ChatMessage:
+    message = said(user, message_id, content, ts, **fields)
+    message.embedding.extend(numbers)
+    return message
+
+
+def talk(user: str) -> list[m.ChatMessage]:
+    far = [
+        vectored(user, f"far{n}", f"A lamp, number {n}, stands in the hall.", n * DAY, (0.1 * n, 1.0, 0.3, 1.0 - n / 9))
+        for n in range(8)
+    ]
+    return [
+        *far,
+        vectored(user, "old", "The lamp for the studio comes from Turin.", 20 * DAY, (1.0, 0.0, 0.0, 0.0)),
+        vectored(user, "new", "The studio lamp: not Turin, it comes from Bergen.", 30 * DAY, (1.0, 0.05, 0.0, 0.0)),
+        vectored(
+            user, "echo", "The studio lamp comes from Turin.", 31 * DAY, (1.0, 0.02, 0.0, 0.0), role=m.ROLE_ASSISTANT
+        ),
+    ]
+
+
+def pairs(answer: q.HybridSearchResponse) -> list[tuple[str, str]]:
+    return [(one.earlier_message_id, one.later_message_id) for one in answer.relations]
+
+
+def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Server, user: str) -> None:
+    token = write(vector_server, talk(user))
+    question = {"query_embedding": q.Embedding(values=(1.0, 0.1, 0.0, 0.0)), "top_k": LOOKED_AT}
+    plain = ask(vector_server, user, "Which lamp is in the studio?", token, **question)
+    answer = ask(vector_server, user, "Which lamp is in the studio?", token, relate=True, **question)
+    assert found(answer) == found(plain)
+    assert not plain.relations
+    assert ("old", "new") in pairs(answer)
+    assert not [pair for pair in pairs(answer) if "echo" in pair]
+    assert {one for pair in pairs(answer) for one in pair} <= set(found(answer))
+    relation = next(one for one in answer.relations if one.earlier_message_id == "old")
+    assert relation.nearness >= LEAST_NEARNESS
+    assert 0 < relation.shared_words <= 1
+
+
+def test_another_users_messages_are_related_to_nothing(vector_server: Server, user: str) -> None:
+    token = write(vector_server, [*talk(user), *talk(f"{user}-other")])
+    vector = q.Embedding(values=(1.0, 0.1, 0.0, 0.0))
+    first = ask(vector_server, user, "Which lamp?", token, relate=True, query_embedding=vector)
+    alone = f"{user}-alone"
+    second = ask(
+        vector_server, alone, "Which lamp?", write(vector_server, talk(alone)), relate=True, query_embedding=vector
+    )
+    assert pairs(first) == pairs(second)
+    assert [one.nearness for one in first.relations] == [one.nearness for one in second.relations]
+
+
+def test_without_vectors_nothing_is_related(vector_server: Server, user: str) -> None:
+    plain = [said(user, f"m{n}", f"A lamp, number {n}, stands in the hall.", n) for n in range(6)]
+    answer = ask(vector_server, user, "Which lamp?", write(vector_server, plain), relate=True)
+    assert found(answer)
+    assert not answer.relations

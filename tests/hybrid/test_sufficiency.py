@@ -1,0 +1,113 @@
+"""Whether what was found answers the question at all: a probability, and what moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nomemory.server.hybrid.sufficiency import Candidates, subject, sufficiency
+
+floats = st.floats(0, 1)
+
+
+def arrays(draw: st.DrawFn, count: int) -> np.ndarray:
+    return np.array(draw(st.lists(floats, min_size=count, max_size=count)))
+
+
+def flags(draw: st.DrawFn, count: int) -> np.ndarray:
+    return np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count)), dtype=np.bool_)
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> Candidates:
+    count = draw(st.integers(0, 60))
+    texts = st.sampled_from(["I ran", "you ran", "we and you", "it rained", "你跑了", "我跑了", ""])
+    return Candidates(
+        matching=arrays(draw, count),
+        cosines=arrays(draw, count) if draw(st.booleans()) else None,
+        mean=draw(floats),
+        coverage=arrays(draw, count) if draw(st.booleans()) else None,
+        unknown=draw(floats),
+        asserting=flags(draw, count),
+        spoken_by=np.array(draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count)), dtype=np.int64),
+        asking=flags(draw, count),
+        texts=draw(st.lists(texts, min_size=count, max_size=count)),
+    )
+
+
+def of_user(cosines: Sequence[float], **fields: object) -> Candidates:
+    """Make what a user said without a name: plain assertions that match equally well."""
+    count = len(cosines)
+    plain = Candidates(
+        matching=np.ones(count),
+        cosines=np.array(cosines),
+        mean=0.80,
+        coverage=np.full(count, 0.5),
+        unknown=0.2,
+        asserting=np.ones(count, dtype=np.bool_),
+        spoken_by=np.full(count, -1, dtype=np.int64),
+        asking=np.zeros(count, dtype=np.bool_),
+        texts=["it rained"] * count,
+    )
+    return replace(plain, **fields)  # type: ignore[arg-type]  # fields of the test's choice
+
+
+def likely(some: Candidates) -> float:
+    return sufficiency(some, (), 0)
+
+
+@given(candidates(), st.sets(st.integers(0, 2)), st.integers(0, 5))
+def test_it_is_a_probability(some: Candidates, asked: set[int], speakers: int) -> None:
+    assert 0 <= sufficiency(some, asked, speakers) <= 1
+
+
+def test_nothing_found_answers_nothing() -> None:
+    assert likely(of_user([])) == 0.0
+
+
+def test_it_rises_with_nearness_above_what_is_usual_and_with_known_words() -> None:
+    plain = likely(of_user([0.85, 0.82]))
+    assert likely(of_user([0.88, 0.82])) > plain
+    assert likely(of_user([0.85, 0.82], mean=0.77)) > plain
+    assert likely(of_user([0.85, 0.82], coverage=np.array([0.9, 0.1]))) > plain
+    assert likely(of_user([0.85, 0.82], unknown=0.9)) < plain
+
+
+def test_a_user_whose_messages_all_lie_near_to_everything_is_not_believed_for_that() -> None:
+    assert likely(of_user([0.85], mean=0.85)) < likely(of_user([0.83], mean=0.78))
+
+
+def test_a_near_question_of_the_users_own_does_not_count_as_an_answer() -> None:
+    asserting = np.array([False, True])
+    assert likely(of_user([0.95, 0.83], asserting=asserting)) < likely(of_user([0.95, 0.83]))
+    nobody = np.array([False, False])
+    assert likely(of_user([0.95, 0.83], asserting=nobody)) == likely(of_user([0.95, 0.83]))
+
+
+@given(st.lists(floats, min_size=1, max_size=20), floats)
+def test_it_falls_when_the_person_is_swapped(scores: Sequence[float], cosine: float) -> None:
+    """All of it said by the first of two, of themselves."""
+    count = len(scores)
+    said_by_first = of_user(
+        [cosine] * count,
+        matching=np.array(scores),
+        coverage=np.array(scores),
+        spoken_by=np.zeros(count, dtype=np.int64),
+        texts=["I ran a marathon"] * count,
+    )
+    of_first, of_second = sufficiency(said_by_first, [0], 2), sufficiency(said_by_first, [1], 2)
+    assert of_first > of_second
+    asking_back = replace(said_by_first, texts=["you ran a marathon"] * count)
+    assert sufficiency(asking_back, [1], 2) > sufficiency(asking_back, [0], 2)
+    assert subject("I ran", asks=False) > subject("You and I", asks=False) > subject("you ran", asks=False)
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.5, 1.0])
+def test_without_cosines_the_users_mean_says_nothing(mean: float) -> None:
+    blind = replace(of_user([0.9]), cosines=None)
+    assert likely(replace(blind, mean=mean)) == likely(blind)

@@ -1,0 +1,205 @@
+"""What a memory view over gRPC holds: it is never emptied, newest first, and says what was superseded and by whom said."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from hybrid.asking import ask
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from recall.synthesis.independent_check import check
+
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import recall_service_pb2 as r
+from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+QUERY = (1.0, 0.1, 0.0, 0.0)
+BEES, STUDIO = (1.0, 0.0, 0.0, 0.0), (0.95, 0.3, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Asks a server for the memory of one user."""
+
+    server: Server
+    user: str
+    stub: RecallServiceStub
+
+    def write(self, messages: Sequence[m.ChatMessage]) -> None:
+        """Write, and wait until all of it can be found."""
+        request = i.WriteMessagesRequest(messages=messages)
+        token = self.server.ingest.WriteMessages(request).write_token
+        ask(self.server, self.user, "x", token)
+
+    def recall(self, question: str, vector: Sequence[float] = QUERY) -> r.RecallResponse:
+        """Ask, with a vector of the question; with an empty one by words alone."""
+        request = r.RecallRequest(question=question)
+        if vector:
+            request.question_embedding.values.extend(vector)
+        request.context.now.FromDatetime(NOW)
+        reply: r.RecallResponse = self.stub.Recall(request, metadata=(("x-user-id", self.user),))
+        return reply
+
+
+@pytest.fixture
+def asking(vector_server: Server, user: str) -> Iterator[Asking]:
+    with grpc.insecure_channel(vector_server.target) as channel:
+        yield Asking(vector_server, user, RecallServiceStub(channel))
+
+
+def told(
+    user: str,
+    message_id: str,
+    content: str,
+    days_ago: float,
+    numbers: Sequence[float],
+    role: m.Role.ValueType = m.ROLE_USER,
+) -> m.ChatMessage:
+    message = said(user, message_id, content, (NOW - timedelta(days=days_ago)).timestamp(), role)
+    message.embedding.extend(numbers)
+    return message
+
+
+def chatter(user: str) -> list[m.ChatMessage]:
+    lines = ["The tram was full.", "Soup again.", "今天风很大", "我去看了场电影", "A parcel came.", "Nice light today."]
+    return [
+        told(user, f"far{n}", line, 60 + n, (0.05 * n, 1.0, 0.4, 1.0 - 0.2 * n), m.ROLE_USER)
+        for n, line in enumerate(lines)
+    ]
+
+
+def statements(reply: r.RecallResponse) -> list[r.Statement]:
+    view = reply.memory_view
+    return [*view.preferences, *view.profile, *view.constraints]
+
+
+def cited(statement: r.Statement) -> str:
+    return statement.citations[0].message_id
+
+
+def test_what_was_said_anew_stands_first_and_the_old_names_it(asking: Asking) -> None:
+    old = told(asking.user, "old", "My studio is above the bakery in Mill Lane.", 40, STUDIO)
+    new = told(asking.user, "new", "My studio is no longer in Mill Lane: it is above the ferry office.", 4, STUDIO)
+    asking.write([*chatter(asking.user), old, new])
+    found = statements(asking.recall("Where is my studio?"))
+    assert [cited(one) for one in found][:2] == ["new", "old"]
+    assert {cited(one): one.superseded_by for one in found} | {"new": "", "old": "new"} == {
+        cited(one): one.superseded_by for one in found
+    }
+
+
+def test_the_same_holds_in_chinese(asking: Asking) -> None:
+    old = told(asking.user, "old", "我的画室在磨坊巷的面包店楼上", 40, STUDIO)
+    new = told(asking.user, "new", "我的画室从磨坊巷搬到渡口边上了", 4, STUDIO)
+    asking.write([*chatter(asking.user), old, new])
+    found = {cited(one): one.superseded_by for one in statements(asking.recall("我的画室在哪里？"))}
+    assert (found["old"], found["new"]) == ("new", "")
+
+
+def test_a_view_is_not_emptied_where_nothing_answers(asking: Asking) -> None:
+    asking.write(chatter(asking.user))
+    reply = asking.recall("Which soup did the mayor of the harbour serve to the visiting choir?", ())
+    assert reply.verdict == r.VERDICT_INSUFFICIENT
+    assert statements(reply)
+    assert {cited(one) for one in statements(reply)} <= {item.message.message_id for item in reply.evidence}
+
+
+def test_nothing_written_is_nothing_said(asking: Asking) -> None:
+    reply = asking.recall("Where is my studio?")
+    assert (reply.verdict, statements(reply), list(reply.evidence)) == (r.VERDICT_INSUFFICIENT, [], [])
+
+
+def test_both_sides_of_a_contradiction_stand_in_the_view_and_are_a_guess(asking: Asking) -> None:
+    never = told(asking.user, "never", "I have never kept bees.", 40, BEES)
+    bees = told(asking.user, "bees", "The bees I keep behind the shed swarmed.", 4, BEES)
+    asking.write([*chatter(asking.user), never, bees])
+    reply = asking.recall("Do I keep bees?")
+    assert reply.verdict == r.VERDICT_CONFLICTING
+    (conflict,) = reply.conflicts
+    assert (cited(conflict.earlier), cited(conflict.later), conflict.possible) == ("never", "bees", True)
+    assert conflict.earlier in statements(reply)
+    assert conflict.later in statements(reply)
+    assert not conflict.earlier.superseded_by
+
+
+@pytest.mark.parametrize(
+    ("content", "role", "attribution"),
+    [
+        ("My bees winter in the orchard.", m.ROLE_USER, r.ATTRIBUTION_USER),
+        ("You could winter the bees in the orchard.", m.ROLE_ASSISTANT, r.ATTRIBUTION_OTHER),
+        ("The user keeps bees in the orchard.", m.ROLE_SYSTEM, r.ATTRIBUTION_OTHER),
+        ("My neighbour wrote:\n\nThe bees can winter in the orchard.", m.ROLE_USER, r.ATTRIBUTION_QUOTED),
+        ("> The bees can winter in the orchard.", m.ROLE_USER, r.ATTRIBUTION_QUOTED),
+        ("转发养蜂群的通知：\n\n蜜蜂 bees 在果园过冬。", m.ROLE_USER, r.ATTRIBUTION_QUOTED),
+    ],
+)
+def test_it_is_said_whose_words_a_statement_quotes(
+    asking: Asking, content: str, role: m.Role.ValueType, attribution: r.Attribution.ValueType
+) -> None:
+    asking.write([told(asking.user, "bees", content, 4, BEES, role)])
+    (statement,) = statements(asking.recall("Where do the bees winter?"))
+    assert statement.attribution == attribution
+
+
+def test_what_the_user_asserts_is_quoted_before_what_the_assistant_repeats_or_the_user_only_asks(
+    asking: Asking,
+) -> None:
+    echoes = [
+        told(asking.user, f"echo{n}", "The bees winter in the orchard, you said.", 3 + n, BEES, m.ROLE_ASSISTANT)
+        for n in range(4)
+    ]
+    asks = [told(asking.user, f"ask{n}", "where do the bees winter", 8 + n, BEES) for n in range(4)]
+    own = told(asking.user, "own", "My bees winter in the orchard.", 40, STUDIO)
+    asking.write([*echoes, *asks, own])
+    reply = asking.recall("Where do the bees winter?")
+    assert reply.evidence[0].message.message_id == "own"
+    assert "own" in {cited(one) for one in statements(reply)}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                ["I keep bees.", "I have never kept bees.", "My bees moved.", "how are bees kept", "我养蜜蜂", "🐝 bees"]
+            ),
+            st.integers(1, 30),
+            st.sampled_from([m.ROLE_USER, m.ROLE_ASSISTANT]),
+            st.sampled_from([BEES, STUDIO, (0.0, 1.0, 0.0, 0.0)]),
+        ),
+        min_size=1,
+        max_size=9,
+    ),
+    st.sampled_from(["Do I keep bees?", "我养蜜蜂吗？", "Where are the bees?"]),
+)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_was_said_the_view_cites_it_newest_first(
+    asking: Asking, drawn: list[tuple[str, int, m.Role.ValueType, Sequence[float]]], question: str
+) -> None:
+    one = Asking(asking.server, f"user-{uuid.uuid4()}", asking.stub)
+    messages = [
+        told(one.user, f"m{n}", content, days, numbers, role) for n, (content, days, role, numbers) in enumerate(drawn)
+    ]
+    one.write(messages)
+    reply = one.recall(question)
+    assert check(reply, {message.message_id: message for message in messages}) == []
+    found = statements(reply)
+    assert found
+    newest = [max((c.ts.ToMicroseconds(), c.message_id) for c in statement.citations) for statement in found]
+    assert newest == sorted(newest, reverse=True)
+    for place, statement in enumerate(found):
+        before = {c.message_id for newer in found[:place] for c in newer.citations}
+        assert statement.superseded_by in {"", *before}
+    assert (reply.verdict == r.VERDICT_CONFLICTING) is bool(reply.conflicts)
+    assert all(conflict.possible for conflict in reply.conflicts)
