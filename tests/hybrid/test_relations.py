@@ -67,9 +67,7 @@ def reckoned(some: Sequence[Related], vectors: dict[str, list[float]]) -> list[R
 
 @given(
     st.lists(
-        st.tuples(
-            st.sampled_from([ANN, BOB]), st.sets(st.sampled_from("abcde")), st.integers(0, 5), st.none() | UNITS
-        ),
+        st.tuples(st.sampled_from([ANN, BOB]), st.sets(st.sampled_from("abcde")), st.integers(0, 5), st.none() | UNITS),
         min_size=3,
         max_size=9,
     )

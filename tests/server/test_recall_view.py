@@ -172,7 +172,14 @@ def test_what_the_user_asserts_is_quoted_before_what_the_assistant_repeats_or_th
     st.lists(
         st.tuples(
             st.sampled_from(
-                ["I keep bees.", "I have never kept bees.", "My bees moved.", "how are bees kept", "我养蜜蜂", "🐝 bees"]
+                [
+                    "I keep bees.",
+                    "I have never kept bees.",
+                    "My bees moved.",
+                    "how are bees kept",
+                    "我养蜜蜂",
+                    "🐝 bees",
+                ]
             ),
             st.integers(1, 30),
             st.sampled_from([m.ROLE_USER, m.ROLE_ASSISTANT]),

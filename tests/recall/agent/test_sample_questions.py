@@ -37,7 +37,9 @@ def found(result: RecallResult) -> list[str]:
     return [evidence.message.message_id for evidence in result.evidence]
 
 
-def test_a_recall_finds_what_the_ranking_finds_and_no_less(answers: dict[str, RecallResult], sample_target: str) -> None:
+def test_a_recall_finds_what_the_ranking_finds_and_no_less(
+    answers: dict[str, RecallResult], sample_target: str
+) -> None:
     """Among as many messages, averaged over the answerable questions."""
     answerable = [one for one in QUESTIONS.values() if one.evidence]
 

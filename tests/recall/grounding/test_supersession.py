@@ -27,7 +27,9 @@ def test_what_is_not_in_the_view_takes_no_place_and_loses_none() -> None:
 
 
 @given(
-    st.lists(st.builds(Relation, IDS, IDS, st.floats(0, 5), st.floats(0, 1)).filter(lambda one: one.earlier < one.later)),
+    st.lists(
+        st.builds(Relation, IDS, IDS, st.floats(0, 5), st.floats(0, 1)).filter(lambda one: one.earlier < one.later)
+    ),
     st.sets(IDS),
 )
 def test_only_later_messages_of_the_view_are_named(relations: list[Relation], cited: set[str]) -> None:

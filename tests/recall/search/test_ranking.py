@@ -61,7 +61,10 @@ def test_what_only_asks_and_what_the_assistant_said_come_after_what_asserts() ->
 
 def test_where_nothing_asserts_nothing_moves() -> None:
     ranking = ranked()
-    ranking.take("hybrid_search", brought((message("asks", content="how tall is it?"), 0.9), (message("b", role=Role.ASSISTANT), 0.8)))
+    ranking.take(
+        "hybrid_search",
+        brought((message("asks", content="how tall is it?"), 0.9), (message("b", role=Role.ASSISTANT), 0.8)),
+    )
     assert order(ranking) == ["asks", "b"]
 
 

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from nomemory.recall.synthesis.quoting import WHOLE, quote
 from nomemory.text.question_reading import QuestionReading
 
-TEXT = st.lists(st.sampled_from(["The lamp is broken. ", "灯坏了。", "and so on ", "\n", "x" * 90, "🪔", "1.5 "]), max_size=80)
+TEXT = st.lists(
+    st.sampled_from(["The lamp is broken. ", "灯坏了。", "and so on ", "\n", "x" * 90, "🪔", "1.5 "]), max_size=80
+)
 
 
 def test_a_message_is_quoted_whole() -> None:

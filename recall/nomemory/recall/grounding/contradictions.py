@@ -29,7 +29,10 @@ _DENIES_FLATLY: Final = re.compile(
     r"|从来?[不没]|[没未][^，。！？]{0,4}过|一[^，。！？]{1,3}都?[不没]|绝[不没]",
     re.IGNORECASE,
 )
-_DENIES: Final = re.compile(r"\b(?:not|no|never|none|nor|neither|nothing|nobody|nowhere|without|cannot)\b|n['’]t\b|[不没未无]|(?<![特分区级])别(?!人)", re.IGNORECASE)
+_DENIES: Final = re.compile(
+    r"\b(?:not|no|never|none|nor|neither|nothing|nobody|nowhere|without|cannot)\b|n['’]t\b|[不没未无]|(?<![特分区级])别(?!人)",
+    re.IGNORECASE,
+)
 _ASKS_COUNT: Final = re.compile(r"\bhow many\b|几[个只条台辆套本]|多少个", re.IGNORECASE)
 _NUMBERS: Final = "zero one two three four five six seven eight nine ten".split()  # noqa: SIM905 - reads better
 _CHINESE_NUMBERS: Final = "零一二三四五六七八九十"
