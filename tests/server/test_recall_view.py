@@ -1,4 +1,4 @@
-"""A memory view over gRPC: never emptied, newest first, with what was superseded and who said it."""
+"""What a memory view over gRPC holds: it is never emptied, newest first, and says what was superseded and by whom said."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_same_holds_in_chinese(asking: Asking) -> None:
 
 def test_a_view_is_not_emptied_where_nothing_answers(asking: Asking) -> None:
     asking.write(chatter(asking.user))
-    reply = asking.recall("Which soup did the mayor have?", ())
+    reply = asking.recall("Which soup did the mayor of the harbour serve to the visiting choir?", ())
     assert reply.verdict == r.VERDICT_INSUFFICIENT
     assert statements(reply)
     assert {cited(one) for one in statements(reply)} <= {item.message.message_id for item in reply.evidence}

@@ -28,7 +28,7 @@ class ScriptedQuery:
 
     One that waits is out of time after its timeout, as with grpc. Where meaning cannot be searched, its ranking goes by
     words. `coverage` is how much of a question each message holds, `sufficiency` how likely they answer it, and
-    `told_apart` whether that knows of whom things were said.
+    `told_apart` whether that knows of whom things were said. `relations` are the pairs that its rankings bring, call by call.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class ScriptedQuery:
         coverage: float = 0.5,
         sufficiency: float = 0.5,
         told_apart: bool = False,
+        relations: Sequence[Sequence[tuple[str, str]]] = (),
     ) -> None:
         self.asked: list[Any] = []
         self.metadata: list[tuple[tuple[str, str], ...]] = []
@@ -51,6 +52,7 @@ class ScriptedQuery:
         self._coverage = coverage
         self._sufficiency = sufficiency
         self._told_apart = told_apart
+        self._relations = list(relations)
         self.ListMessages = self._method("ListMessages")
         self.LexicalSearch = self._method("LexicalSearch")
         self.SemanticSearch = self._method("SemanticSearch")
@@ -105,4 +107,6 @@ class ScriptedQuery:
             item.explanation.coverage = self._coverage
         reply.sufficiency = self._sufficiency if self._messages else 0.0
         reply.told_apart = self._told_apart
+        for earlier, later in self._relations.pop(0) if self._relations else ():
+            reply.relations.add(earlier_message_id=earlier, later_message_id=later, nearness=4.0, shared_words=0.9)
         reply.words_only = "SemanticSearch" in {*self._failing, self._hangs}

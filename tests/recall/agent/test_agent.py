@@ -198,6 +198,15 @@ async def test_a_synthesiser_that_hangs_is_followed_by_rules() -> None:
     assert result.memory_view.statements()
 
 
+async def test_the_latest_message_takes_the_place_whichever_call_said_so() -> None:
+    lines = [said("lin", f"m{day}", f"我的画室在第 {day} 号院", day * 86_400.0) for day in (1, 2, 3)]
+    stub = ScriptedQuery(lines, relations=[[("m1", "m3")], [("m1", "m2"), ("m2", "m3")]])
+    calls = [ToolCall("hybrid_search", {"query_text": text}) for text in ("画室", "院子")]
+    result = await recall(stub, "lin", Question("我的画室在哪？", NOW), planner=Scripted(Plan(tuple(calls))))
+    marks = {one.citations[0].message_id: one.superseded_by for one in result.memory_view.statements()}
+    assert marks["m1"] == "m3"
+
+
 async def test_nothing_found_is_insufficient_and_no_error() -> None:
     result = await recall(ScriptedQuery(), "lin", FOOD)
     assert result.verdict is Verdict.INSUFFICIENT

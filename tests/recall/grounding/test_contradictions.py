@@ -52,6 +52,7 @@ def test_a_flat_denial_or_another_count_contradicts(question: str, earlier: str,
         ("Do I play the oboe?", "I practise the oboe every morning.", "I did not play the oboe on Sunday."),
         # Both deny.
         ("Do I play the oboe?", "I never play the oboe.", "No oboe for me."),
+        ("Do I play the oboe?", "I never play the oboe.", "The oboe lay about, and nothing came of it."),
         ("我坐过滑翔机吗？", "我从没坐过滑翔机", "滑翔机我可不敢坐"),
         # Counts of different things, or the same count.
         ("How many canoes do I own?", "I own two canoes.", "I own three paddles."),

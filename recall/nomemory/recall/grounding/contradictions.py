@@ -30,7 +30,8 @@ _DENIES_FLATLY: Final = re.compile(
     re.IGNORECASE,
 )
 _DENIES: Final = re.compile(
-    r"\b(?:not|no|never|none|without|cannot)\b|n['’]t\b|[不没未无]|(?<![特分区级])别(?!人)", re.IGNORECASE
+    r"\b(?:not|no|never|none|nor|neither|nothing|nobody|nowhere|without|cannot)\b|n['’]t\b|[不没未无]|(?<![特分区级])别(?!人)",
+    re.IGNORECASE,
 )
 _ASKS_COUNT: Final = re.compile(r"\bhow many\b|几[个只条台辆套本]|多少个", re.IGNORECASE)
 _NUMBERS: Final = "zero one two three four five six seven eight nine ten".split()  # noqa: SIM905 - reads better

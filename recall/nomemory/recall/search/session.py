@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -96,7 +97,8 @@ class SearchSession:
 
     def findings(self) -> Findings:
         """Return what the search has come to."""
-        return Findings(self.ranked(), self.retrieval, tuple(self._relations.values()), self._sufficiency)
+        relations = sorted(self._relations.values(), key=lambda one: self._when(one.later))
+        return Findings(self.ranked(), self.retrieval, tuple(relations), self._sufficiency)
 
     def situation(self, iteration: int) -> Situation:
         """Return what a planner sees."""
@@ -177,6 +179,11 @@ class SearchSession:
         if self._meaning_failed:
             notes.append(f"{_WITHOUT_MEANING}: the words decided" if self._words_answered else _WITHOUT_MEANING)
         return tuple(notes)
+
+    def _when(self, message_id: str) -> tuple[float, str]:
+        """Return where a message stands in time; one that did not fit the budget stands first."""
+        message = self.retrieval.get(message_id)
+        return (message.ts.timestamp() if message else -math.inf, message_id)
 
     def _kept_for_neighbours(self) -> int:
         return min(self._budget.anchors, self._budget.tool_calls // 3)
