@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -109,7 +109,7 @@ def test_fewer_than_three_vectors_have_no_usual_distance() -> None:
 
 
 def vectored(
-    user: str, message_id: str, content: str, ts: float, numbers: tuple[float, ...], **fields: object
+    user: str, message_id: str, content: str, ts: float, numbers: tuple[float, ...], **fields: Any
 ) -> m.ChatMessage:
     message = said(user, message_id, content, ts, **fields)
     message.embedding.extend(numbers)
@@ -137,7 +137,7 @@ def pairs(answer: q.HybridSearchResponse) -> list[tuple[str, str]]:
 
 def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Server, user: str) -> None:
     token = write(vector_server, talk(user))
-    question = {"query_embedding": q.Embedding(values=(1.0, 0.1, 0.0, 0.0)), "top_k": LOOKED_AT}
+    question: dict[str, Any] = {"query_embedding": q.Embedding(values=(1.0, 0.1, 0.0, 0.0)), "top_k": LOOKED_AT}
     plain = ask(vector_server, user, "Which lamp is in the studio?", token, **question)
     answer = ask(vector_server, user, "Which lamp is in the studio?", token, relate=True, **question)
     assert found(answer) == found(plain)

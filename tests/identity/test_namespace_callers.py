@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf import descriptor_pool
 from identity.calls import READS, Metadata, bearer, listing, recall, refused, status, write
 from identity.conftest import Guarded, small
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
@@ -161,13 +162,14 @@ class Leaking:
         return dict.fromkeys((*self.unary_methods(), *self.server_stream_methods()), Need(frozenset({Scope.QUERY})))
 
     def unary_methods(self) -> Mapping[str, Unary]:
-        return {"ListMessages": self.once} if self.full_name.endswith("QueryService") else {"Recall": self.once}
+        methods = descriptor_pool.Default().FindServiceByName(self.full_name).methods
+        return {method.name: self.once for method in methods if not method.server_streaming}
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
         return {}
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        return {} if self.full_name.endswith("QueryService") else {"StreamRecall": self.stream}
+        return {"ExportMessages": self.stream, "StreamRecall": self.stream}
 
     async def once(self, _request: object, _call: Call) -> bytes:
         reply: bytes = self.reply.SerializeToString()

@@ -154,11 +154,10 @@ class Imports:
         self.seen: list[str] = []
 
     def needs(self) -> Mapping[str, Need]:
-        names = ("WriteMessages", "DeleteMessages", "GetIndexStatus", "ImportMessages")
-        return dict.fromkeys(names, Need(frozenset({Scope.QUERY})))
+        return dict.fromkeys((*self.unary_methods(), "ImportMessages"), Need(frozenset({Scope.QUERY})))
 
     def unary_methods(self) -> Mapping[str, Unary]:
-        return dict.fromkeys(("WriteMessages", "DeleteMessages", "GetIndexStatus"), self.nothing)
+        return dict.fromkeys(("WriteMessages", "DeleteMessages", "EraseUser", "GetIndexStatus"), self.nothing)
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
         return {"ImportMessages": self.take}

@@ -25,8 +25,8 @@ def said(message_id: str, ts_us: int, conversation_id: str = "") -> Message:
 
 def summed_up(stored: list[Message], user: str) -> list[ConversationSummary]:
     times: dict[str, list[int]] = {}
-    for one in stored:
-        if one.user_id == user and one.conversation_id:
+    for one in oracle(stored, user, EVERYTHING):
+        if one.conversation_id:
             times.setdefault(one.conversation_id, []).append(one.ts_us)
     summaries = [ConversationSummary(name, min(ts), max(ts), len(ts)) for name, ts in times.items()]
     return sorted(summaries, key=lambda one: (one.last_us, one.conversation_id), reverse=True)
@@ -45,9 +45,10 @@ def test_counts_conversations_and_users_are_what_brute_force_gives(
             assert await log.reader.count(user, narrowed) == len(oracle(stored, user, narrowed))
             pinned = await log.reader.user_sequence(user)
             assert await log.reader.conversations(user, pinned=pinned) == summed_up(stored, user)
-        counts = [(user, len(oracle(stored, user, EVERYTHING))) for user in names]
+        living = [(user, len(oracle(stored, user, EVERYTHING))) for user in names]
+        counts = [(user, messages) for user, messages in living if messages]
         assert await log.reader.users(after="", limit=100) == counts
-        assert await log.reader.users(after=names[0] if names else "", limit=1) == counts[1:2]
+        assert await log.reader.users(after=counts[0][0] if counts else "", limit=1) == counts[1:2]
         await log.close()
 
     asyncio.run(look())

@@ -1,4 +1,4 @@
-"""What a memory view over gRPC holds: it is never emptied, newest first, and says what was superseded and by whom said."""
+"""A memory view over gRPC: never emptied, newest first, with what was superseded and who said it."""
 
 from __future__ import annotations
 

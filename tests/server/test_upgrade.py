@@ -24,6 +24,7 @@ def downgrade(log: Path) -> None:
     with closing(sqlite3.connect(log)) as file:
         file.executescript(
             "DROP INDEX messages_by_expiry; ALTER TABLE messages DROP COLUMN expire_us; DROP TABLE requests; "
+            "DROP TABLE metadata_entries; "
             "DELETE FROM meta WHERE key <> 'log_id'; PRAGMA user_version=1;"
         )
 

@@ -84,9 +84,8 @@ def narrowing_options(command: Command) -> Command:
         metadata: Sequence[Entry],
         **others: object,
     ) -> None:
-        narrowing = Narrowing(
-            since=since, until=until, role=role, conversation_id=conversation, metadata=entries_by_key(metadata)
-        )
+        entries = entries_by_key(metadata) or None
+        narrowing = Narrowing(since=since, until=until, role=role, conversation_id=conversation, metadata=entries)
         command(narrowing=narrowing, **others)
 
     return narrowed
