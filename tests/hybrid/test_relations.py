@@ -109,7 +109,12 @@ def test_fewer_than_three_vectors_have_no_usual_distance() -> None:
 
 
 def vectored(
-    user: str, message_id: str, content: str, ts: float, numbers: tuple[float, ...], **fields: Any
+    user: str,
+    message_id: str,
+    content: str,
+    ts: float,
+    numbers: tuple[float, ...],
+    **fields: Any,  # noqa: ANN401 - any field
 ) -> m.ChatMessage:
     message = said(user, message_id, content, ts, **fields)
     message.embedding.extend(numbers)
