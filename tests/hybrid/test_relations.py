@@ -109,9 +109,14 @@ def test_fewer_than_three_vectors_have_no_usual_distance() -> None:
 
 
 def vectored(
-    user: str, message_id: str, content: str, ts: float, numbers: tuple[float, ...], **fields: object
+    user: str,
+    message_id: str,
+    content: str,
+    ts: float,
+    numbers: tuple[float, ...],
+    role: m.Role.ValueType = m.ROLE_USER,
 ) -> m.ChatMessage:
-    message = said(user, message_id, content, ts, **fields)
+    message = said(user, message_id, content, ts, role)
     message.embedding.extend(numbers)
     return message
 
@@ -137,9 +142,9 @@ def pairs(answer: q.HybridSearchResponse) -> list[tuple[str, str]]:
 
 def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Server, user: str) -> None:
     token = write(vector_server, talk(user))
-    question = {"query_embedding": q.Embedding(values=(1.0, 0.1, 0.0, 0.0)), "top_k": LOOKED_AT}
-    plain = ask(vector_server, user, "Which lamp is in the studio?", token, **question)
-    answer = ask(vector_server, user, "Which lamp is in the studio?", token, relate=True, **question)
+    text, vector = "Which lamp is in the studio?", q.Embedding(values=(1.0, 0.1, 0.0, 0.0))
+    plain = ask(vector_server, user, text, token, query_embedding=vector, top_k=LOOKED_AT)
+    answer = ask(vector_server, user, text, token, query_embedding=vector, top_k=LOOKED_AT, relate=True)
     assert found(answer) == found(plain)
     assert not plain.relations
     assert ("old", "new") in pairs(answer)

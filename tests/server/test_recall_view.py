@@ -1,4 +1,4 @@
-"""What a memory view over gRPC holds: it is never emptied, newest first, and says what was superseded and by whom said."""
+"""What a memory view over gRPC holds: never emptied, newest first, what was superseded, and whose words it quotes."""
 
 from __future__ import annotations
 
