@@ -93,6 +93,8 @@ def test_without_a_time_of_asking_no_time_is_read() -> None:
         ("How long was the trip?", {"asks_when"}),
         ("我去了多久？", {"asks_when"}),
         ("How many cats do I have?", set()),
+        ("How is the project going?", {"asks_for_latest"}),
+        ("那个项目进展怎样了？", {"asks_for_latest"}),
         ("What did you promise?", {"asks_for_promise", "asks_of_assistant"}),
         ("你答应过什么？", {"asks_for_promise", "asks_of_assistant"}),
         ("Which tent did you explain to Ann?", {"asks_of_assistant"}),

@@ -13,6 +13,13 @@ ASKS_WHEN: Final = re.compile(
 )
 """It asks when something was, or how long it took: a message that says “yesterday” may answer."""
 
+ASKS_FOR_LATEST: Final = re.compile(
+    r"最近|最新|上次|上回|现在|目前|进展|进度|怎样了|怎么样了"
+    r"|\b(?:latest|last time|currently|now|still|going|how far|last (?:talked|spoke))\b",
+    re.IGNORECASE,
+)
+"""It asks how things stand now."""
+
 FIRST_PERSON: Final = re.compile(r"\b(?:I|me|my|mine|we|us|our)\b|我|咱|俺")
 """The asker speaks of themselves. Case counts: “US” is a country."""
 

@@ -69,6 +69,11 @@ class QuestionReading:
         return bool(cues.ASKS_WHEN.search(self.text))
 
     @cached_property
+    def asks_for_latest(self) -> bool:
+        """Whether it asks how things stand now."""
+        return bool(cues.ASKS_FOR_LATEST.search(self.asked))
+
+    @cached_property
     def asks_for_promise(self) -> bool:
         """Whether it asks what the assistant promised or advised."""
         return bool(cues.ASKS_FOR_PROMISE.search(self.asked))
