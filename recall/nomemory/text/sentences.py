@@ -29,10 +29,9 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Clauses up to the end of a sentence; `mark` is what ended it."""
+    """Clauses up to the end of a sentence."""
 
     clauses: tuple[Clause, ...]
-    mark: str
 
     @property
     def start(self) -> int:
@@ -59,25 +58,25 @@ def sentences(text: str) -> list[Sentence]:
     """Split a text. Nothing is split inside quotation marks; empty stretches are left out."""
     mask = masked(text)
     return [
-        Sentence(clauses, mark)
-        for start, end, mark in _cut(mask, _SENTENCE_END, 0, len(mask))
+        Sentence(clauses)
+        for start, end in _cut(mask, _SENTENCE_END, 0, len(mask))
         if (clauses := tuple(_clauses(text, mask, start, end)))
     ]
 
 
 def _clauses(text: str, mask: str, start: int, end: int) -> Iterator[Clause]:
-    for left, right, _ in _cut(mask, _CLAUSE_END, start, end):
+    for left, right in _cut(mask, _CLAUSE_END, start, end):
         first, last = _trimmed(text, left, right)
         if first < last:
             yield Clause(text[first:last], first, last, mask[first:last])
 
 
-def _cut(mask: str, ends: regex.Pattern[str], start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    """Return stretches and the mark that ended each."""
+def _cut(mask: str, ends: regex.Pattern[str], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Return the stretches between ends."""
     for match in ends.finditer(mask, start, end):
-        yield start, match.start(), match[0]
+        yield start, match.start()
         start = match.end()
-    yield start, end, ""
+    yield start, end
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:

@@ -59,6 +59,28 @@ def test_what_only_asks_and_what_the_assistant_said_come_after_what_asserts() ->
     assert order(ranking) == ["says", "also", "asks", "echo"]
 
 
+def test_between_people_with_names_the_order_is_the_rankings_own() -> None:
+    ranking = ranked()
+    asks = told("asks", "how tall is the lighthouse", name="Ravi")
+    says = told("says", "It is white.", role=Role.ASSISTANT, name="Ines")
+    ranking.take("hybrid_search", ToolResult((Hit(asks, 0.9), Hit(says, 0.89, 4.0))))
+    assert [(one.message.message_id, round(one.score, 2)) for one in ranking.ranked()] == [
+        ("asks", 3.0),
+        ("says", 2.97),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [("How is the lighthouse now?", "new"), ("灯塔现在怎么样了？", "new"), ("Is the lighthouse red?", "old")],
+)
+def test_where_a_question_asks_how_things_stand_now_the_later_gains(text: str, first: str) -> None:
+    ranking = ranked(asked(text))
+    ranking.take("hybrid_search", brought((message("old", 90), 0.90), (message("new", 3), 0.88), (message("off"), 0.3)))
+    assert order(ranking)[0] == first
+    assert order(ranking)[-1] == "off"
+
+
 def test_where_nothing_asserts_nothing_moves() -> None:
     ranking = ranked()
     ranking.take(
@@ -99,9 +121,9 @@ def test_the_best_scores_three_and_nearness_moves_it_little() -> None:
     near = ToolResult((Hit(message("a"), 0.5), Hit(message("b"), 0.49, 2.0), Hit(message("c"), 0.25, 2.0)))
     ranking.take("hybrid_search", near)
     assert [(one.message.message_id, round(one.score, 6)) for one in ranking.ranked()] == [
-        ("b", 3.14),
+        ("b", 3.04),
         ("a", 3.0),
-        ("c", 1.7),
+        ("c", 1.6),
     ]
     assert [one.deviations for one in ranking.ranked()] == [2.0, 0.0, 2.0]
 
