@@ -273,6 +273,9 @@ async def test_an_inner_interceptor_may_end_a_call() -> None:
         async with hosting(seen, HostInterceptors(inner=(Host("quota", seen, refuse),))) as channel:
             with pytest.raises(grpc.aio.AioRpcError) as error:
                 await listed(channel, "ann", ("x-name", "chat"))
+            async with asyncio.timeout(10):  # the line may come after the status
+                while not any(line["event"] == "rpc" for line in logs):
+                    await asyncio.sleep(0.01)
     assert (error.value.code(), error.value.details()) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "enough for today")
     assert [one.who for one in seen] == ["quota"]
     assert [line["code"] for line in logs if line["event"] == "rpc"] == ["RESOURCE_EXHAUSTED"]
