@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
+from unittest.mock import patch
 
 import grpc
+import structlog
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
+from structlog.testing import LogCapture
+from structlog.typing import EventDict
 
 from nomemory.v1 import message_pb2 as m
 
@@ -32,6 +38,15 @@ def address_in(line: str) -> str:
     found = re.search(r"\S+:[0-9]+", line)
     assert found, f"no address in {line!r}"
     return found.group()
+
+
+@contextmanager
+def logged(module: ModuleType) -> Iterator[list[EventDict]]:
+    """Collect what a module logs, whatever an earlier test set the logs of this process to."""
+    capture = LogCapture()
+    logger = structlog.wrap_logger(None, processors=[capture], wrapper_class=structlog.make_filtering_bound_logger(0))
+    with patch.object(module, "_log", logger):
+        yield capture.entries
 
 
 @dataclass(frozen=True)

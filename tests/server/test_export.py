@@ -49,7 +49,9 @@ def anything_said(draw: st.DrawFn) -> m.ChatMessage:
         name=draw(st.just("") | names),
         conversation_id=draw(st.just("") | names),
         metadata=draw(
-            st.dictionaries(text, st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
+            st.dictionaries(
+                text, st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=32
+            )
         ),
     )
     message.ts.FromMicroseconds(draw(st.integers(-2_000_000_000_000_000, 4_000_000_000_000_000) | st.integers(0, 3)))

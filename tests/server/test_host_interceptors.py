@@ -16,7 +16,6 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from server.fleet import connected, environment
 from server.host import ANSWERED_BY
-from structlog.testing import capture_logs
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
@@ -24,6 +23,7 @@ from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.metadata import Metadata
 from nomemory.server.identity.scope import Scope
 from nomemory.server.listen_address import ListenAddress
+from nomemory.server.rpc import call_lifecycle
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.current_call import current_call
 from nomemory.server.rpc.grpc_server import serving
@@ -35,7 +35,7 @@ from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import address_in, refusal
+from talk import address_in, logged, refusal
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Behaviour = Callable[[Any, Context], Awaitable[Any]]
@@ -269,7 +269,7 @@ async def test_an_inner_interceptor_may_end_a_call() -> None:
         await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "enough for today")
 
     seen: list[Seen] = []
-    with capture_logs() as logs:
+    with logged(call_lifecycle) as logs:
         async with hosting(seen, HostInterceptors(inner=(Host("quota", seen, refuse),))) as channel:
             with pytest.raises(grpc.aio.AioRpcError) as error:
                 await listed(channel, "ann", ("x-name", "chat"))

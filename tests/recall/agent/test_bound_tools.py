@@ -13,18 +13,18 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recall.agent.scripted_query import ScriptedQuery
-from structlog.testing import capture_logs
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.sufficiency import Sufficiency
+from nomemory.recall.tools import bound_tools
 from nomemory.recall.tools.arguments import SearchFilter, Window
 from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.definitions import CALLABLE, TOOLS, tool_schemas
 from nomemory.recall.tools.identity_guard import names_a_user, without_identity
 from nomemory.recall.tools.query_stub import Binding, EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
-from talk import said
+from talk import logged, said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 SPELLINGS = [
@@ -80,7 +80,7 @@ def test_a_smuggled_user_is_dropped_and_counted_and_never_asked_for(
         arguments[place] = data.draw(carriers(key, "mei"))
     else:
         arguments[key] = "mei"
-    with capture_logs() as logs:
+    with logged(bound_tools) as logs:
         result = asyncio.run(bound(stub).call(tool, arguments, 1.0))
     assert result.dropped == 1
     assert "mei" not in repr(result)
