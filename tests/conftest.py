@@ -13,6 +13,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from hypothesis import settings
 
 from nomemory.server.app import running
 from nomemory.server.logs import configure_logs
@@ -20,6 +21,9 @@ from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 
 configure_logs("info")
+# The same examples every time, so that a failure is of the change. `--hypothesis-profile=default` looks further.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
 
 
 @dataclass(frozen=True)
