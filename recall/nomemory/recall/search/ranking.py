@@ -32,7 +32,7 @@ _APART: Final = 1.0
 """How far below the ranking of the whole question anything else begins: no nearness makes up for it."""
 _RANK_SMOOTHING: Final = 10
 _TALK_SMOOTHING: Final = 3
-"""Of reciprocal ranks (Cormack, Clarke and Büttcher, 2009); small, so that the leaders of both rankings stay in front."""
+"""Of reciprocal ranks (Cormack, Clarke and Büttcher, 2009); small, so that both rankings' leaders stay in front."""
 _DECIMALS: Final = 9
 _NO_DEFAULTS: Final = Defaults()
 
