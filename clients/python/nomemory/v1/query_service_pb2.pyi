@@ -353,7 +353,8 @@ class SemanticSearchRequest(_message.Message):
     user_id: _builtins.str
     """user_id is whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
-    """query_text is embedded by the server. Not blank, at most 2,000 characters. FAILED_PRECONDITION
+    """query_text is embedded by the server, without the names of people who speak in the log: greetings hold names, and
+    what people say of themselves does not. Not blank, at most 2,000 characters. FAILED_PRECONDITION
     (ERROR_REASON_EMBEDDER_DISABLED) if the server has no embedder.
     """
     top_k: _builtins.int

@@ -19,6 +19,7 @@ from nomemory.server.reads.conversation_listing import ConversationListing
 from nomemory.server.reads.export import Export
 from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
+from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.reads.user_listing import UserListing
 from nomemory.server.rpc.call import Service
@@ -49,6 +50,7 @@ async def make_services(
     cipher = TokenCipher(load_key(directory.key), await log.log_id())
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
+    speakers = Speakers(log)
     by_time = TimeListing(log, cursors, reply_max)
     query = QueryService(
         log,
@@ -57,8 +59,8 @@ async def make_services(
         UserListing(log, cursors),
         Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
         LexicalListing(words, log, cursors, reply_max),
-        NearestMessages(writer.vectors, writer.embedder, writer.progress, log, reply_max),
-        _hybrid(settings, writer, words, log),
+        NearestMessages(writer.vectors, writer.embedder, writer.progress, log, speakers, reply_max),
+        _hybrid(settings, writer, words, log, speakers),
         tokens,
         dimension,
         settings,
@@ -76,13 +78,16 @@ def open_log(settings: Settings, directory: DataDirectory, stack: AsyncExitStack
     return log
 
 
-def _hybrid(settings: Settings, writer: WriterServices, words: LexicalIndex, log: LogReader) -> HybridMessages:
+def _hybrid(
+    settings: Settings, writer: WriterServices, words: LexicalIndex, log: LogReader, speakers: Speakers
+) -> HybridMessages:
     return HybridMessages(
         words,
         writer.vectors,
         writer.embedder,
         writer.progress,
         log,
+        speakers,
         weights=weights_without(settings.hybrid.without),
         candidates_max=settings.hybrid.candidates_max,
         timeline_max=settings.hybrid.timeline_max,

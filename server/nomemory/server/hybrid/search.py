@@ -13,7 +13,7 @@ import numpy as np
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.hybrid.candidate_pool import SPEAKERS_MAX, Stretch, Stretches
+from nomemory.server.hybrid.candidate_pool import Stretch, Stretches
 from nomemory.server.hybrid.meaning import Meaning, meaning_of
 from nomemory.server.hybrid.parsed_question import ParsedQuestion, ParsedSentence, parsed
 from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, places_of, preferred
@@ -28,6 +28,7 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.server.reads.nearest_messages import VectorProgress
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
+from nomemory.server.reads.speakers import SPEAKERS_MAX, Speakers
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
 from nomemory.text.question_reading import QuestionReading
 
@@ -108,6 +109,7 @@ class HybridMessages:
         embedder: embeds the question's sentences.
         progress: says how far the vector index is.
         log: where the messages are.
+        speakers: who speaks in a long log.
         weights: of the ranking's steps.
         candidates_max: how many messages each of words and meaning proposes.
         timeline_max: all messages of a user with at most this many are ranked.
@@ -121,6 +123,7 @@ class HybridMessages:
         embedder: Embedder,
         progress: VectorProgress,
         log: LogReader,
+        speakers: Speakers,
         *,
         weights: Weights,
         candidates_max: int,
@@ -134,7 +137,7 @@ class HybridMessages:
         self._log = log
         self._weights = weights
         self._candidates_max = candidates_max
-        self._stretches = Stretches(log, words, candidates_max, timeline_max)
+        self._stretches = Stretches(log, words, speakers, candidates_max, timeline_max)
         self._reply_max_bytes = reply_max_bytes
 
     async def search(self, query: HybridQuery) -> HybridAnswer:
