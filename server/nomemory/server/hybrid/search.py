@@ -79,7 +79,7 @@ class HybridHit:
 
 @dataclass(frozen=True, slots=True)
 class HybridAnswer:
-    """The best messages, best first."""
+    """The best messages, best first. `by_words`: nearness in meaning has no part in `sufficiency`."""
 
     items: list[HybridHit]
     truncated: bool
@@ -87,6 +87,7 @@ class HybridAnswer:
     words_only: bool
     sufficiency: float
     told_apart: bool
+    by_words: bool = True
     relations: Sequence[Relation] = ()
 
 
@@ -175,6 +176,7 @@ class HybridMessages:
             words_only=nearest is None,
             sufficiency=sufficiency(candidates, persons, len(stretch.timeline.speakers)),
             told_apart=told_apart(persons, len(stretch.timeline.speakers)),
+            by_words=candidates.cosines is None,
             relations=await self._relations(query, stretch.timeline, items) if query.relates else (),
         )
 
