@@ -134,6 +134,12 @@ def test_whatever_is_concluded_is_cited_in_order_and_marks_point_to_newer_statem
         assert statement.superseded_by in {"", *before}
 
 
+def test_a_message_without_a_word_to_search_for_is_quoted_whole() -> None:
+    thumb, stop = told("thumb", "👍", 2), told("stop", "To be or not to be.", 1)
+    view = conclude(asked("And?"), quoting(thumb, stop), findings(ranking(thumb, stop))).view
+    assert [one.text for one in view.statements()] == ["To be or not to be.", "👍"]
+
+
 def test_a_contradiction_beside_the_point_is_not_told() -> None:
     never = told("never", "I have never kept bees.", 30)
     bees = told("bees", "The bees in my garden swarmed.", 5)
