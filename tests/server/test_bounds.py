@@ -7,13 +7,16 @@ The server is a process, so that its memory can be measured. Freed memory goes b
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 import grpc
 import pytest
 from server.fleet import command, environment, until
 from server.raw_peer import LIST, RawPeer, Stream, peers, run
 
+from conftest import Server as LocalServer
+from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
@@ -28,6 +31,7 @@ BIG = bytes(15_000_000)
 MIB = 1024 * 1024
 FEW = {
     "NOMEMORY_CONNECTIONS_MAX": "30",
+    "NOMEMORY_CONNECTION_PROOF_S": "600",
     "NOMEMORY_ARRIVING_QUICK_MAX": "4",
     "NOMEMORY_ARRIVING_SLOW_MAX": "4",
     "NOMEMORY_UPLOADS_MAX": "4",
@@ -203,3 +207,16 @@ def test_connections_beyond_the_most_are_closed_and_the_others_stay(server: Serv
     with peers(server.target, 50) as opened:
         assert run(opened, lambda: sum(peer.is_closed for peer in opened) >= 20, 20)
         assert server.answers()
+
+
+def test_connections_that_bring_no_whole_request_make_room(
+    start: Callable[[Settings], AbstractContextManager[LocalServer]], own_settings: Settings
+) -> None:
+    few = own_settings.with_changes(connections_max=10, connection_proof_s=0.5)
+    with start(few) as server, peers(server.target, 5) as opened:
+        half = begin(opened[1:], LIST, each=1)
+        whole = opened[0].call(LIST, q.ListMessagesRequest(user_id="u").SerializeToString())
+        assert run(opened, lambda: all(peer.is_closed for peer in opened[1:]), 20)
+        assert whole.status == "0"
+        assert not opened[0].is_closed
+        assert not any(call.is_over for call in half)

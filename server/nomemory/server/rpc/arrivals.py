@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from nomemory.server.faults import Fault
 from nomemory.server.rpc.places import Guest, Places
+from nomemory.server.rpc.standing import Standing
 from nomemory.server.settings.connections import ConnectionSettings
 
 _Message = TypeVar("_Message")
@@ -26,13 +27,17 @@ class Arrivals:
 
     Args:
         connections: how many at once, and for how long.
+        standing: the connections that go before others.
     """
 
-    def __init__(self, connections: ConnectionSettings) -> None:
+    def __init__(self, connections: ConnectionSettings, standing: Standing) -> None:
+        self._standing = standing
         self._quick_max = connections.arriving_quick_max
         self._quick_s = connections.arriving_quick_s
-        self._all = Places(connections.arriving_max, 0.0, connections.overload_retry_s)
-        self._slow = Places(connections.arriving_slow_max, connections.arriving_slow_s, connections.overload_retry_s)
+        self._all = Places(connections.arriving_max, 0.0, connections.overload_retry_s, standing)
+        self._slow = Places(
+            connections.arriving_slow_max, connections.arriving_slow_s, connections.overload_retry_s, standing
+        )
         self._quick: dict[Guest, None] = {}
         self._waiting: OrderedDict[str, deque[_Turn]] = OrderedDict()
         self._look: asyncio.TimerHandle | None = None
@@ -51,16 +56,22 @@ class Arrivals:
                 await self._turn(guest)
             else:
                 self._begin(guest)
-            return await read()
+            request = await read()
         except asyncio.CancelledError as cancellation:
             raise guest.reason_of(cancellation) from None
         finally:
             self._end(guest)
+        self._standing.prove(connection)
+        return request
 
     async def _turn(self, guest: Guest) -> None:
-        """Wait until a request may be read; connections take turns."""
+        """Wait until a request may be read. Connections take turns, those of standing first."""
         turn = guest, asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(guest.connection, deque()).append(turn)
+        if guest.connection not in self._waiting:
+            self._waiting[guest.connection] = deque()
+            if guest.connection in self._standing:
+                self._waiting.move_to_end(guest.connection, last=False)
+        self._waiting[guest.connection].append(turn)
         try:
             await turn[1]
         finally:

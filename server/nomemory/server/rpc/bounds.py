@@ -11,9 +11,10 @@ import grpc
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.rpc.arrivals import Arrivals
-from nomemory.server.rpc.peer_sockets import close_connections
+from nomemory.server.rpc.peer_sockets import address_of, close
 from nomemory.server.rpc.places import Guest, Places, overloaded
 from nomemory.server.rpc.request_stream import placed
+from nomemory.server.rpc.standing import Standing
 from nomemory.server.rpc.unread_replies import UnreadReplies
 from nomemory.server.settings.connections import ConnectionSettings
 
@@ -26,19 +27,22 @@ class Bounds:
     Args:
         connections: the limits.
         streams_are_wrapped: whether a host's interceptors may have put a stream of their own around that of gRPC.
+
+    Attributes:
+        standing: the connections that have brought a whole request.
     """
 
     def __init__(self, connections: ConnectionSettings, *, streams_are_wrapped: bool = False) -> None:
         self._streams_are_wrapped = streams_are_wrapped
-        self._arrivals = Arrivals(connections)
-        self._unread = UnreadReplies(connections, close_connections)
-        self._uploads = Places(connections.uploads_max, connections.upload_idle_s, connections.overload_retry_s)
-        self._conversations = Places(
-            connections.reflections_max, connections.arriving_slow_s, connections.overload_retry_s
-        )
-        self._watches = Places(connections.watches_max, 0.0, connections.overload_retry_s)
+        self.standing = Standing(connections.connections_max)
+        self._arrivals = Arrivals(connections, self.standing)
+        self._unread = UnreadReplies(connections, lambda names: close({address_of(name) for name in names}))
+        retry_s, standing = connections.overload_retry_s, self.standing
+        self._uploads = Places(connections.uploads_max, connections.upload_idle_s, retry_s, standing)
+        self._conversations = Places(connections.reflections_max, connections.arriving_slow_s, retry_s, standing)
+        self._watches = Places(connections.watches_max, 0.0, retry_s, standing)
         self._free = connections.calls_max
-        self._retry_s = connections.overload_retry_s
+        self._retry_s = retry_s
 
     @contextmanager
     def answering(self) -> Iterator[None]:
@@ -73,11 +77,11 @@ class Bounds:
 
     def upload(self, stream: AsyncIterator[Any], context: Context) -> AbstractContextManager[AsyncIterator[Any]]:
         """Return the requests of an import, to be read until the context is left. It and they raise OVERLOADED."""
-        return placed(self._uploads, context.peer(), stream)
+        return placed(self._uploads, context.peer(), stream, self.standing)
 
     def conversation(self, stream: AsyncIterator[Any], context: Context) -> AbstractContextManager[AsyncIterator[Any]]:
         """Return the same of a caller whom nobody knows."""
-        return placed(self._conversations, context.peer(), stream)
+        return placed(self._conversations, context.peer(), stream, self.standing)
 
     @contextmanager
     def watching(self, context: Context) -> Iterator[None]:

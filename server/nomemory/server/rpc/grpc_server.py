@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -18,6 +19,8 @@ from nomemory.server.rpc.call_lifecycle import CallLifecycle
 from nomemory.server.rpc.handlers import generic_handler, needs_by_path
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import NoMemoryInterceptor
+from nomemory.server.rpc.open_files import affordable_connections
+from nomemory.server.rpc.stranger_watch import watch_strangers
 from nomemory.server.settings import Settings
 from nomemory.server.settings.connections import ConnectionSettings
 
@@ -62,9 +65,11 @@ async def serving(
     await server.start()
     for name in ("", *names):
         await states.set(name, _SERVING)
+    watch = asyncio.create_task(watch_strangers(bound.port, bounds.standing, settings.connections))
     try:
         yield bound
     finally:
+        watch.cancel()
         await states.enter_graceful_shutdown()
         await server.stop(settings.timing.drain_s)
 
@@ -98,7 +103,7 @@ def _server(
 
 def _connection_limits(connections: ConnectionSettings) -> list[tuple[str, int]]:
     return [
-        ("grpc.max_allowed_incoming_connections", connections.connections_max),
+        ("grpc.max_allowed_incoming_connections", affordable_connections(connections.connections_max)),
         ("grpc.max_concurrent_streams", connections.connection_streams_max),
         ("grpc.max_connection_idle_ms", int(connections.connection_idle_s * 1000)),
         ("grpc.server_handshake_timeout_ms", int(connections.connection_handshake_s * 1000)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.rpc.standing import Standing
 
 
 class Guest:
@@ -53,9 +54,11 @@ class Places:
         count: how many.
         patience_s: how long a guest may wait for its client before it can be turned out.
         retry_s: when those who are refused may try again.
+        standing: the connections that lose a place last.
     """
 
-    def __init__(self, count: int, patience_s: float, retry_s: float) -> None:
+    def __init__(self, count: int, patience_s: float, retry_s: float, standing: Standing) -> None:
+        self._standing = standing
         self._free = count
         self._patience_s = patience_s
         self._retry_s = retry_s
@@ -83,13 +86,17 @@ class Places:
             del self._guests[guest.connection]
 
     def _make_room(self, newcomer: str) -> None:
-        most = max(self._guests.values(), key=len)
+        loser = max(self._guests, key=self._claim)
         latest = asyncio.get_running_loop().time() - self._patience_s
-        oldest = next((guest for guest in most if guest.has_waited_since(latest)), None)
-        if oldest is None or len(self._guests.get(newcomer, ())) >= len(most):
+        oldest = next((guest for guest in self._guests[loser] if guest.has_waited_since(latest)), None)
+        if oldest is None or self._claim(newcomer) >= self._claim(loser):
             raise overloaded("too many requests are on their way", self._retry_s)
         self.leave(oldest)
         oldest.turn_out(overloaded("the request took too long to arrive, and others wait", self._retry_s))
+
+    def _claim(self, connection: str) -> tuple[bool, int]:
+        """Return how much a connection has had; who has most loses a place first."""
+        return connection not in self._standing, len(self._guests.get(connection, ()))
 
 
 def overloaded(message: str, retry_s: float) -> Fault:

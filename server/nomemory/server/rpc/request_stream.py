@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from nomemory.server.rpc.places import Guest, Places
+from nomemory.server.rpc.standing import Standing
 
 _Message = TypeVar("_Message")
 
 
 @contextmanager
-def placed(places: Places, connection: str, requests: AsyncIterator[_Message]) -> Iterator[AsyncIterator[_Message]]:
+def placed(
+    places: Places, connection: str, requests: AsyncIterator[_Message], standing: Standing
+) -> Iterator[AsyncIterator[_Message]]:
     """Return a stream of requests, to be read until the context is left.
 
     Raises:
@@ -22,12 +25,12 @@ def placed(places: Places, connection: str, requests: AsyncIterator[_Message]) -
     guest = Guest(connection)
     places.take(guest)
     try:
-        yield _each(guest, requests)
+        yield _each(guest, requests, standing)
     finally:
         places.leave(guest)
 
 
-async def _each(guest: Guest, requests: AsyncIterator[_Message]) -> AsyncIterator[_Message]:
+async def _each(guest: Guest, requests: AsyncIterator[_Message], standing: Standing) -> AsyncIterator[_Message]:
     while True:
         guest.waits()
         try:
@@ -38,4 +41,5 @@ async def _each(guest: Guest, requests: AsyncIterator[_Message]) -> AsyncIterato
             raise guest.reason_of(cancellation) from None
         finally:
             guest.works()
+        standing.prove(guest.connection)
         yield request

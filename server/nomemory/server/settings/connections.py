@@ -28,6 +28,11 @@ class ConnectionSettings(SettingsGroup):
     connection_handshake_s: float = Field(
         10.0, ge=0.1, le=600, description="How long a new connection may take until it speaks HTTP/2."
     )
+    connection_proof_s: float = Field(
+        10.0,
+        gt=0,
+        description="How long a connection may stay that has brought no whole request, where half of them are taken.",
+    )
     keepalive_s: float = Field(
         60.0, ge=10, le=7200, description="How long a connection may be silent before it is asked for a sign of life."
     )
