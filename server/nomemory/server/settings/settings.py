@@ -10,6 +10,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
+from nomemory.server.settings.connections import ConnectionSettings
 from nomemory.server.settings.embedder import EmbedderSettings
 from nomemory.server.settings.group import PREFIX, SettingsGroup
 from nomemory.server.settings.hybrid import HybridSettings
@@ -34,6 +35,7 @@ class Settings(BaseModel):
     server: ServerSettings
     identity: IdentitySettings
     workers: WorkerSettings
+    connections: ConnectionSettings
     limits: LimitSettings
     timing: TimingSettings
     log: LogSettings
