@@ -146,9 +146,7 @@ def test_certificates_of_nobody_and_of_other_authorities_are_refused(
             assert unreachable(channel, user)
 
 
-def test_a_name_is_read_whole_and_has_no_control_characters(
-    settle: Settle, start: Start, tls: Tls, user: str
-) -> None:
+def test_a_name_is_read_whole_and_has_no_control_characters(settle: Settle, start: Start, tls: Tls, user: str) -> None:
     tricks = {
         "a NUL in a name": issued(tls.ca, "x", x509.DNSName("chat.internal\0.evil")),
         "a NUL in a URI": issued(tls.ca, "x", x509.UniformResourceIdentifier("spiffe://example/loader\0/evil")),

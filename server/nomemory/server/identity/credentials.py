@@ -14,6 +14,7 @@ API_KEY: Final = "x-api-key"
 CARRIERS: Final = frozenset({AUTHORIZATION, API_KEY})
 """The metadata in which credentials travel."""
 
+
 @dataclass(frozen=True, slots=True)
 class SentKey:
     """An API key, as it was sent."""

@@ -1,7 +1,7 @@
 """The names in the certificate of a connection's other end.
 
 They are read out of the certificate itself. gRPC's own properties of a peer hand names over as texts that end at a NUL
-in some versions, so that `chat.internal\\0.evil` would be `chat.internal`.
+in some versions, so that `chat.internal`, a NUL and `.evil` would be `chat.internal`.
 """
 
 from __future__ import annotations
