@@ -19,6 +19,7 @@ import orjson
 import structlog
 
 from nomemory.server.log.protocol import Outcome
+from nomemory.server.logs import process_fields
 from nomemory.server.message import Message
 from nomemory.server.rpc.call import Call
 from nomemory.server.settings import Settings
@@ -84,6 +85,8 @@ class Audit:
             "messages": sum(users.values()),
             "request_id": call.request_id,
             "event": "audit",
+            "level": "info",
+            **process_fields(),
             "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         }
         self._append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
