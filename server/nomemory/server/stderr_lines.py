@@ -24,14 +24,15 @@ LINE_MAX: Final = 8192
 
 _CHUNK: Final = 65_536
 _PLACES: Final = tuple(
-    re.compile(form)
+    re.compile(form, re.ASCII)
     for form in (
         r"^(thread '[\w:.<>-]{0,64}'( \(\d+\))? )?panicked at [\w./\\-]+:\d+:\d+:?",  # Rust
         r'^\s*File "[^"\n]{1,512}", line \d+(,)? in [\w.<>]+$',  # a traceback, a fatal error
+        r"^[\w./\\-]{1,512}:\d+: \w{0,64}Warning(?=:)",
         r"^Traceback \(most recent call last\):$",
         r"^(Current thread|Thread) 0x[0-9a-f]+( \[[^\]]{0,64}\])? \(most recent call first\):$",
         r"^Fatal Python error: [A-Za-z_ -]{1,64}",
-        r"^[\w.]*(Error|Exception|Exit|Interrupt|Warning|Panic)(?=:|$)",
+        r"^[\w.]{0,64}(Error|Exception|Exit|Interrupt|Warning|Panic)(?=:|$)",
         r"^[DIWEF]\d{4} [\d:.]+\s+\d+ [\w./-]+:\d+\]",  # gRPC, Abseil
         r"^(malloc|free|realloc)\(\)|^corrupted size|^double free|^terminate called",
     )
