@@ -22,12 +22,13 @@ from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.reads.user_listing import UserListing
+from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
+from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
-from nomemory.server.token_cipher import TokenCipher, load_key
 from nomemory.server.write_token import WriteTokens
 
 _EXPORTED_AT_ONCE = 1000
@@ -47,7 +48,7 @@ async def make_services(
         stack: takes down what is opened here.
     """
     log = open_log(settings, directory, stack)
-    cipher = TokenCipher(load_key(directory.key), await log.log_id())
+    cipher = FileTokenCipher(directory.key, await log.log_id())
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
     speakers = Speakers(log)
@@ -65,7 +66,7 @@ async def make_services(
         dimension,
         settings,
     )
-    ingest = IngestService(writer.log, writer.report, tokens, dimension, settings)
+    ingest = IngestService(writer.log, writer.report, tokens, dimension, settings, audit_of(settings))
     recall = recall_service(settings, InProcessQuery(query), (), stack, dimension)
     served: list[Service] = [query, ingest, recall]
     return [*served, server_service(settings, served, writer.embedder)]
