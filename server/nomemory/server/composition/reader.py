@@ -19,6 +19,7 @@ from contextlib import AsyncExitStack
 import structlog
 import uvloop
 
+from nomemory.server.admission.shared_embedder import SharedEmbedder
 from nomemory.server.composition.entrance import make_access
 from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.services import make_services
@@ -88,7 +89,8 @@ async def _serve_assigned(assignment: Assignment, writer: WriterClient) -> None:
 async def _make_services(assignment: Assignment, writer: WriterClient, stack: AsyncExitStack) -> list[Service]:
     """Build what a reader serves: everything, with remote parts where only the writer's process has them."""
     settings, directory = assignment.settings, DataDirectory(assignment.settings.server.data)
-    embedder = CachedEmbedder(RemoteEmbedder(writer, assignment.embedder), settings.embedder.cache_max)
+    shared = SharedEmbedder(RemoteEmbedder(writer, assignment.embedder), settings.reads.embeddings_max)
+    embedder = CachedEmbedder(shared, settings.embedder.cache_max)
     stack.push_async_callback(embedder.close)
     backlog = BacklogReader(collection_of(settings, directory.vectors, embedder).backlog)
     stack.callback(backlog.close)

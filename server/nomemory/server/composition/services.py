@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
+from nomemory.server.admission.scheduler import ReadScheduler
+from nomemory.server.admission.shared_vectors import SharedVectors
 from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
 from nomemory.server.cursor import Cursors
@@ -21,12 +23,14 @@ from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.reads.user_listing import UserListing
+from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import TokenCipher, load_key
+from nomemory.server.vector.protocol import VectorSearch
 from nomemory.server.write_token import WriteTokens
 
 _EXPORTED_AT_ONCE = 1000
@@ -49,6 +53,7 @@ async def make_services(
     cipher = TokenCipher(load_key(directory.key), await log.log_id())
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
+    vectors = SharedVectors(writer.vectors, settings.reads.vectors_max)
     by_time = TimeListing(log, cursors, reply_max)
     query = QueryService(
         log,
@@ -57,15 +62,17 @@ async def make_services(
         UserListing(log, cursors),
         Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
         LexicalListing(words, log, cursors, reply_max),
-        NearestMessages(writer.vectors, writer.embedder, writer.progress, log, reply_max),
-        _hybrid(settings, writer, words, log),
+        NearestMessages(vectors, writer.embedder, writer.progress, log, reply_max),
+        _hybrid(settings, writer, vectors, words, log),
         tokens,
         dimension,
         settings,
     )
     ingest = IngestService(writer.log, writer.report, tokens, dimension, settings)
     recall = recall_service(settings, InProcessQuery(query), (), stack, dimension)
-    served: list[Service] = [query, ingest, recall]
+    scheduler = ReadScheduler(settings.reads)
+    reads = [AdmittedService(service, scheduler, settings) for service in (query, recall)]
+    served: list[Service] = [*reads, ingest]
     return [*served, server_service(settings, served, writer.embedder)]
 
 
@@ -76,10 +83,12 @@ def open_log(settings: Settings, directory: DataDirectory, stack: AsyncExitStack
     return log
 
 
-def _hybrid(settings: Settings, writer: WriterServices, words: LexicalIndex, log: LogReader) -> HybridMessages:
+def _hybrid(
+    settings: Settings, writer: WriterServices, vectors: VectorSearch, words: LexicalIndex, log: LogReader
+) -> HybridMessages:
     return HybridMessages(
         words,
-        writer.vectors,
+        vectors,
         writer.embedder,
         writer.progress,
         log,

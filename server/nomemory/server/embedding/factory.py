@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from nomemory.server.admission.shared_embedder import SharedEmbedder
 from nomemory.server.embedding import local
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER, LocalEmbedder, local_is_available
@@ -36,7 +37,8 @@ def choose_embedder(settings: Settings) -> Embedder:
         EmbedderSettingsError: there is no such embedder, a setting is missing or contradicts the model, or the file
             cannot be used.
     """
-    return CachedEmbedder(_kept(_embedder(settings), settings), settings.embedder.cache_max)
+    shared = SharedEmbedder(_kept(_embedder(settings), settings), settings.reads.embeddings_max)
+    return CachedEmbedder(shared, settings.embedder.cache_max)
 
 
 def _kept(embedder: Embedder, settings: Settings) -> Embedder:

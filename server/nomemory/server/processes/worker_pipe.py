@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections import deque
 from typing import Any
 
 from nomemory.server.processes.frames import READY, FrameBuffer, ReceivedCall, Reply, Withdrawal, pack
@@ -24,6 +25,7 @@ class WorkerPipe:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._socket = socket.socket(fileno=descriptor)
         self._arrived = FrameBuffer()
+        self._queued: deque[tuple[int, Any]] = deque()
 
     def ready(self) -> None:
         """Report that calls can be answered from now on."""
@@ -40,12 +42,28 @@ class WorkerPipe:
             EOFError: the other end is gone.
         """
         self._drain()
-        calls = _calls(self._arrived.take())
+        calls = _calls(self._taken())
         while wait and not calls:
             self._feed(self._socket.recv(_CHUNK))
             self._drain()
-            calls = _calls(self._arrived.take())
+            calls = _calls(self._taken())
         return calls
+
+    def receive_one(self) -> ReceivedCall:
+        """Wait for a call, and return the earliest. One that is withdrawn while others are answered is never returned.
+
+        Raises:
+            EOFError: the other end is gone, so that nobody waits for the calls that are left.
+        """
+        calls = self.receive(wait=True)
+        self._queued.extendleft((call.call_id, call.request) for call in reversed(calls[1:]))
+        return calls[0]
+
+    def _taken(self) -> list[tuple[int, Any]]:
+        """Take what was put back and what has arrived since."""
+        frames = [*self._queued, *self._arrived.take()]
+        self._queued.clear()
+        return frames
 
     def reply(self, call_id: int, value: object) -> None:
         """Answer a call."""

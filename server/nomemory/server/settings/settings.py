@@ -10,6 +10,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
+from nomemory.server.settings.admission import AdmissionSettings
 from nomemory.server.settings.embedder import EmbedderSettings
 from nomemory.server.settings.group import PREFIX, SettingsGroup
 from nomemory.server.settings.hybrid import HybridSettings
@@ -36,6 +37,7 @@ class Settings(BaseModel):
     workers: WorkerSettings
     limits: LimitSettings
     timing: TimingSettings
+    reads: AdmissionSettings
     log: LogSettings
     retention: RetentionSettings
     lexical: LexicalSettings
