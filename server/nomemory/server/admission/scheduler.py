@@ -22,7 +22,7 @@ from nomemory.server.admission.rate_limit import RateLimit
 from nomemory.server.admission.ticket import CURRENT, Ticket
 from nomemory.server.admission.virtual_clock import VirtualClock
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.settings.admission import AdmissionSettings
+from nomemory.server.settings import Settings
 
 _Answer = TypeVar("_Answer")
 
@@ -66,22 +66,22 @@ class ReadScheduler:
     """Runs reads in one process.
 
     Args:
-        settings: the bounds.
+        settings: the bounds, and the least time after which a refused read may come back.
         now: the time in seconds, for the limits of rate.
     """
 
-    def __init__(self, settings: AdmissionSettings, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: Settings, now: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
         self._clock = VirtualClock()
-        self._slots = FairSlots(settings.running_max)
-        self._pace = Pace(settings.rest_s)
+        self._slots = FairSlots(settings.reads.running_max)
+        self._pace = Pace(settings.reads.rest_s)
         self._by_user: Counter[Hashable] = Counter()
         self._by_caller: Counter[Hashable] = Counter()
         self._in_hand = 0
         self._refused = 0
         self._refusing = 0
-        self._user_rate = RateLimit(settings.user_per_s, now)
-        self._caller_rate = RateLimit(settings.caller_per_s, now)
+        self._user_rate = RateLimit(settings.reads.user_per_s, now)
+        self._caller_rate = RateLimit(settings.reads.caller_per_s, now)
 
     def load(self) -> Load:
         """Return what is in hand now."""
@@ -130,24 +130,24 @@ class ReadScheduler:
         if not wait_s and (not claim.cost or self._has_room(claim)):
             return
         self._refused += 1
-        if self._refusing < self._settings.refusals_max:
+        if self._refusing < self._settings.reads.refusals_max:
             self._refusing += 1
             try:
-                await asyncio.sleep(self._settings.refusal_s * random.uniform(*_SPREAD))  # noqa: S311 - no secret
+                await asyncio.sleep(self._settings.reads.refusal_s * random.uniform(*_SPREAD))  # noqa: S311 - no secret
             finally:
                 self._refusing -= 1
         raise Fault(
             Reason.ERROR_REASON_OVERLOADED,
             "reads come too fast" if wait_s else "too many reads are waiting",
-            retry_after_s=max(wait_s, self._settings.retry_s),
+            retry_after_s=max(wait_s, self._settings.reads.retry_s),
         )
 
     def _has_room(self, claim: Claim) -> bool:
-        limits = self._settings
+        settings = self._settings
         return (
-            self._in_hand < limits.total_max
-            and self._by_user[claim.key] < limits.user_max
-            and self._by_caller[claim.caller] < limits.caller_max
+            self._in_hand < settings.reads.total_max
+            and self._by_user[claim.key] < settings.reads.user_max
+            and self._by_caller[claim.caller] < settings.reads.caller_max
         )
 
     def _take(self, claim: Claim) -> Ticket:

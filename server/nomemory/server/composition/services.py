@@ -70,10 +70,10 @@ async def make_services(
     )
     ingest = IngestService(writer.log, writer.report, tokens, dimension, settings)
     recall = recall_service(settings, InProcessQuery(query), (), stack, dimension)
-    scheduler = ReadScheduler(settings.reads)
+    scheduler = ReadScheduler(settings)
     reads = [AdmittedService(service, scheduler, settings) for service in (query, recall)]
     served: list[Service] = [*reads, ingest]
-    return [*served, server_service(settings, served, writer.embedder)]
+    return [*served, server_service(settings, served, writer.embedder, scheduler)]
 
 
 def open_log(settings: Settings, directory: DataDirectory, stack: AsyncExitStack) -> LogReader:

@@ -37,12 +37,12 @@ def choose_embedder(settings: Settings) -> Embedder:
         EmbedderSettingsError: there is no such embedder, a setting is missing or contradicts the model, or the file
             cannot be used.
     """
-    shared = SharedEmbedder(_kept(_embedder(settings), settings), settings.reads.embeddings_max)
-    return CachedEmbedder(shared, settings.embedder.cache_max)
+    shared = SharedEmbedder(_embedder(settings), settings.reads.embeddings_max)
+    return CachedEmbedder(_kept(shared, settings), settings.embedder.cache_max)
 
 
 def _kept(embedder: Embedder, settings: Settings) -> Embedder:
-    if settings.embedder.cache is None or isinstance(embedder, NoEmbedder):
+    if settings.embedder.cache is None or embedder.kind == NoEmbedder.kind:
         return embedder
     model = f"{embedder.kind} {embedder.model} {embedder.dimension}"
     try:
