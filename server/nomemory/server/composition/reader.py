@@ -19,13 +19,13 @@ from contextlib import AsyncExitStack
 import structlog
 import uvloop
 
-from nomemory.server.admission.shared_embedder import SharedEmbedder
 from nomemory.server.composition.entrance import make_access
 from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.services import make_services
 from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.query_cache import CachedEmbedder
+from nomemory.server.embedding.shared_embedder import SharedEmbedder
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.factory import open_lexical_index
 from nomemory.server.lexical.protocol import IndexUnusableError

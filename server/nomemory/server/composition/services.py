@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 from nomemory.server.admission.scheduler import ReadScheduler
-from nomemory.server.admission.shared_vectors import SharedVectors
 from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
 from nomemory.server.cursor import Cursors
@@ -31,6 +30,7 @@ from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import TokenCipher, load_key
 from nomemory.server.vector.protocol import VectorSearch
+from nomemory.server.vector.shared_search import SharedVectors
 from nomemory.server.write_token import WriteTokens
 
 _EXPORTED_AT_ONCE = 1000
@@ -71,8 +71,8 @@ async def make_services(
     ingest = IngestService(writer.log, writer.report, tokens, dimension, settings)
     recall = recall_service(settings, InProcessQuery(query), (), stack, dimension)
     scheduler = ReadScheduler(settings)
-    reads = [AdmittedService(service, scheduler, settings) for service in (query, recall)]
-    served: list[Service] = [*reads, ingest]
+    reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))
+    served: list[Service] = [reads, ingest, recalls]
     return [*served, server_service(settings, served, writer.embedder, scheduler)]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from nomemory.server.admission.shared_embedder import SharedEmbedder
 from nomemory.server.embedding import local
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER, LocalEmbedder, local_is_available
@@ -14,6 +13,7 @@ from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.persistent_cache import KeptEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.query_cache import CachedEmbedder
+from nomemory.server.embedding.shared_embedder import SharedEmbedder
 from nomemory.server.embedding.vector_store import KeptVectors, KeptVectorsError
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.settings import Settings

@@ -13,7 +13,7 @@ from nomemory.recall.skills.skill import Skill
 from nomemory.recall.synthesis.base import Synthesiser
 from nomemory.recall.tools.bound_tools import QueryStub
 from nomemory.server.rpc.decode_recall import RecallQuery
-from nomemory.server.rpc.patient_planner import PatientPlanner, PatientSynthesiser
+from nomemory.server.rpc.recall_patience import PatientPlanner, PatientSynthesiser
 
 Metadata = Sequence[tuple[str, str]]
 
