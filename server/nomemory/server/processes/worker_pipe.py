@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections import deque
 from typing import Any
 
 from nomemory.server.processes.frames import READY, FrameBuffer, ReceivedCall, Reply, Withdrawal, pack
@@ -25,7 +24,6 @@ class WorkerPipe:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._socket = socket.socket(fileno=descriptor)
         self._arrived = FrameBuffer()
-        self._queued: deque[tuple[int, Any]] = deque()
 
     def ready(self) -> None:
         """Report that calls can be answered from now on."""
@@ -35,6 +33,16 @@ class WorkerPipe:
         """Report why calls can never be answered. The text reaches the operator."""
         self.fail(READY, error)
 
+    def receive_one(self) -> ReceivedCall:
+        """Wait for calls, and return the earliest. What is withdrawn while that is answered is never returned.
+
+        Raises:
+            EOFError: the other end is gone, so that nobody waits for the calls that are left.
+        """
+        first, *others = self.receive(wait=True)
+        self._arrived.put_back([(call.call_id, call.request) for call in others])
+        return first
+
     def receive(self, *, wait: bool) -> list[ReceivedCall]:
         """Return the calls that have arrived, without those that are withdrawn already; with `wait`, at least one.
 
@@ -42,28 +50,12 @@ class WorkerPipe:
             EOFError: the other end is gone.
         """
         self._drain()
-        calls = _calls(self._taken())
+        calls = _calls(self._arrived.take())
         while wait and not calls:
             self._feed(self._socket.recv(_CHUNK))
             self._drain()
-            calls = _calls(self._taken())
+            calls = _calls(self._arrived.take())
         return calls
-
-    def receive_one(self) -> ReceivedCall:
-        """Wait for a call, and return the earliest. One that is withdrawn while others are answered is never returned.
-
-        Raises:
-            EOFError: the other end is gone, so that nobody waits for the calls that are left.
-        """
-        calls = self.receive(wait=True)
-        self._queued.extendleft((call.call_id, call.request) for call in reversed(calls[1:]))
-        return calls[0]
-
-    def _taken(self) -> list[tuple[int, Any]]:
-        """Take what was put back and what has arrived since."""
-        frames = [*self._queued, *self._arrived.take()]
-        self._queued.clear()
-        return frames
 
     def reply(self, call_id: int, value: object) -> None:
         """Answer a call."""
