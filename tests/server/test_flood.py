@@ -32,7 +32,7 @@ Start = Callable[[Settings], AbstractContextManager["Server"]]
 CALLERS = 24
 QUESTION = "When did I say anything about tea, coffee, the report, the river or my sister?"
 LONG = "我从小就不吃辣椒，因为胃不好。" * 100
-GENEROUS_S = 10.0
+GENEROUS_S = 20.0
 """What a quiet user's read may take on a slow machine that others use. Without the scheduler it takes longer still."""
 
 
@@ -82,6 +82,18 @@ def test_the_server_says_how_many_reads_it_has_in_hand_and_has_refused(small: Se
         info = client.server_info()
     assert (info.reads.refused, info.reads.running, info.reads.waiting) == (refused, 0, 0)
     assert info.limits.user_reads == 2
+
+
+def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own_settings: Settings) -> None:
+    slow = own_settings.with_changes(reads_user_per_s=0.01, reads_refusal_s=0.0)
+    with (
+        start(slow) as server,
+        start(own_settings.with_changes(recall_query_target=server.target)) as recalls,
+        grpc.insecure_channel(recalls.target) as channel,
+    ):
+        recall, asked = RecallServiceStub(channel).Recall, r.RecallRequest(question=QUESTION)
+        told = refusals(recall.future(asked, metadata=(("x-user-id", "loud"),), timeout=GENEROUS_S) for _ in range(3))
+    assert {one.reason for one in told} == {"OVERLOADED"}
 
 
 async def test_what_a_search_of_a_recall_says_of_overload_is_what_its_caller_is_told() -> None:
