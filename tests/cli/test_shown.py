@@ -109,7 +109,10 @@ INFO = server_service_pb2.GetServerInfoResponse(
     embedding_model="small",
     embedding_dimension=384,
     features=["query", "ingest", "recall", "semantic_search_text", "a\nb"],
-    limits=server_service_pb2.ServerLimits(request_bytes=16_777_216, batch_messages=1_000, top_k=1, turns=20),
+    limits=server_service_pb2.ServerLimits(
+        request_bytes=16_777_216, batch_messages=1_000, top_k=1, turns=20, user_reads=32
+    ),
+    reads=server_service_pb2.ReadLoad(running=2, waiting=1_030, users=3, refused=7),
 )
 DELETED = ingest_service_pb2.DeleteMessagesResponse(deleted=1, missing_message_ids=["m7"], write_token="t_1")  # noqa: S106 - not a secret
 

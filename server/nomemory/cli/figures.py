@@ -23,6 +23,8 @@ _LIMITS: Final = {
     "query_chars": ("Query or question", "character"),
     "top_k": ("Search by meaning", "message"),
     "turns": ("Conversation in a recall", "turn"),
+    "user_reads": ("Dear reads of one user", "read"),
+    "caller_reads": ("Dear reads of one caller", "read"),
 }
 """What people call the limits of a server, and what each counts."""
 _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
@@ -66,6 +68,10 @@ def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Table:
     for name, (bounded, noun) in _LIMITS.items():
         if most := getattr(reply.limits, name):
             table.add_row(_label(bounded), f"at most {counted(most, noun)}")
+    if reply.HasField("reads"):
+        reads = reply.reads
+        in_hand = f"{reads.running:,} at work, {reads.waiting:,} waiting, {reads.refused:,} refused since the start"
+        table.add_row(_label("Dear reads in hand"), in_hand)
     return table
 
 

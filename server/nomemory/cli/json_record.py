@@ -99,14 +99,16 @@ def status_record(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
 
 
 def server_info_record(reply: server_service_pb2.GetServerInfoResponse) -> Json:
-    """Return the whole description."""
+    """Return the whole description; `reads` is null where the server does not say how busy it is."""
     limits = {field.name: getattr(reply.limits, field.name) for field in reply.limits.DESCRIPTOR.fields}
+    reads = {field.name: getattr(reply.reads, field.name) for field in reply.reads.DESCRIPTOR.fields}
     return {
         "version": reply.version,
         "embedding_model": reply.embedding_model,
         "embedding_dimension": reply.embedding_dimension,
         "features": list(reply.features),
         "limits": limits,
+        "reads": reads if reply.HasField("reads") else None,
     }
 
 

@@ -16,6 +16,7 @@ from nomemory.server.composition.recall_planner import RecallSettingsError, choo
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.recall_host import Metadata, RecallHost
+from nomemory.server.rpc.recall_remote_query import RemoteQuery
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2_grpc
@@ -62,7 +63,7 @@ def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, 
     stack.push_async_callback(channel.close)
     key = settings.recall.query_key
     metadata = (("authorization", f"Bearer {key.get_secret_value()}"),) if key else ()
-    return query_service_pb2_grpc.QueryServiceStub(channel), metadata
+    return RemoteQuery(query_service_pb2_grpc.QueryServiceStub(channel)), metadata
 
 
 def _channel(settings: Settings) -> grpc.aio.Channel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
+from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
 from nomemory.server.cursor import Cursors
@@ -22,6 +23,7 @@ from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.reads.user_listing import UserListing
+from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.in_process import InProcessQuery
@@ -29,6 +31,8 @@ from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
+from nomemory.server.vector.protocol import VectorSearch
+from nomemory.server.vector.shared_search import SharedVectors
 from nomemory.server.write_token import WriteTokens
 
 _EXPORTED_AT_ONCE = 1000
@@ -52,6 +56,7 @@ async def make_services(
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
     speakers = Speakers(log)
+    vectors = SharedVectors(writer.vectors, settings.reads.vectors_max)
     by_time = TimeListing(log, cursors, reply_max)
     query = QueryService(
         log,
@@ -60,16 +65,18 @@ async def make_services(
         UserListing(log, cursors),
         Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
         LexicalListing(words, log, cursors, reply_max),
-        NearestMessages(writer.vectors, writer.embedder, writer.progress, log, speakers, reply_max),
-        _hybrid(settings, writer, words, log, speakers),
+        NearestMessages(vectors, writer.embedder, writer.progress, log, speakers, reply_max),
+        _hybrid(settings, writer, vectors, words, log, speakers),
         tokens,
         dimension,
         settings,
     )
     ingest = IngestService(writer.log, writer.report, tokens, dimension, settings, audit_of(settings))
     recall = recall_service(settings, InProcessQuery(query), (), stack, dimension)
-    served: list[Service] = [query, ingest, recall]
-    return [*served, server_service(settings, served, writer.embedder)]
+    scheduler = ReadScheduler(settings)
+    reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))
+    served: list[Service] = [reads, ingest, recalls]
+    return [*served, server_service(settings, served, writer.embedder, scheduler)]
 
 
 def open_log(settings: Settings, directory: DataDirectory, stack: AsyncExitStack) -> LogReader:
@@ -80,11 +87,16 @@ def open_log(settings: Settings, directory: DataDirectory, stack: AsyncExitStack
 
 
 def _hybrid(
-    settings: Settings, writer: WriterServices, words: LexicalIndex, log: LogReader, speakers: Speakers
+    settings: Settings,
+    writer: WriterServices,
+    vectors: VectorSearch,
+    words: LexicalIndex,
+    log: LogReader,
+    speakers: Speakers,
 ) -> HybridMessages:
     return HybridMessages(
         words,
-        writer.vectors,
+        vectors,
         writer.embedder,
         writer.progress,
         log,

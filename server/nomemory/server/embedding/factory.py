@@ -13,6 +13,7 @@ from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.persistent_cache import KeptEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.query_cache import CachedEmbedder
+from nomemory.server.embedding.shared_embedder import SharedEmbedder
 from nomemory.server.embedding.vector_store import KeptVectors, KeptVectorsError
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.settings import Settings
@@ -36,11 +37,12 @@ def choose_embedder(settings: Settings) -> Embedder:
         EmbedderSettingsError: there is no such embedder, a setting is missing or contradicts the model, or the file
             cannot be used.
     """
-    return CachedEmbedder(_kept(_embedder(settings), settings), settings.embedder.cache_max)
+    shared = SharedEmbedder(_embedder(settings), settings.reads.embeddings_max)
+    return CachedEmbedder(_kept(shared, settings), settings.embedder.cache_max)
 
 
 def _kept(embedder: Embedder, settings: Settings) -> Embedder:
-    if settings.embedder.cache is None or isinstance(embedder, NoEmbedder):
+    if settings.embedder.cache is None or embedder.kind == NoEmbedder.kind:
         return embedder
     model = f"{embedder.kind} {embedder.model} {embedder.dimension}"
     try:

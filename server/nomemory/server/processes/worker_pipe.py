@@ -33,6 +33,16 @@ class WorkerPipe:
         """Report why calls can never be answered. The text reaches the operator."""
         self.fail(READY, error)
 
+    def receive_one(self) -> ReceivedCall:
+        """Wait for calls, and return the earliest. What is withdrawn while that is answered is never returned.
+
+        Raises:
+            EOFError: the other end is gone, so that nobody waits for the calls that are left.
+        """
+        first, *others = self.receive(wait=True)
+        self._arrived.put_back([(call.call_id, call.request) for call in others])
+        return first
+
     def receive(self, *, wait: bool) -> list[ReceivedCall]:
         """Return the calls that have arrived, without those that are withdrawn already; with `wait`, at least one.
 

@@ -106,10 +106,10 @@ class QueryService:
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
-            highlights=await highlights(page.items, query.query, self.settings, query.snippet_chars),
             index_behind=page.behind,
         )
-        return listing_reply([item.message.wire for item in page.items], query.mask, reply)
+        shown = await highlights(page.items, query.query, self.settings, query.snippet_chars)
+        return listing_reply([item.message.wire for item in page.items], query.mask, reply) + shown
 
     async def semantic_search(self, request: pb.SemanticSearchRequest, call: Call) -> bytes:
         """Find messages near in meaning."""

@@ -11,6 +11,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
+from nomemory.server.settings.admission import AdmissionSettings
 from nomemory.server.settings.connections import ConnectionSettings
 from nomemory.server.settings.embedder import EmbedderSettings
 from nomemory.server.settings.group import PREFIX, SettingsGroup
@@ -39,6 +40,7 @@ class Settings(BaseModel):
     connections: ConnectionSettings
     limits: LimitSettings
     timing: TimingSettings
+    reads: AdmissionSettings
     log: LogSettings
     retention: RetentionSettings
     lexical: LexicalSettings
