@@ -33,11 +33,11 @@ class KeyFileError(Exception):
 
 
 class TokenCipher:
-    """Seals and opens tokens. `key` is 32 bytes; `log_id` names the log that the tokens speak of."""
+    """Seals and opens tokens. `key` is 32 bytes; `log` names the log, in its epoch, that the tokens speak of."""
 
-    def __init__(self, key: bytes, log_id: str) -> None:
+    def __init__(self, key: bytes, log: str) -> None:
         self._cipher = AESGCM(key)
-        self._log_id = log_id.encode()
+        self._log = log.encode()
 
     def close(self, prefix: str, payload: bytes) -> str:
         """Seal a payload."""
@@ -63,7 +63,7 @@ class TokenCipher:
             raise ForgedTokenError from None
 
     def _bound(self, prefix: str) -> bytes:
-        return prefix.encode() + self._log_id
+        return prefix.encode() + self._log
 
 
 def _decode(prefix: str, token: str) -> bytes:

@@ -46,7 +46,7 @@ async def make_services(
         stack: takes down what is opened here.
     """
     log = open_log(settings, directory, stack)
-    cipher = TokenCipher(load_key(directory.key), await log.log_id())
+    cipher = TokenCipher(load_key(directory.key), (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
     by_time = TimeListing(log, cursors, reply_max)

@@ -12,6 +12,7 @@ from typing import Self
 import orjson
 
 from nomemory.server.log.batch import BatchPlan, Key, Version, plan_batch
+from nomemory.server.log.checksum import checksum
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Swept, Written
 from nomemory.server.log.sqlite_conditions import Clause, all_clauses, joined
@@ -170,7 +171,8 @@ class Transaction:
         for store in plan.stores.values():
             m = store.message
             key = (m.user_id, m.ts_us, m.message_id)
-            rows.append((*key, self._next(), m.role.value, m.conversation_id, store.wire, m.expire_us))
+            crc = checksum(m.user_id, self._next(), store.wire)
+            rows.append((*key, self.sequence, m.role.value, m.conversation_id, store.wire, m.expire_us, crc))
             entries += rows_of(m)
             if m.embedding is not None:
                 vectors.append((m.user_id, m.message_id, m.embedding))
