@@ -17,6 +17,7 @@ from nomemory.server.composition.entrance import listen_address, make_access
 from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.recall_only import recall_only_services
 from nomemory.server.composition.services import make_services
+from nomemory.server.composition.witnesses import refuse_loss
 from nomemory.server.composition.writer import WriterAssembly
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import ListenAddress
@@ -103,6 +104,7 @@ async def running(
             return
         directory = DataDirectory(settings.server.data)
         stack.callback(os.close, directory.lock())
+        refuse_loss(directory)
         if settings.workers.count == 1:
             services, _ = await _make_everything(settings, directory, stack)
             yield await stack.enter_async_context(serving(services, address, settings, access, host=interceptors()))

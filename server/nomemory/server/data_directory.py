@@ -26,6 +26,11 @@ class DataDirectory:
         return self.root / "log.db"
 
     @property
+    def record(self) -> Path:
+        """The record of which log this is, and how far it was."""
+        return self.root / "log.json"
+
+    @property
     def lexical(self) -> Path:
         """The lexical index's directory."""
         return self.root / DIRECTORY

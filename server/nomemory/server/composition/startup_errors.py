@@ -10,6 +10,7 @@ from nomemory.server.embedding.factory import EmbedderSettingsError
 from nomemory.server.hybrid.weights import UnknownStepError
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddressError
+from nomemory.server.log.loss import LogLostError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.token_cipher import KeyFileError
 
@@ -19,6 +20,7 @@ CANNOT_START: Final = (
     IdentitySettingsError,
     KeyFileError,
     ListenAddressError,
+    LogLostError,
     LogUnusableError,
     LogVersionError,
     RecallSettingsError,

@@ -22,14 +22,25 @@ class LogIdentity(NamedTuple):
 
 
 class LogPosition(NamedTuple):
-    """A log by its name (`LogIdentity.name`), and a sequence of it.
+    """A log, and the sequence of its latest change."""
 
-    An index of the version before does not know whose it is: its name is empty.
-    """
-
-    name: str
+    identity: LogIdentity
     sequence: int
 
-    def can_follow(self, log: LogPosition) -> bool:
-        """Return whether an index that has come this far can go on with a log."""
-        return self.name in {"", log.name} and self.sequence <= log.sequence
+
+class Checkpoint(NamedTuple):
+    """How far something has followed a log, which it knows by name (`LogIdentity.name`).
+
+    What a version of the server wrote that knew no epochs does not say which log it followed: its name is empty.
+    """
+
+    log: str
+    sequence: int
+
+    def is_of(self, log: LogIdentity) -> bool:
+        """Return whether it followed this log, in this epoch."""
+        return self.log == log.name if self.log else not log.epoch
+
+    def can_go_on(self, log: LogPosition) -> bool:
+        """Return whether it can go on following a log from here."""
+        return self.is_of(log.identity) and self.sequence <= log.sequence

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
@@ -131,7 +131,31 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 _UNUSABLE = """\
 the message log {path} cannot be used: {cause}. If its disk is full or not writable, see to that; if the file is \
-damaged, put one from a backup in its place. `nomemory doctor` tells more."""
+damaged, put one from a backup in its place with `nomemory restore`. `nomemory doctor` tells more."""
+
+
+def position_at(path: Path) -> LogPosition | None:
+    """Return which log a file holds, and its latest sequence, without changing anything; None if it holds no log.
+
+    Raises:
+        LogUnusableError: the file cannot be read.
+        LogVersionError: it has a schema that this server does not know.
+    """
+    if not path.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            _refuse_unknown(version)
+            return position(connection) if version else None
+    except sqlite3.Error as error:
+        raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
+
+
+def begin_epoch(connection: sqlite3.Connection) -> LogPosition:
+    """Give the log a new epoch, durably: from now on its sequences mean other changes than they did to others."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, lower(hex(randomblob(8))))", (EPOCH,))
+    return position(connection)
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
@@ -160,7 +184,7 @@ def position(connection: sqlite3.Connection) -> LogPosition:
     Raises:
         sqlite3.Error: as `identity`.
     """
-    return LogPosition(identity(connection).name, latest_sequence(connection))
+    return LogPosition(identity(connection), latest_sequence(connection))
 
 
 def meta(connection: sqlite3.Connection, key: str) -> str | None:
@@ -188,8 +212,7 @@ def _create(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA_VERSION:
         return
-    if version not in _STEPS:
-        raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
+    _refuse_unknown(version)
     add_checksum(connection)
     connection.execute("BEGIN IMMEDIATE")
     for statements, then in _STEPS[version]:
@@ -197,6 +220,11 @@ def _create(connection: sqlite3.Connection) -> None:
         then(connection)
     connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
     connection.execute("COMMIT")
+
+
+def _refuse_unknown(version: int) -> None:
+    if version not in {*_STEPS, SCHEMA_VERSION}:
+        raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
 
 
 def _execute_all(connection: sqlite3.Connection, statements: str) -> None:

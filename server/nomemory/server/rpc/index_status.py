@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.lexical.protocol import LexicalProgress
@@ -27,12 +27,20 @@ class Report(Protocol):
         """
 
 
+class Notices(NamedTuple):
+    """What happened to the indexes when the server started, in words; empty if nothing did."""
+
+    lexical: str = ""
+    vector: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class StatusReport:
     """Implements `Report` from the parts in this process.
 
     Attributes:
         job_fault: returns the kind of error that a job failed with lately, by its name; empty if it is healthy.
+        notices: what happened to the indexes at the start.
     """
 
     log: LogReader
@@ -40,6 +48,7 @@ class StatusReport:
     vector: VectorIndexer
     embedder: Embedder
     job_fault: Callable[[str], str]
+    notices: Notices
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Report on one user's messages; for None on those of all users whose ids begin with a prefix."""
@@ -63,6 +72,7 @@ class StatusReport:
             checkpoint=min(applied, sequence),
             pending=await self.log.pending(applied, user_id, prefix),
             fault=self.job_fault(LEXICAL_JOB),
+            notice=self.notices.lexical,
         )
 
     async def _vector(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
@@ -74,4 +84,5 @@ class StatusReport:
             parked=vector.parked,
             parked_message_ids=vector.parked_ids,
             fault=self.vector.fault or self.job_fault(VECTOR_JOB),
+            notice=self.notices.vector,
         )
