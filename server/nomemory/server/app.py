@@ -22,6 +22,7 @@ from nomemory.server.composition.writer import WriterAssembly
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.logs import configure_logs
+from nomemory.server.private_files import UMASK
 from nomemory.server.processes.launch import Started
 from nomemory.server.processes.reserved_port import reserved
 from nomemory.server.readers.calls import Assignment
@@ -63,6 +64,7 @@ def serve(
         OSError: the system refuses something; it names the file.
     """
     configure_logs(settings.server.log_level, None if settings.workers.count == 1 else _WRITER)
+    os.umask(UMASK)
     sys.setswitchinterval(_SWITCH_S)
     uvloop.run(_serve(settings, ready, readers, interceptors))
 
@@ -104,6 +106,7 @@ async def running(
             return
         directory = DataDirectory(settings.server.data)
         stack.callback(os.close, directory.lock())
+        directory.refuse_full_disk(settings.server.free_bytes_min)
         refuse_loss(directory)
         if settings.workers.count == 1:
             services, _ = await _make_everything(settings, directory, stack)
@@ -139,5 +142,5 @@ async def _make_everything(
     settings: Settings, directory: DataDirectory, stack: AsyncExitStack
 ) -> tuple[list[Service], WriterServices]:
     """Build all services of a server over its data directory, and the parts that its readers call."""
-    writer, words = WriterAssembly(settings, directory, stack).build()
-    return await make_services(settings, directory, writer, words, stack), writer
+    writer, words, damage = WriterAssembly(settings, directory, stack).build()
+    return await make_services(settings, directory, writer, words, stack, damage), writer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from nomemory.server.composition.recall_planner import RecallSettingsError
-from nomemory.server.data_directory import DataDirectoryBusyError
+from nomemory.server.data_directory import DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.embedding.factory import EmbedderSettingsError
 from nomemory.server.hybrid.weights import UnknownStepError
 from nomemory.server.identity.settings_error import IdentitySettingsError
@@ -16,6 +16,7 @@ from nomemory.server.token_cipher import KeyFileError
 
 CANNOT_START: Final = (
     DataDirectoryBusyError,
+    DataDirectoryUnusableError,
     EmbedderSettingsError,
     IdentitySettingsError,
     KeyFileError,

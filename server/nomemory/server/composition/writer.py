@@ -15,8 +15,10 @@ from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
 from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress
 from nomemory.server.lexical.tantivy_schema import discard_foreign_words
+from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry_sweeper import ExpirySweeper
 from nomemory.server.log.identity import LogPosition
+from nomemory.server.log.inspection import LogInspector
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import ChangeFeed, ExpiredMessages
 from nomemory.server.log.record import write_record
@@ -52,18 +54,20 @@ class WriterAssembly:
         self._stack = stack
         self._supervisor = Supervisor()
         self._committed = CommitSignal()
+        self._damage = LogDamage()
 
-    def build(self) -> tuple[WriterServices, LexicalIndex]:
-        """Build everything; return the lexical index for reading, too."""
+    def build(self) -> tuple[WriterServices, LexicalIndex, LogDamage]:
+        """Build everything; return the lexical index for reading, too, and what is known of damage to the log."""
         embedder = choose_embedder(self._settings)
         self._stack.push_async_callback(embedder.close)
         writer = self._log_writer()
-        log = open_log(self._settings, self._directory, self._stack)
+        log = open_log(self._settings, self._directory, self._stack, self._damage)
+        self._inspect()
         notices = self._discard_foreign_indexes(embedder)
         lexical, words = self._lexical()
         vectors, vector_indexer = self._vector(embedder)
-        report = StatusReport(log, lexical, vector_indexer, embedder, self._supervisor.fault, notices)
-        return WriterServices(writer, vectors, embedder, vector_indexer, report), words
+        report = StatusReport(log, lexical, vector_indexer, embedder, self._supervisor.fault, notices, self._damage)
+        return WriterServices(writer, vectors, embedder, vector_indexer, report), words, self._damage
 
     def _log_writer(self) -> SqliteLogWriter:
         writer = SqliteLogWriter(
@@ -83,6 +87,14 @@ class WriterAssembly:
         task = self._supervisor.start_task("expiry-sweeper", sweeper.run)
         self._stack.push_async_callback(asyncio.wait, [task])
         self._stack.callback(sweeper.stop)
+        self._stack.callback(self._supervisor.stop)
+
+    def _inspect(self) -> None:
+        settings = self._settings
+        inspector = LogInspector(self._directory.log, self._damage, settings.check.interval_s, settings.check.pause_s)
+        task = self._supervisor.start_task("log-inspector", inspector.run)
+        self._stack.push_async_callback(asyncio.wait, [task])
+        self._stack.callback(inspector.stop)
         self._stack.callback(self._supervisor.stop)
 
     def _discard_foreign_indexes(self, embedder: Embedder) -> Notices:
@@ -107,7 +119,7 @@ class WriterAssembly:
             return feed.position()
 
     def _open_feed(self) -> ChangeFeed:
-        return SqliteChangeFeed(self._directory.log)
+        return SqliteChangeFeed(self._directory.log, self._damage)
 
     def _lexical(self) -> tuple[LexicalProgress, LexicalIndex]:
         words = open_or_discard_lexical_index(self._directory.lexical)

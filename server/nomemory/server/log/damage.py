@@ -37,6 +37,12 @@ class LogDamage:
         self.suspected = threading.Event()
         self._messages: frozenset[DamagedMessage] = frozenset()
         self._file = ""
+        self._checked_at: float | None = None
+
+    @property
+    def checked_at(self) -> float | None:
+        """When the whole log was last checked, in seconds since the epoch."""
+        return self._checked_at
 
     @property
     def file(self) -> str:
@@ -52,9 +58,9 @@ class LogDamage:
         """Remember a damaged message."""
         self._messages |= {message}
 
-    def note_all(self, messages: Iterable[DamagedMessage], file: str) -> None:
+    def note_all(self, messages: Iterable[DamagedMessage], file: str, checked_at: float) -> None:
         """Replace what was known by what a whole check has found."""
-        self._messages, self._file = frozenset(messages), file
+        self._messages, self._file, self._checked_at = frozenset(messages), file, checked_at
 
     def suspect(self, cause: str) -> None:
         """Remember that the file cannot be read somewhere, and have it checked."""

@@ -18,7 +18,7 @@ from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Swept, Wri
 from nomemory.server.log.sqlite_conditions import Clause, all_clauses, joined
 from nomemory.server.log.sqlite_expiry import Expiry
 from nomemory.server.log.sqlite_given_ids import GivenIds
-from nomemory.server.log.sqlite_metadata import TABLE, Row, forget_entries, rows_of
+from nomemory.server.log.sqlite_metadata import TABLE, Place, Row, forget_entries, rows_of
 from nomemory.server.log.sqlite_sweep import find_expired
 from nomemory.server.message import Filter, Message
 
@@ -161,7 +161,8 @@ class Transaction:
             "DELETE FROM messages WHERE user_id=? AND ts=? AND message_id=?",
             [(user, version.ts_us, message) for (user, message), version in versions.items()],
         )
-        forget_entries(self._connection, [version.wire for version in versions.values()])
+        places = [Place(user, version.ts_us, message, version.wire) for (user, message), version in versions.items()]
+        forget_entries(self._connection, places)
         self._connection.executemany("DELETE FROM embeddings WHERE user_id=? AND message_id=?", list(versions))
         if gone:
             self._count(Counter(user for user, _ in versions), sign=-1)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nomemory.server.private_files import UMASK
 from nomemory.server.processes.worker_errors import WorkerUnavailableError
 
 Started = tuple[subprocess.Popen[bytes], socket.socket]
@@ -48,6 +49,7 @@ class Launch:
                     command,
                     pass_fds=[descriptor],
                     env={**os.environ, **self.environment},
+                    umask=UMASK,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=None if self.logs else subprocess.DEVNULL,

@@ -8,13 +8,17 @@ from typing import NamedTuple, Protocol
 
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.lexical.protocol import LexicalProgress
-from nomemory.server.log.protocol import LogReader
+from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.protocol import LogCounts, LogReader
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.v1 import ingest_service_pb2 as pb
 
 LEXICAL_JOB = "lexical-indexer"
 VECTOR_JOB = "vector-indexer"
 """The names of the indexers in the supervisor."""
+
+_NAMED_MAX = 100
+"""Damaged messages whose sequences are named."""
 
 
 class Report(Protocol):
@@ -41,6 +45,7 @@ class StatusReport:
     Attributes:
         job_fault: returns the kind of error that a job failed with lately, by its name; empty if it is healthy.
         notices: what happened to the indexes at the start.
+        damage: what is known to be damaged in the log.
     """
 
     log: LogReader
@@ -49,12 +54,13 @@ class StatusReport:
     embedder: Embedder
     job_fault: Callable[[str], str]
     notices: Notices
+    damage: LogDamage
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Report on one user's messages; for None on those of all users whose ids begin with a prefix."""
         counts = await self.log.counts(user_id, prefix)
         return pb.GetIndexStatusResponse(
-            log=pb.LogStatus(sequence=counts.sequence, messages=counts.messages, users=counts.users),
+            log=self._log(user_id, prefix, counts),
             lexical=await self._lexical(user_id, prefix, counts.sequence),
             vector=await self._vector(user_id, prefix, counts.sequence),
             embedder=pb.EmbedderStatus(
@@ -64,6 +70,18 @@ class StatusReport:
                 texts_embedded=self.vector.texts_embedded,
             ),
         )
+
+    def _log(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
+        damaged = self.damage.messages(user_id, prefix)
+        status = pb.LogStatus(
+            sequence=counts.sequence, messages=counts.messages, users=counts.users, damaged=len(damaged)
+        )
+        if self.damage.checked_at is not None:
+            status.checked_ts.FromMilliseconds(int(self.damage.checked_at * 1000))
+        if not prefix:
+            status.fault = self.damage.file
+            status.damaged_sequences.extend(one.sequence for one in damaged[:_NAMED_MAX])
+        return status
 
     async def _lexical(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
         applied = self.lexical.applied

@@ -10,6 +10,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
+from nomemory.server.settings.check import CheckSettings
 from nomemory.server.settings.embedder import EmbedderSettings
 from nomemory.server.settings.group import PREFIX, SettingsGroup
 from nomemory.server.settings.hybrid import HybridSettings
@@ -37,6 +38,7 @@ class Settings(BaseModel):
     limits: LimitSettings
     timing: TimingSettings
     log: LogSettings
+    check: CheckSettings
     retention: RetentionSettings
     lexical: LexicalSettings
     vector: VectorSettings
