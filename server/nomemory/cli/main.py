@@ -33,6 +33,8 @@ _COMMANDS: Final = {
     "info": "nomemory.cli.info:info",
     "skill": "nomemory.cli.skill.command:skill",
     "keys": "nomemory.cli.keys.command:keys",
+    "backup": "nomemory.cli.backup:backup",
+    "restore": "nomemory.cli.restore:restore",
     "doctor": "nomemory.cli.doctor.command:doctor",
 }
 """The module of each command, and its name there: one is imported when it is asked for, so that none waits for all."""

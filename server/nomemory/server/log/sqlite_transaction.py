@@ -115,6 +115,11 @@ class Transaction:
         deleted = self._remove_where(user_id, which, values)
         return Deleted(deleted, (), self.sequence)
 
+    def delete_version(self, user_id: str, sequence: int) -> Deleted:
+        """Delete one version of a message, whatever its bytes are."""
+        deleted = self._remove_where(user_id, "user_id=? AND seq=?", (user_id, sequence))
+        return Deleted(deleted, (), self.sequence)
+
     def erase(self, user_id: str) -> Erased:
         """Delete all of a user."""
         was_known = self._connection.execute("SELECT 1 FROM users WHERE user_id=?", (user_id,)).fetchone() is not None
