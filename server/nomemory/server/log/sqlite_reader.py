@@ -100,7 +100,7 @@ class SqliteLogReader:
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
         page = self._stretch(user_id, narrowed, before, pinned, limit, oldest_first=False)
-        return self._rows.messages(page.where, page.values, source=page.source)
+        return self._rows.messages(user_id, page.where, page.values, source=page.source)
 
     async def wires(
         self,
@@ -114,7 +114,7 @@ class SqliteLogReader:
     ) -> list[bytes]:
         """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
         page = self._stretch(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
-        return self._rows.wires(page.where, page.values, source=page.source)
+        return self._rows.wires(user_id, page.where, page.values, source=page.source)
 
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""
@@ -146,7 +146,7 @@ class SqliteLogReader:
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions; those that are gone, or are another user's, are not in the answer."""
         found = self._rows.messages(
-            "seq IN (SELECT value FROM json_each(?)) AND +user_id=?", (orjson.dumps(list(sequences)), user_id)
+            user_id, "seq IN (SELECT value FROM json_each(?)) AND +user_id=?", (orjson.dumps(list(sequences)), user_id)
         )
         return {message.sequence: message for message in found}
 
@@ -156,12 +156,12 @@ class SqliteLogReader:
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
-        found = self._rows.messages("user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
+        found = self._rows.messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
         if not found:
             return None
         (anchor,) = found
-        older = self._rows.wires(_OLDER, (user_id, anchor.ts_us, message_id, before))
-        newer = self._rows.wires(_NEWER, (user_id, anchor.ts_us, message_id, after))
+        older = self._rows.wires(user_id, _OLDER, (user_id, anchor.ts_us, message_id, before))
+        newer = self._rows.wires(user_id, _NEWER, (user_id, anchor.ts_us, message_id, after))
         return Surroundings(older[::-1], anchor.wire, newer)
 
     async def close(self) -> None:
@@ -204,8 +204,8 @@ class SqliteLogReader:
 
     def _around(self, anchor: LoggedMessage, before: int, after: int) -> Around:
         place = (anchor.user_id, anchor.ts_us, anchor.message_id)
-        older = self._rows.messages(_OLDER, (*place, before))
-        newer = self._rows.messages(_NEWER, (*place, after))
+        older = self._rows.messages(anchor.user_id, _OLDER, (*place, before))
+        newer = self._rows.messages(anchor.user_id, _NEWER, (*place, after))
         return Around(older[::-1], newer)
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
-from nomemory.server.log.checksum import checksum
+from nomemory.server.log.checksum import checksum, hold, start_of
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.sqlite_expiry import Condition, Expiry
 from nomemory.server.log.sqlite_schema import latest_sequence, open_for_reading
 from nomemory.server.message import LoggedMessage
 
 _ROW = "messages.user_id, messages.message_id, messages.ts, seq, wire, crc"
-_WIRE = "messages.user_id, seq, wire, crc"
+_PLACE = "messages.message_id, messages.ts, seq"
+_CHECKED = "wire, seq + ?, crc"
 ALL = "messages"
 # Left to itself SQLite walks through all that the user ever said.
 BY_ID = f"{ALL} INDEXED BY messages_by_id"
@@ -68,23 +70,23 @@ class SqliteRows:
         except sqlite3.DatabaseError as error:
             raise self._damage.fault_of(error) or error from error
 
-    def messages(self, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
-        """Return the messages of a source that a condition admits, in its order."""
-        found = []
-        for user_id, message_id, ts_us, sequence, wire, crc in self._read(_ROW, source, where, values):
-            if checksum(user_id, sequence, wire) != crc:
-                raise self._damage.met(user_id, sequence)
-            found.append(LoggedMessage(user_id, message_id, ts_us, sequence, wire))
-        return found
+    def messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
+        """Return the messages of a source that a condition admits, in its order. It admits only those of a user."""
+        rows = self._read(f"{_PLACE}, {_CHECKED}", source, where, values, start_of(user_id))
+        if not rows:
+            return []
+        ids, times, sequences, wires, starts, sums = zip(*rows, strict=True)
+        self._check(user_id, wires, starts, sums)
+        return list(map(LoggedMessage, repeat(user_id), ids, times, sequences, wires))
 
-    def wires(self, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
+    def wires(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
-        found = []
-        for user_id, sequence, wire, crc in self._read(_WIRE, source, where, values):
-            if checksum(user_id, sequence, wire) != crc:
-                raise self._damage.met(user_id, sequence)
-            found.append(wire)
-        return found
+        rows = self._read(_CHECKED, source, where, values, start_of(user_id))
+        if not rows:
+            return []
+        wires, starts, sums = zip(*rows, strict=True)
+        self._check(user_id, wires, starts, sums)
+        return list(wires)
 
     def sifted(
         self, where: str, values: Sequence[object], *, source: str = ALL
@@ -102,7 +104,10 @@ class SqliteRows:
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
-        return {message.message_id: message for message in self.messages(*_by_ids(user_id, message_ids), source=BY_ID)}
+        return {
+            message.message_id: message
+            for message in self.messages(user_id, *_by_ids(user_id, message_ids), source=BY_ID)
+        }
 
     def sound_by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return what `by_ids` does without what is damaged."""
@@ -113,10 +118,19 @@ class SqliteRows:
         """Close the connection."""
         self.connection.close()
 
-    def _read(self, columns: str, source: str, where: str, values: Sequence[object]) -> list[Row]:
+    def _check(self, user_id: str, wires: Sequence[bytes], starts: Sequence[int], sums: tuple[int, ...]) -> None:
+        if hold(wires, starts, sums):
+            return
+        versions = zip(starts, wires, sums, strict=True)
+        damaged = [start - start_of(user_id) for start, wire, crc in versions if not hold([wire], [start], (crc,))]
+        for sequence in damaged[1:]:
+            self._damage.met(user_id, sequence)
+        raise self._damage.met(user_id, damaged[0])
+
+    def _read(self, columns: str, source: str, where: str, values: Sequence[object], *first: int) -> list[Row]:
         living, moments = self.living()
         statement = f"SELECT {columns} FROM {source} WHERE {living} AND {where}"  # noqa: S608 - our text, bound values
-        return self.fetch(statement, (*moments, *values))
+        return self.fetch(statement, (*first, *moments, *values))
 
 
 def _by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:
