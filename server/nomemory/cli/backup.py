@@ -21,9 +21,9 @@ def backup(*, data: Path | None, out: Path | None) -> None:
     The copy is of one moment, and is verified: every message's checksum, and the pages of the file. It has every
     message that was acknowledged before the command began. Whoever has it can read the messages.
     """
-    from nomemory.server.backup import BackupError, back_up  # noqa: PLC0415 - loads the engines
     from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
     from nomemory.server.log.protocol import LogUnusableError, LogVersionError  # noqa: PLC0415
+    from nomemory.server.maintenance.backup import BackupError, back_up  # noqa: PLC0415 - loads the engines
 
     target = out or Path(f"nomemory-{datetime.now(UTC):{_SECONDS}}")
     try:

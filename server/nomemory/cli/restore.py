@@ -19,11 +19,11 @@ def restore(*, backup: Path, data: Path | None, replace: bool) -> None:
     The backup is verified first. The log begins a new epoch: write tokens and cursors of before are refused, and the
     indexes are built anew when the server starts.
     """
-    from nomemory.server import backup as backups  # noqa: PLC0415 - loads the engines
     from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
     from nomemory.server.data_directory import DataDirectoryBusyError as Busy  # noqa: PLC0415
     from nomemory.server.data_directory import DataDirectoryUnusableError as Unusable  # noqa: PLC0415
     from nomemory.server.log.protocol import LogUnusableError, LogVersionError  # noqa: PLC0415
+    from nomemory.server.maintenance import backup as backups  # noqa: PLC0415 - loads the engines
 
     directory = DataDirectory(configured(data=data).server.data)
     try:

@@ -17,11 +17,11 @@ from nomemory.server.composition.entrance import listen_address, make_access
 from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.recall_only import recall_only_services
 from nomemory.server.composition.services import make_services
-from nomemory.server.composition.witnesses import refuse_loss
 from nomemory.server.composition.writer import WriterAssembly
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.logs import configure_logs
+from nomemory.server.maintenance.witnesses import refuse_loss
 from nomemory.server.private_files import UMASK
 from nomemory.server.processes.launch import Started
 from nomemory.server.processes.reserved_port import reserved

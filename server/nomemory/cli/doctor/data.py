@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 from nomemory.cli.check import Check
-from nomemory.server.composition.witnesses import known_loss
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.comparison import compare_words
 from nomemory.server.lexical.protocol import IndexUnusableError
@@ -17,6 +16,7 @@ from nomemory.server.log.books import audit
 from nomemory.server.log.inspection import inspect
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite_schema import SCHEMA_VERSION, open_for_reading, position_at
+from nomemory.server.maintenance.witnesses import known_loss
 from nomemory.server.private_files import readable_by_others
 
 _RESTORE = "Restore a backup: nomemory restore BACKUP --replace."

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from nomemory.server.composition.loss_acceptance import accept_loss as begin_anew
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
-from nomemory.server.repair import delete_damaged as delete
-from nomemory.server.repair import repair as mend
+from nomemory.server.maintenance.loss_acceptance import accept_loss as begin_anew
+from nomemory.server.maintenance.repair import delete_damaged as delete
+from nomemory.server.maintenance.repair import repair as mend
 
 _REFUSALS = (DataDirectoryBusyError, DataDirectoryUnusableError, LogUnusableError, LogVersionError, sqlite3.Error)
 
