@@ -15,7 +15,7 @@ from nomemory.server.lexical.tantivy_schema import lexical_checkpoint
 from nomemory.server.log.books import audit
 from nomemory.server.log.inspection import inspect
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
-from nomemory.server.log.sqlite_schema import SCHEMA_VERSION, open_for_reading, position_at
+from nomemory.server.log.sqlite_schema import SCHEMA_VERSION, identity, open_for_reading, position_at
 from nomemory.server.maintenance.witnesses import known_loss
 from nomemory.server.private_files import readable_by_others
 
@@ -93,8 +93,8 @@ def _check_books(connection: sqlite3.Connection) -> Check:
 
 
 def _check_words(connection: sqlite3.Connection, directory: DataDirectory) -> Check:
-    log = position_at(directory.log)
-    known = lexical_checkpoint(directory.lexical, log.identity if log else None)
+    known = lexical_checkpoint(directory.lexical, identity(connection))
+    log = position_at(directory.log)  # read last: a server may be writing
     if log is None or known is None:
         return Check("Words on disk", "skip", "no index yet that can be read")
     if not known.can_go_on(log):

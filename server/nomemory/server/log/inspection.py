@@ -21,6 +21,8 @@ _log = structlog.get_logger("log")
 
 _ROWS_MAX: Final = 256
 """Messages that are looked at in one statement: a millisecond's work."""
+_REST_S: Final = 30.0
+"""Least time between two inspections: reads that meet damage again and again do not make it a busy loop."""
 _NEXT: Final = """
 SELECT user_id, ts, message_id, seq, wire, crc FROM messages WHERE (user_id, ts, message_id) > (?, ?, ?)
 ORDER BY user_id, ts, message_id LIMIT ?
@@ -97,6 +99,7 @@ class LogInspector:
             if self._stopped.is_set():
                 return
             self._note(found)
+            self._stopped.wait(min(_REST_S, self._interval_s))
             self._damage.suspected.wait(self._interval_s)
 
     def _note(self, found: Inspection) -> None:

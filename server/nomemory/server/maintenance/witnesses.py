@@ -34,8 +34,8 @@ def known_loss(directory: DataDirectory) -> str:
     Raises:
         LogUnusableError: the log cannot be read.
     """
-    log = position_at(directory.log)
-    return loss_of(log, _witnesses(directory, log), read_record(directory.record))
+    witnesses, record = list(_witnesses(directory, position_at(directory.log))), read_record(directory.record)
+    return loss_of(position_at(directory.log), witnesses, record)  # read last: a server may be writing
 
 
 def _witnesses(directory: DataDirectory, log: LogPosition | None) -> Iterator[Witness]:
