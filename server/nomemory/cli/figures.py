@@ -49,6 +49,9 @@ def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Table:
         f"{counted(log.messages, 'message')} of {counted(log.users, 'user')}",
         f"sequence {log.sequence:,}" if log.sequence or not log.messages else "",  # none is told in a namespace
     )
+    if log.fault or log.damaged:
+        damage = f"{counted(log.damaged, 'message')} damaged" if log.damaged else one_line(log.fault)
+        table.add_row(_label("Damage"), Text(damage, style="red"), "")
     table.add_row(_label("Words"), _progress(reply.lexical), Text(one_line(reply.lexical.name), style="dim"))
     if embedder.kind == "none":
         table.add_row(_label("Meaning"), Text("no embedder, so only vectors of the caller's own", style="yellow"), "")
@@ -150,6 +153,8 @@ def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
     state = Text("up to date", style="green")
     if index.pending:
         state = Text(f"{counted(index.pending, 'message')} to go", style="yellow")
+    if index.notice:
+        state.append(", built anew since the server started", style="yellow")
     if index.parked:
         state.append(f", {index.parked:,} can never be indexed", style="red")
     if index.fault:

@@ -86,7 +86,13 @@ def status_record(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
     """Return the whole status."""
     log, embedder = reply.log, reply.embedder
     return {
-        "log": {"sequence": log.sequence, "messages": log.messages, "users": log.users},
+        "log": {
+            "sequence": log.sequence,
+            "messages": log.messages,
+            "users": log.users,
+            "damaged": log.damaged,
+            "fault": log.fault,
+        },
         "lexical": _index(reply.lexical),
         "vector": _index(reply.vector),
         "embedder": {
@@ -209,4 +215,5 @@ def _index(index: ingest_service_pb2.IndexStatus) -> Json:
         "parked": index.parked,
         "parked_message_ids": list(index.parked_message_ids),
         "fault": index.fault,
+        "notice": index.notice,
     }

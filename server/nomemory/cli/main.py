@@ -34,6 +34,8 @@ _COMMANDS: Final = {
     "skill": "nomemory.cli.skill.command:skill",
     "keys": "nomemory.cli.keys.command:keys",
     "cursor-key": "nomemory.cli.cursor_key:cursor_key",
+    "backup": "nomemory.cli.backup:backup",
+    "restore": "nomemory.cli.restore:restore",
     "doctor": "nomemory.cli.doctor.command:doctor",
 }
 """The module of each command, and its name there: one is imported when it is asked for, so that none waits for all."""

@@ -21,6 +21,8 @@ from nomemory.server.composition.writer import WriterAssembly
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.logs import configure_logs
+from nomemory.server.maintenance.witnesses import refuse_loss
+from nomemory.server.private_files import UMASK
 from nomemory.server.processes.launch import Started
 from nomemory.server.processes.reserved_port import reserved
 from nomemory.server.readers.calls import Assignment
@@ -62,6 +64,7 @@ def serve(
         any of CANNOT_START.
         OSError: the system refuses something; it names the file.
     """
+    os.umask(UMASK)
     with as_json_lines(settings.server.log_level):
         configure_logs(settings.server.log_level, None if settings.workers.count == 1 else _WRITER)
         sys.setswitchinterval(_SWITCH_S)
@@ -105,6 +108,8 @@ async def running(
             return
         directory = DataDirectory(settings.server.data)
         stack.callback(os.close, directory.lock())
+        directory.refuse_full_disk(settings.server.free_bytes_min)
+        refuse_loss(directory)
         if settings.workers.count == 1:
             services, _ = await _make_everything(settings, directory, stack)
             yield await stack.enter_async_context(serving(services, address, settings, access, host=interceptors()))
@@ -139,5 +144,5 @@ async def _make_everything(
     settings: Settings, directory: DataDirectory, stack: AsyncExitStack
 ) -> tuple[list[Service], WriterServices]:
     """Build all services of a server over its data directory, and the parts that its readers call."""
-    writer, words = WriterAssembly(settings, directory, stack).build()
-    return await make_services(settings, directory, writer, words, stack), writer
+    writer, words, damage = WriterAssembly(settings, directory, stack).build()
+    return await make_services(settings, directory, writer, words, stack, damage), writer

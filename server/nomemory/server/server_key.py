@@ -22,15 +22,15 @@ class FileTokenCipher(TokenCipher):
 
     Args:
         path: the file, which is made where there is none.
-        log_id: names the log that the tokens speak of.
+        log: names the log, in its epoch, that the tokens speak of.
 
     Raises:
         KeyFileError: the file does not hold a key.
         OSError: it cannot be read or made.
     """
 
-    def __init__(self, path: Path, log_id: str) -> None:
-        super().__init__(load_key(path), log_id)
+    def __init__(self, path: Path, log: str) -> None:
+        super().__init__(load_key(path), log)
         self._file = WatchedFile(path, _parse)
 
     def ciphers(self) -> Ciphers:

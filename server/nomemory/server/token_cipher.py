@@ -35,12 +35,12 @@ class TokenCipher:
 
     Args:
         keys: one key of 32 bytes, or two, one after the other: the first one seals, each of them opens.
-        log_id: names the log that the tokens speak of.
+        log: names the log, in its epoch, that the tokens speak of.
     """
 
-    def __init__(self, keys: bytes, log_id: str) -> None:
+    def __init__(self, keys: bytes, log: str) -> None:
         self._ciphers = ciphers_of(keys)
-        self._log_id = log_id.encode()
+        self._log = log.encode()
 
     def ciphers(self) -> Ciphers:
         """Return the ciphers to use now; the first one seals."""
@@ -70,7 +70,7 @@ class TokenCipher:
         raise ForgedTokenError
 
     def _bound(self, prefix: str) -> bytes:
-        return prefix.encode() + self._log_id
+        return prefix.encode() + self._log
 
 
 def ciphers_of(keys: bytes) -> Ciphers:

@@ -491,6 +491,10 @@ class LogStatus(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     USERS_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
+    DAMAGED_SEQUENCES_FIELD_NUMBER: _builtins.int
+    FAULT_FIELD_NUMBER: _builtins.int
+    CHECKED_TS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """sequence is the number of the latest change; with `user_id` set, of the latest change to this user's messages. 0 for a
     caller in a namespace: others move this counter, too.
@@ -499,16 +503,34 @@ class LogStatus(_message.Message):
     """messages is how many messages are stored."""
     users: _builtins.int
     """users is how many users have messages. With `user_id` set it is 0 or 1."""
+    damaged: _builtins.int
+    """damaged is how many messages are known to be damaged: their checksums do not hold. Calls that would return one of them
+    end with ERROR_REASON_STORAGE_UNAVAILABLE. 0: none is known.
+    """
+    fault: _builtins.str
+    """fault says in words what is wrong with the log's file. Empty if nothing is known to be, and for a caller in a namespace."""
+    @_builtins.property
+    def damaged_sequences(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """damaged_sequences are the sequences of the first 100 of them. Empty for a caller in a namespace."""
+
+    @_builtins.property
+    def checked_ts(self) -> _timestamp_pb2.Timestamp:
+        """checked_ts is when the whole log was last checked for damage. Unset: not since the server started."""
+
     def __init__(
         self,
         *,
         sequence: _builtins.int = ...,
         messages: _builtins.int = ...,
         users: _builtins.int = ...,
+        damaged: _builtins.int = ...,
+        damaged_sequences: _abc.Iterable[_builtins.int] | None = ...,
+        fault: _builtins.str = ...,
+        checked_ts: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checked_ts", b"checked_ts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "sequence", b"sequence", "users", b"users"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked_ts", b"checked_ts", "damaged", b"damaged", "damaged_sequences", b"damaged_sequences", "fault", b"fault", "messages", b"messages", "sequence", b"sequence", "users", b"users"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -526,6 +548,7 @@ class IndexStatus(_message.Message):
     PARKED_FIELD_NUMBER: _builtins.int
     PARKED_MESSAGE_IDS_FIELD_NUMBER: _builtins.int
     FAULT_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name tells which index it is; for vectors the collection, which is named after its model and dimension."""
     checkpoint: _builtins.int
@@ -538,6 +561,10 @@ class IndexStatus(_message.Message):
     """parked is how many messages this index can never take (for instance a text that its model refuses)."""
     fault: _builtins.str
     """fault is empty if the index's background work is healthy; else it names the kind of error that is being retried."""
+    notice: _builtins.str
+    """notice says in words what happened to the index when the server started, for instance that it belonged to another log
+    and is built anew. Empty if nothing did.
+    """
     @_builtins.property
     def parked_message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """parked_message_ids are the first 100 of them, if `user_id` was set."""
@@ -551,10 +578,11 @@ class IndexStatus(_message.Message):
         parked: _builtins.int = ...,
         parked_message_ids: _abc.Iterable[_builtins.str] | None = ...,
         fault: _builtins.str = ...,
+        notice: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "fault", b"fault", "name", b"name", "parked", b"parked", "parked_message_ids", b"parked_message_ids", "pending", b"pending"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "fault", b"fault", "name", b"name", "notice", b"notice", "parked", b"parked", "parked_message_ids", b"parked_message_ids", "pending", b"pending"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -12,6 +12,7 @@ from nomemory.server.data_directory import DataDirectory
 from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.hybrid.weights import weights_without
 from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite_reader import SqliteLogReader
@@ -40,7 +41,12 @@ _EXPORTED_AT_ONCE = 1000
 
 
 async def make_services(
-    settings: Settings, directory: DataDirectory, writer: WriterServices, words: LexicalIndex, stack: AsyncExitStack
+    settings: Settings,
+    directory: DataDirectory,
+    writer: WriterServices,
+    words: LexicalIndex,
+    stack: AsyncExitStack,
+    damage: LogDamage | None = None,
 ) -> list[Service]:
     """Build what is served in one process; its recall reads without a socket.
 
@@ -50,9 +56,10 @@ async def make_services(
         writer: the parts that a server has once, here or in another process.
         words: the lexical index for reading.
         stack: takes down what is opened here.
+        damage: told of what is found to be damaged in the log.
     """
-    log = open_log(settings, directory, stack)
-    cipher = FileTokenCipher(directory.key, await log.log_id())
+    log = open_log(settings, directory, stack, damage)
+    cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
     speakers = Speakers(log)
@@ -79,9 +86,11 @@ async def make_services(
     return [*served, server_service(settings, served, writer.embedder, scheduler)]
 
 
-def open_log(settings: Settings, directory: DataDirectory, stack: AsyncExitStack) -> LogReader:
+def open_log(
+    settings: Settings, directory: DataDirectory, stack: AsyncExitStack, damage: LogDamage | None = None
+) -> LogReader:
     """Open the message log for reading; the stack closes it."""
-    log = SqliteLogReader(directory.log, Lifetimes.of_days(settings.retention.days))
+    log = SqliteLogReader(directory.log, Lifetimes.of_days(settings.retention.days), damage)
     stack.push_async_callback(log.close)
     return log
 

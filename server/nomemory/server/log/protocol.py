@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from nomemory.server.log.identity import LogIdentity, LogPosition
 from nomemory.server.message import Filter, LoggedMessage, Message
 
 
@@ -105,7 +106,7 @@ class Touched(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One entry of the feed. Exactly one of `stored` and `removed_sequence` is set.
+    """One entry of the feed. One of `stored` and `removed_sequence` is set, or neither: the stored version is damaged.
 
     `stored` is a version that is current at the time of reading. `removed_sequence` is the sequence of a version
     that is gone, because it was deleted or replaced. Versions that came and went meanwhile are not in the feed.
@@ -157,8 +158,8 @@ class LogReader(Protocol):
     round trip where the engine is across a network.
     """
 
-    async def log_id(self) -> str:
-        """Return the random name that this log got when it was created."""
+    async def identity(self) -> LogIdentity:
+        """Return which log this is."""
 
     async def sequence(self) -> int:
         """Return the sequence of the latest change (0 in an empty log)."""
@@ -231,6 +232,9 @@ class ChangeFeed(Protocol):
 
     Its calls block: they are made in background threads. A feed belongs to the thread that opened it.
     """
+
+    def position(self) -> LogPosition:
+        """Return which log this is, and the sequence of its latest change."""
 
     def sequence(self) -> int:
         """Return the sequence of the latest change (0 in an empty log). The feed has everything up to there."""

@@ -8,8 +8,11 @@ from pathlib import Path
 import orjson
 
 from nomemory.server import wire
+from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.protocol import Change, Touched
 from nomemory.server.log.sqlite_rows import SqliteRows
+from nomemory.server.log.sqlite_schema import position
 from nomemory.server.message import LoggedMessage
 
 _BETWEEN = "seq > ? AND seq <= ?"
@@ -21,10 +24,19 @@ _REMOVED = f"SELECT seq, user_id, message_id FROM removals WHERE {_BETWEEN}"  # 
 
 
 class SqliteChangeFeed:
-    """A read-only connection to the log; implements `ChangeFeed`."""
+    """A read-only connection to the log; implements `ChangeFeed`. A damaged message is as if it were not there.
 
-    def __init__(self, path: Path) -> None:
-        self._rows = SqliteRows(path)
+    Args:
+        path: the database file.
+        damage: told of damaged messages.
+    """
+
+    def __init__(self, path: Path, damage: LogDamage | None = None) -> None:
+        self._rows = SqliteRows(path, damage=damage)
+
+    def position(self) -> LogPosition:
+        """Return which log this is, and the sequence of its latest change."""
+        return position(self._rows.connection)
 
     def sequence(self) -> int:
         """Return the sequence of the latest change."""
@@ -39,7 +51,7 @@ class SqliteChangeFeed:
         connection = self._rows.connection
         connection.execute("BEGIN")
         try:
-            stored = self._rows.messages("seq > ? ORDER BY seq LIMIT ?", (after, limit))
+            stored, damaged = self._rows.sifted("seq > ? ORDER BY seq LIMIT ?", (after, limit))
             removed = connection.execute(
                 "SELECT seq, user_id, message_id, removed_seq FROM removals WHERE seq > ? ORDER BY seq LIMIT ?",
                 (after, limit),
@@ -47,6 +59,7 @@ class SqliteChangeFeed:
         finally:
             connection.execute("COMMIT")
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in stored]
+        feed += [Change(*row) for row in damaged]
         feed += [Change(seq, user, message, removed_sequence=gone) for seq, user, message, gone in removed]
         return sorted(feed, key=lambda change: change.sequence)[:limit]
 
@@ -60,12 +73,12 @@ class SqliteChangeFeed:
 
     def with_metadata(self, after: int, until: int) -> list[Touched]:
         """Return the stored messages between two sequences that have metadata."""
-        stored = self._rows.messages(_BETWEEN, (after, until), source="messages INDEXED BY messages_by_seq")
+        stored, _ = self._rows.sifted(_BETWEEN, (after, until), source="messages INDEXED BY messages_by_seq")
         return [Touched(m.sequence, m.user_id, m.message_id) for m in stored if wire.decode(m.wire).metadata]
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""
-        return self._rows.by_ids(user_id, message_ids)
+        return self._rows.sound_by_ids(user_id, message_ids)
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the callers' own vectors of those messages that brought one."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nomemory.server import standard_error
+from nomemory.server.private_files import UMASK
 from nomemory.server.processes.worker_errors import WorkerUnavailableError
 from nomemory.server.settings.settings import without_settings
 
@@ -51,6 +52,7 @@ class Launch:
                     command,
                     pass_fds=[descriptor] if log is None else [descriptor, log],
                     env={**without_settings(os.environ), **standard_error.inherited(), **self.environment},
+                    umask=UMASK,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL if log is None and not self.logs else None,

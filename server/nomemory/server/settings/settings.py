@@ -12,6 +12,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 
 from nomemory.server.settings.admission import AdmissionSettings
+from nomemory.server.settings.check import CheckSettings
 from nomemory.server.settings.connections import ConnectionSettings
 from nomemory.server.settings.embedder import EmbedderSettings
 from nomemory.server.settings.group import PREFIX, SettingsGroup
@@ -42,6 +43,7 @@ class Settings(BaseModel):
     timing: TimingSettings
     reads: AdmissionSettings
     log: LogSettings
+    check: CheckSettings
     retention: RetentionSettings
     lexical: LexicalSettings
     vector: VectorSettings

@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS work (
 CREATE INDEX IF NOT EXISTS pending_by_age ON work (oldest) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS pending_by_user ON work (user_id, oldest) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS settled ON work (state, user_id, message_id) WHERE state > 0;
+CREATE TABLE IF NOT EXISTS followed (log TEXT NOT NULL, is_begun INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS feed (fed INTEGER NOT NULL, pending INTEGER NOT NULL);
 INSERT INTO feed (fed, pending) SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM feed);
 """
@@ -96,6 +97,15 @@ class Backlog:
         """
         return int(self._connection.execute("SELECT unmarked FROM feed").fetchone()[0])
 
+    def follow(self, log: str) -> None:
+        """Note which log's feed this takes in (`LogIdentity.name`), unless that is known already.
+
+        One of the version before, which has taken something in, has an index that is begun.
+        """
+        self._connection.execute(
+            "INSERT INTO followed SELECT ?, fed > 0 FROM feed WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,)
+        )
+
     def feed(self, changes: Iterable[Touched], fed: int) -> None:
         """Take in entries of the feed, and with them the sequence up to which there are no others."""
         spans = _spans(changes)
@@ -132,8 +142,13 @@ class Backlog:
         self._settle([(PARKED, reason, i.user_id, i.message_id, i.latest) for i, reason in aside.items()])
 
     def forget_applied(self) -> None:
-        """Drop applied work. Call it when the index has made everything marked durable."""
-        self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
+        """Drop applied work. Call it when the index has made everything marked durable.
+
+        What is marked was put into an index that had nothing that this backlog does not know of.
+        """
+        with self._transaction():
+            self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
+            self._connection.execute("UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
 
     def close(self) -> None:
         """Close the file."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.settings import Settings
+from nomemory.server.vector.checkpoint import is_begun
 from nomemory.server.vector.collection import Collection, collection_of
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.protocol import VectorIndex
@@ -31,4 +32,4 @@ def _on_server(url: str, settings: Settings, collection: Collection, dimension: 
 
     key = settings.vector.qdrant_api_key
     client = connect(url, key.get_secret_value() if key else None, settings.vector.timeout_s)
-    return QdrantIndex(client, collection.name, dimension)
+    return QdrantIndex(client, collection.name, dimension, is_new=not is_begun(collection.backlog))

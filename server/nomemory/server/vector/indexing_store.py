@@ -75,6 +75,7 @@ class Desk:
         self._backlog = backlog
         self._dimension = dimension
         self._cut = cut
+        backlog.follow(log.position().identity.name)
         self._maybe_stored = log.sequence()  # by an earlier run
 
     def feed(self) -> bool:

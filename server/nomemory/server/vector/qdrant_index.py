@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import grpc
 import numpy as np
+import structlog
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException
@@ -35,6 +36,7 @@ from nomemory.server.vector.points import (
 from nomemory.server.vector.protocol import VectorHit, VectorPoint
 from nomemory.server.vector.usable import usable_points, usable_query
 
+_log = structlog.get_logger("vectors")
 _T = TypeVar("_T")
 _UPSERT_MAX = 256
 _RETRY_AFTER_S = 1.0
@@ -79,13 +81,16 @@ class QdrantIndex:
         client: the connection; closed with the index.
         collection: its name; it is made by the first call that needs it.
         dimension: how many numbers a vector has.
+        is_new: whether nothing was ever put into it from this log. Whatever is there is of another one, and is deleted
+            before anything else: its sequences would be taken for those of this log.
     """
 
-    def __init__(self, client: AsyncQdrantClient, collection: str, dimension: int) -> None:
+    def __init__(self, client: AsyncQdrantClient, collection: str, dimension: int, *, is_new: bool = False) -> None:
         self._client = client
         self._collection = collection
         self._dimension = dimension
         self._is_made = False
+        self._is_new = is_new
         self._making = asyncio.Lock()
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
@@ -169,6 +174,7 @@ class QdrantIndex:
         async with self._making:
             if self._is_made:
                 return
+            await self._discard_foreign()
             if not await _answered(self._client.collection_exists(self._collection)):
                 await _answered(
                     self._client.create_collection(
@@ -180,6 +186,11 @@ class QdrantIndex:
             for field, params in _PAYLOAD_INDEXES.items():
                 await _answered(self._client.create_payload_index(self._collection, field, params, wait=True))
             self._is_made = True
+
+    async def _discard_foreign(self) -> None:
+        if self._is_new and await _answered(self._client.collection_exists(self._collection)):
+            _log.warning("the collection is of another log and is built anew", collection=self._collection)
+            await _answered(self._client.delete_collection(self._collection))
 
 
 async def _answered(answer: Awaitable[_T]) -> _T:
