@@ -304,7 +304,7 @@ async def test_without_an_embedder_only_vectors_of_the_callers_own_are_stored(tm
         await w.settled()
         assert await w.found("ann", "own") == ["m2"]
         assert await w.index.count() == 1
-        assert w.indexer.fault == ""
+        assert w.indexer.fault is None
 
 
 async def test_without_an_embedder_messages_without_vectors_are_no_work_at_all(tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ async def test_a_text_that_is_refused_is_parked_until_it_changes(tmp_path: Path)
             status = w.indexer.status("ann")
             assert (status.pending, status.parked, status.parked_ids) == (0, 1, ("m0",))
             assert await w.index.count() == 8
-            assert w.indexer.fault == ""
+            assert w.indexer.fault is None
             await w.write(said("antidote", "m0"))
             await w.settled()
             assert await w.found("ann", "antidote") == ["m0"]
@@ -408,12 +408,15 @@ async def test_an_outage_of_the_embedder_loses_nothing_and_parks_nobody(tmp_path
     async with world(tmp_path, embedder) as w, running(w):
         await w.write(*(said(f"text {number}", f"m{number}") for number in range(70)))
         await w.until(lambda: len(embedder.calls) >= 3)
-        assert w.indexer.fault == "ERROR_REASON_EMBEDDER_UNAVAILABLE"
+        fault = w.indexer.fault
+        assert fault is not None
+        assert fault.kind == "ERROR_REASON_EMBEDDER_UNAVAILABLE"
         await w.write(said("during the outage", "late"))
         await w.until(lambda: w.indexer.status().pending == 71)
         embedder.down = None
         await w.settled()
-        assert (w.indexer.fault, w.indexer.status().parked) == ("", 0)
+        assert w.indexer.fault is None
+        assert w.indexer.status().parked == 0
         assert await w.index.count() == 71
 
 
@@ -461,7 +464,7 @@ async def test_an_engine_that_dies_is_worked_around(tmp_path: Path) -> None:
                 await w.until(lambda: w.index.process_id is not None)
                 kill(w.index)
         await w.settled()
-        await w.until(lambda: w.indexer.fault == "")
+        await w.until(lambda: w.indexer.fault is None)
         assert await w.index.count() == 31
 
 
