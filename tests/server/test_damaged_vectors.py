@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 import time
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.settings import Settings
+from nomemory.server.vector.audit import Findings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from talk import said
@@ -132,3 +135,17 @@ def test_all_that_was_written_is_found_by_meaning_after_damage(
     harm(damaged)
     with start(settings_of(data)) as server:
         until(lambda: is_whole(server))
+
+
+def test_a_check_without_a_server_says_how_much_is_missing(written: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(written, data)
+    found = asyncio.run(check_vector_index(settings_of(data)))
+    assert found == Findings(messages=USERS * EACH, points=USERS * EACH)
+    remove(next((data / "vectors").glob("none-4/shard/segments")))
+    found = asyncio.run(check_vector_index(settings_of(data)))
+    assert found is not None
+    assert not found.is_whole
+    assert found.messages == USERS * EACH
+    assert found.mismatched == USERS * EACH - found.points
+    assert asyncio.run(check_vector_index(settings_of(tmp_path / "none"))) is None

@@ -143,14 +143,16 @@ def _label(text: str) -> Text:
 
 
 def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
-    state = Text("up to date", style="green")
+    parts = []
     if index.pending:
-        state = Text(f"{counted(index.pending, 'message')} to go", style="yellow")
+        parts.append(Text(f"{counted(index.pending, 'message')} to go", style="yellow"))
+    elif not index.fault:
+        parts.append(Text("up to date", style="green"))
     if index.parked:
-        state.append(f", {index.parked:,} can never be indexed", style="red")
+        parts.append(Text(f"{index.parked:,} can never be indexed", style="red"))
     if index.fault:
-        state.append(f", retrying after {one_line(index.fault)}", style="red")
-    return state
+        parts.append(Text(f"retrying after {one_line(index.fault)}", style="red"))
+    return Text(", ").join(parts)
 
 
 def _fault(fault: ingest_service_pb2.ServerFault) -> tuple[Text, Text]:
