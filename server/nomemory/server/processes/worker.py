@@ -79,9 +79,10 @@ class Worker:
             self._child.kill()
 
     async def close(self) -> None:
-        """Let the process finish its calls, then end it."""
+        """Let the process finish its calls, then end it. One that is still starting is killed."""
         self._closed = True
         if self._starting is not None:
+            self._starting.cancel()  # what it loads may take longer than anybody would wait
             await asyncio.wait([self._starting])
         if self._child is not None:
             await self._child.close()

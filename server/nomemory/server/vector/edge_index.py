@@ -31,7 +31,7 @@ from nomemory.server.vector.edge_calls import (
 )
 from nomemory.server.vector.points import conditions
 from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
-from nomemory.server.vector.shard_opening import condemn
+from nomemory.server.vector.shard_opening import condemn, forgive
 from nomemory.server.vector.usable import usable_points, usable_query
 
 _UPSERT_MAX = 256
@@ -126,6 +126,7 @@ class EdgeIndex:
     async def close(self) -> None:
         """Flush, and end the worker."""
         await self._worker.close()
+        forgive(self._directory)
 
     async def _ask(self, call: EdgeCall) -> Any:  # noqa: ANN401 - what each call answers is said at the call
         try:

@@ -213,7 +213,9 @@ class VectorIndexer:
 
     async def _is_lost(self, thread: ThreadPoolExecutor, desk: Desk) -> bool:
         """Build an index anew that was lost behind the backlog's back; tell whether that was so."""
-        return not await self._index.count() and await self._at_desk(thread, desk.begin_empty)
+        if not await self._at_desk(thread, desk.has_points) or await self._index.count():
+            return False
+        return await self._at_desk(thread, desk.begin_empty)
 
     async def _work_once(self, thread: ThreadPoolExecutor, desk: Desk) -> bool:
         """Do one batch; False if there is nothing to do."""

@@ -96,10 +96,14 @@ class Desk:
     def begin_empty(self) -> bool:
         """Note that the index is empty. If it should hold something, the feed is read from its beginning: True."""
         self._maybe_stored = 0
-        is_lost = self._backlog.checkpoint > 0 and self._log.has_points(own_vectors_only=self._cut is None)
+        is_lost = self._backlog.checkpoint > 0
         if is_lost:
             self._backlog.start_over()
         return is_lost
+
+    def has_points(self) -> bool:
+        """Return whether the log has anything that the index may hold."""
+        return self._log.has_points(own_vectors_only=self._cut is None)
 
     def start_over(self) -> None:
         """Read the feed from its beginning."""

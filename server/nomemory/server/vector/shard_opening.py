@@ -26,6 +26,13 @@ def condemn(directory: Path) -> None:
     _attempts_file(directory).write_text(str(_ATTEMPTS_MAX))
 
 
+def forgive(directory: Path) -> None:
+    """Forget attempts that were cut short from outside. What is condemned stays so."""
+    attempts = _attempts_file(directory)
+    if _number(attempts) < _ATTEMPTS_MAX:
+        attempts.unlink(missing_ok=True)
+
+
 @contextmanager
 def opening(directory: Path) -> Iterator[None]:
     """Hold the right to open a shard's files until this process ends; within the context they are to be opened.

@@ -89,6 +89,8 @@ class Upkeep:
             self._faults.clear(VECTOR_INDEX)
 
     async def _audit(self) -> Findings:
+        if not await self._at_desk(self._desk.has_points):
+            return Findings()
         until = await self._at_desk(self._desk.fed)
         found = await Audit(self._index.read_points, self._expected, self._at_desk, until, self._take_again).run()
         say = _log.debug if found.is_whole else _log.error
