@@ -25,6 +25,7 @@ from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import INDEX_DAMAGED, StandingFaults
 from nomemory.server.vector import indexing_store as desk
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.edge_index import EdgeIndex
@@ -90,7 +91,7 @@ class World:
         directory.mkdir(parents=True, exist_ok=True)
         collection = collection_of(self.settings, directory / "vectors", embedder)
         self.index = EdgeIndex(collection.shard, embedder.dimension, timeout_s=20)
-        self._wake = asyncio.Event()
+        self._wake, self.faults = asyncio.Event(), StandingFaults()
         self._loop = asyncio.get_running_loop()
         self.log = SqliteLogWriter(directory / "log.db", queue_max=100, queue_max_bytes=10**9, announce=self._announce)
         self.reader = SqliteLogReader(directory / "log.db")
@@ -101,6 +102,7 @@ class World:
             directory / "vectors",
             self.settings,
             self._wake,
+            self.faults,
         )
 
     async def write(self, *messages: Message) -> None:
@@ -524,3 +526,34 @@ async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> N
             hits = await w.index.search("ann", await w.embedder.embed_query(question), EVERYTHING, 1)
             (best,) = (await w.reader.by_sequences("ann", [hits[0].sequence])).values()
             assert best.message_id == answer
+
+
+async def test_only_what_is_missing_is_embedded_again_and_that_is_said_while_it_lasts(tmp_path: Path) -> None:
+    texts = [f"text {number}" for number in range(40)]
+    async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
+        await w.write(*(said(text, text) for text in texts))
+        await w.settled()
+        for text in texts[:15]:
+            await w.index.remove("ann", text)  # behind the indexer's back
+    embedder = ScriptedEmbedder()
+    embedder.gate.clear()
+    async with world(tmp_path, embedder) as w, running(w):
+        await embedder.called.wait()
+        assert [fault.kind for fault in w.faults.all()] == [INDEX_DAMAGED]
+        assert w.indexer.behind("ann", 1)
+        embedder.gate.set()
+        await w.until(lambda: not w.faults.all())
+        assert [await w.found("ann", text) for text in texts] == [[text] for text in texts]
+        assert sorted(embedder.texts) == sorted(texts[:15])
+
+
+async def test_an_index_that_its_engine_cannot_read_is_built_anew(tmp_path: Path) -> None:
+    async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
+        await w.write(*(said(f"text {number}", f"m{number}") for number in range(20)))
+        await w.settled()
+    (segment,) = (tmp_path / "vectors").glob("*/shard/segments/*/segment.json")
+    segment.unlink()
+    async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
+        await w.until(lambda: bool(w.faults.all()))
+        await w.until(lambda: not w.faults.all())
+        assert [await w.found("ann", f"text {number}") for number in range(20)] == [[f"m{n}"] for n in range(20)]
