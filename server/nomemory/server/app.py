@@ -30,6 +30,7 @@ from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
+from nomemory.server.standard_error import as_json_lines
 from nomemory.server.standing_faults import StandingFaults
 
 _WRITER = 0
@@ -49,7 +50,7 @@ def serve(
     readers: Mapping[int, Started] = _NO_READERS,
     interceptors: MakeInterceptors = no_interceptors,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain.
+    """Serve until SIGTERM or SIGINT, then drain. Meanwhile standard error has JSON lines and nothing else.
 
     Args:
         settings: the configuration.
@@ -62,9 +63,10 @@ def serve(
         any of CANNOT_START.
         OSError: the system refuses something; it names the file.
     """
-    configure_logs(settings.server.log_level, None if settings.workers.count == 1 else _WRITER)
-    sys.setswitchinterval(_SWITCH_S)
-    uvloop.run(_serve(settings, ready, readers, interceptors))
+    with as_json_lines(settings.server.log_level):
+        configure_logs(settings.server.log_level, None if settings.workers.count == 1 else _WRITER)
+        sys.setswitchinterval(_SWITCH_S)
+        uvloop.run(_serve(settings, ready, readers, interceptors))
 
 
 async def _serve(

@@ -19,14 +19,16 @@ from nomemory.server.reads.conversation_listing import ConversationListing
 from nomemory.server.reads.export import Export
 from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
+from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.reads.user_listing import UserListing
+from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
+from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
-from nomemory.server.token_cipher import TokenCipher, load_key
 from nomemory.server.write_token import WriteTokens
 
 _EXPORTED_AT_ONCE = 1000
@@ -46,9 +48,10 @@ async def make_services(
         stack: takes down what is opened here.
     """
     log = open_log(settings, directory, stack)
-    cipher = TokenCipher(load_key(directory.key), await log.log_id())
+    cipher = FileTokenCipher(directory.key, await log.log_id())
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
+    speakers = Speakers(log)
     by_time = TimeListing(log, cursors, reply_max)
     query = QueryService(
         log,
@@ -57,13 +60,13 @@ async def make_services(
         UserListing(log, cursors),
         Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
         LexicalListing(words, log, cursors, reply_max),
-        NearestMessages(writer.vectors, writer.embedder, writer.progress, log, reply_max),
-        _hybrid(settings, writer, words, log),
+        NearestMessages(writer.vectors, writer.embedder, writer.progress, log, speakers, reply_max),
+        _hybrid(settings, writer, words, log, speakers),
         tokens,
         dimension,
         settings,
     )
-    ingest = IngestService(writer.log, writer.report, tokens, dimension, settings)
+    ingest = IngestService(writer.log, writer.report, tokens, dimension, settings, audit_of(settings))
     recall = recall_service(settings, InProcessQuery(query), (), stack, dimension)
     served: list[Service] = [query, ingest, recall]
     return [*served, server_service(settings, served, writer.embedder)]
@@ -76,13 +79,16 @@ def open_log(settings: Settings, directory: DataDirectory, stack: AsyncExitStack
     return log
 
 
-def _hybrid(settings: Settings, writer: WriterServices, words: LexicalIndex, log: LogReader) -> HybridMessages:
+def _hybrid(
+    settings: Settings, writer: WriterServices, words: LexicalIndex, log: LogReader, speakers: Speakers
+) -> HybridMessages:
     return HybridMessages(
         words,
         writer.vectors,
         writer.embedder,
         writer.progress,
         log,
+        speakers,
         weights=weights_without(settings.hybrid.without),
         candidates_max=settings.hybrid.candidates_max,
         timeline_max=settings.hybrid.timeline_max,

@@ -11,7 +11,7 @@ from nomemory.server.hybrid.weights import UnknownStepError
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddressError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
-from nomemory.server.token_cipher import KeyFileError
+from nomemory.server.server_key import KeyFileError
 
 CANNOT_START: Final = (
     DataDirectoryBusyError,

@@ -148,6 +148,7 @@ class QueryService:
             embedding_model="" if answer.words_only else self.by_meaning.model,
             sufficiency=answer.sufficiency,
             told_apart=answer.told_apart,
+            sufficiency_by_words=answer.by_words,
             relations=map(encode_relation, answer.relations),
         )
         return hybrid_reply(answer.items, query.mask, reply, explain=query.explain)

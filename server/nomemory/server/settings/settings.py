@@ -6,10 +6,12 @@ Each is a variable of the environment; `docs/settings.md` is generated from this
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
+from nomemory.server.settings.connections import ConnectionSettings
 from nomemory.server.settings.embedder import EmbedderSettings
 from nomemory.server.settings.group import PREFIX, SettingsGroup
 from nomemory.server.settings.hybrid import HybridSettings
@@ -36,6 +38,7 @@ class Settings(BaseModel):
     identity: IdentitySettings
     workers: WorkerSettings
     processes: ProcessSettings
+    connections: ConnectionSettings
     limits: LimitSettings
     timing: TimingSettings
     log: LogSettings
@@ -86,6 +89,12 @@ def groups() -> dict[str, type[SettingsGroup]]:
         for name, field in Settings.model_fields.items()
         if isinstance(field.annotation, type) and issubclass(field.annotation, SettingsGroup)
     }
+
+
+def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the variables of settings, however they are spelt."""
+    own = {variable for group in groups().values() for variable in group.variables().values()}
+    return {name: value for name, value in environment.items() if name.upper() not in own}
 
 
 def _variable(name: str) -> str:
