@@ -89,7 +89,12 @@ def test_only_composition_and_maintenance_know_the_engines_of_the_log_and_of_the
         if file.parent.name not in {"log", "lexical", "maintenance"}
         and any(engine in file.read_text("utf-8") for engine in engines)
     }
-    assert knowing == {"composition/services.py", "composition/writer.py", "data_directory.py"}
+    assert knowing == {
+        "composition/services.py",
+        "composition/vector_check.py",
+        "composition/writer.py",
+        "data_directory.py",
+    }
 
 
 def test_the_settings_page_is_generated_from_the_settings() -> None:

@@ -55,9 +55,11 @@ def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Table:
     table.add_row(_label("Words"), _progress(reply.lexical), Text(one_line(reply.lexical.name), style="dim"))
     if embedder.kind == "none":
         table.add_row(_label("Meaning"), Text("no embedder, so only vectors of the caller's own", style="yellow"), "")
-        return table
-    table.add_row(_label("Meaning"), _progress(reply.vector), Text(one_line(reply.vector.name), style="dim"))
-    table.add_row(_label("Embedder"), *_embedder(embedder))
+    else:
+        table.add_row(_label("Meaning"), _progress(reply.vector), Text(one_line(reply.vector.name), style="dim"))
+        table.add_row(_label("Embedder"), *_embedder(embedder))
+    for fault in reply.faults:
+        table.add_row(Text("Fault", style="bold red"), *_fault(fault))
     return table
 
 
@@ -150,16 +152,25 @@ def _label(text: str) -> Text:
 
 
 def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
-    state = Text("up to date", style="green")
+    parts = []
     if index.pending:
-        state = Text(f"{counted(index.pending, 'message')} to go", style="yellow")
+        parts.append(Text(f"{counted(index.pending, 'message')} to go", style="yellow"))
+    elif not index.fault:
+        parts.append(Text("up to date", style="green"))
     if index.notice:
-        state.append(", built anew since the server started", style="yellow")
+        parts.append(Text("built anew since the server started", style="yellow"))
     if index.parked:
-        state.append(f", {index.parked:,} can never be indexed", style="red")
+        parts.append(Text(f"{index.parked:,} can never be indexed", style="red"))
     if index.fault:
-        state.append(f", retrying after {one_line(index.fault)}", style="red")
-    return state
+        parts.append(Text(f"retrying after {one_line(index.fault)}", style="red"))
+    return Text(", ").join(parts)
+
+
+def _fault(fault: ingest_service_pb2.ServerFault) -> tuple[Text, Text]:
+    said = f"{one_line(fault.part)}: {one_line(fault.detail or fault.kind)}"
+    return Text(said, style="red"), Text(
+        f"since {fault.since.ToDatetime(tzinfo=UTC):%Y-%m-%d %H:%M:%S} UTC", style="dim"
+    )
 
 
 def _embedder(embedder: ingest_service_pb2.EmbedderStatus) -> tuple[Text, Text]:

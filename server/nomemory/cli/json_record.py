@@ -101,6 +101,10 @@ def status_record(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
             "dimension": embedder.dimension,
             "texts_embedded": embedder.texts_embedded,
         },
+        "faults": [
+            {"part": fault.part, "kind": fault.kind, "since": rfc3339(fault.since), "detail": fault.detail}
+            for fault in reply.faults
+        ],
     }
 
 
@@ -208,7 +212,7 @@ def _residue(residue: ingest_service_pb2.ErasureResidue) -> Json:
 
 
 def _index(index: ingest_service_pb2.IndexStatus) -> Json:
-    return {
+    record: Json = {
         "name": index.name,
         "checkpoint": index.checkpoint,
         "pending": index.pending,
@@ -217,3 +221,4 @@ def _index(index: ingest_service_pb2.IndexStatus) -> Json:
         "fault": index.fault,
         "notice": index.notice,
     }
+    return record | ({"fault_since": rfc3339(index.fault_since)} if index.HasField("fault_since") else {})

@@ -33,6 +33,7 @@ from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
 from nomemory.server.standard_error import as_json_lines
+from nomemory.server.standing_faults import StandingFaults
 
 _WRITER = 0
 """The number of the writer's process in logs; readers count from 1."""
@@ -110,12 +111,13 @@ async def running(
         stack.callback(os.close, directory.lock())
         directory.refuse_full_disk(settings.server.free_bytes_min)
         refuse_loss(directory)
+        faults = StandingFaults()
         if settings.workers.count == 1:
-            services, _ = await _make_everything(settings, directory, stack)
+            services, _ = await _make_everything(settings, directory, faults, stack)
             yield await stack.enter_async_context(serving(services, address, settings, access, host=interceptors()))
         else:
-            several = Readers(settings, readers)
-            yield await _serve_with_readers(settings, directory, address, several, interceptors, stack)
+            several = Readers(settings, readers, faults)
+            yield await _serve_with_readers(settings, directory, address, several, faults, interceptors, stack)
 
 
 async def _serve_with_readers(
@@ -123,6 +125,7 @@ async def _serve_with_readers(
     directory: DataDirectory,
     address: ListenAddress,
     readers: Readers,
+    faults: StandingFaults,
     interceptors: MakeInterceptors,
     stack: AsyncExitStack,
 ) -> ListenAddress:
@@ -130,7 +133,7 @@ async def _serve_with_readers(
     address = stack.enter_context(reserved(address))
     stack.push_async_callback(readers.close)
     await readers.start()
-    services, writer = await _make_everything(settings, directory, stack)
+    services, writer = await _make_everything(settings, directory, faults, stack)
     stack.push_async_callback(readers.close)  # before the parts that they call are taken down
     readers.assign(Assignment(settings, address, writer.describe_embedder(), interceptors), writer)
     own = serving(services, address, settings, make_access(settings), is_shared=True, host=interceptors())
@@ -141,8 +144,8 @@ async def _serve_with_readers(
 
 
 async def _make_everything(
-    settings: Settings, directory: DataDirectory, stack: AsyncExitStack
+    settings: Settings, directory: DataDirectory, faults: StandingFaults, stack: AsyncExitStack
 ) -> tuple[list[Service], WriterServices]:
     """Build all services of a server over its data directory, and the parts that its readers call."""
-    writer, words, damage = WriterAssembly(settings, directory, stack).build()
+    writer, words, damage = WriterAssembly(settings, directory, faults, stack).build()
     return await make_services(settings, directory, writer, words, stack, damage), writer

@@ -25,14 +25,17 @@ from nomemory.server.log.record import write_record
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.processes.supervisor import Supervisor
+from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.index_status import LEXICAL_JOB, VECTOR_JOB, Notices, StatusReport
 from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.vector.checkpoint import discard_foreign_vectors
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.vector.reachability import Reachability
 
 _log = structlog.get_logger("server")
 _ANEW = "it did not belong to this log, or was ahead of it, and is built anew since the server started"
@@ -48,9 +51,13 @@ def _noticed(index: str, was_foreign: bool) -> str:  # noqa: FBT001 - what the f
 class WriterAssembly:
     """Builds the parts and starts their background work. The stack takes them down in the opposite order."""
 
-    def __init__(self, settings: Settings, directory: DataDirectory, stack: AsyncExitStack) -> None:
+    def __init__(
+        self, settings: Settings, directory: DataDirectory, faults: StandingFaults, stack: AsyncExitStack
+    ) -> None:
         self._settings = settings
         self._directory = directory
+        self._faults = faults
+        self._vigil = Vigil(Patience.of(settings), faults)
         self._stack = stack
         self._supervisor = Supervisor()
         self._committed = CommitSignal()
@@ -58,7 +65,7 @@ class WriterAssembly:
 
     def build(self) -> tuple[WriterServices, LexicalIndex, LogDamage]:
         """Build everything; return the lexical index for reading, too, and what is known of damage to the log."""
-        embedder = choose_embedder(self._settings)
+        embedder = choose_embedder(self._settings, self._vigil)
         self._stack.push_async_callback(embedder.close)
         writer = self._log_writer()
         log = open_log(self._settings, self._directory, self._stack, self._damage)
@@ -66,7 +73,9 @@ class WriterAssembly:
         notices = self._discard_foreign_indexes(embedder)
         lexical, words = self._lexical()
         vectors, vector_indexer = self._vector(embedder)
-        report = StatusReport(log, lexical, vector_indexer, embedder, self._supervisor.fault, notices, self._damage)
+        report = StatusReport(
+            log, lexical, vector_indexer, embedder, self._supervisor.fault, self._faults, notices, self._damage
+        )
         return WriterServices(writer, vectors, embedder, vector_indexer, report), words, self._damage
 
     def _log_writer(self) -> SqliteLogWriter:
@@ -131,6 +140,7 @@ class WriterAssembly:
             batch_max=self._settings.lexical.batch_max,
             batch_bytes=self._settings.lexical.batch_bytes,
             wake=self._committed.lexical,
+            vigil=self._vigil,
         )
         task = self._supervisor.start_task(LEXICAL_JOB, indexer.run)
         self._stack.push_async_callback(asyncio.wait, [task])
@@ -139,15 +149,25 @@ class WriterAssembly:
 
     def _vector(self, embedder: Embedder) -> tuple[VectorIndex, VectorIndexer]:
         directory = self._directory.vectors
-        index = choose_vector_index(self._settings, directory, embedder)
+        index = choose_vector_index(self._settings, directory, embedder, self._vigil)
         self._stack.push_async_callback(index.close)
-        indexer = VectorIndexer(self._open_feed, index, embedder, directory, self._settings, self._committed.vector)
+        indexer = VectorIndexer(
+            self._open_feed, index, embedder, directory, self._settings, self._committed.vector, self._faults
+        )
         self._stack.callback(indexer.close)
+        if self._settings.vector.qdrant_url is not None:
+            self._probe(index)
         task = self._supervisor.start_task(VECTOR_JOB, indexer.run)
         self._stack.push_async_callback(asyncio.wait, [task])
         self._stack.callback(indexer.stop)
         self._stack.callback(self._supervisor.stop)
         return index, indexer
+
+    def _probe(self, index: VectorIndex) -> None:
+        reachability = Reachability(index, self._settings.vector.probe_s, self._faults)
+        task = self._supervisor.start_task("vector-probe", reachability.run)
+        self._stack.push_async_callback(asyncio.wait, [task])
+        self._stack.callback(reachability.stop)
 
 
 class CommitSignal:

@@ -227,6 +227,14 @@ class LogReader(Protocol):
         """Close the connection."""
 
 
+class StoredVersion(NamedTuple):
+    """A version of a message, without its content. `size` is the length of its bytes."""
+
+    message_id: str
+    sequence: int
+    size: int
+
+
 class ChangeFeed(Protocol):
     """What an index that follows the log reads of it, over all users. It has what has expired until that is removed.
 
@@ -239,8 +247,8 @@ class ChangeFeed(Protocol):
     def sequence(self) -> int:
         """Return the sequence of the latest change (0 in an empty log). The feed has everything up to there."""
 
-    def is_empty(self) -> bool:
-        """Return whether the log holds no message at all."""
+    def has_points(self, *, own_vectors_only: bool) -> bool:
+        """Return whether the log holds any message, or any with a caller's own vector."""
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` entries of the feed with `sequence > after`, in order of sequence."""
@@ -257,6 +265,15 @@ class ChangeFeed(Protocol):
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""
+
+    def users(self, after: str, limit: int) -> list[str]:
+        """Return users who have messages, in order of their ids, beyond one."""
+
+    def versions(self, user_id: str, until: int, *, own_vectors_only: bool) -> list[StoredVersion]:
+        """Return the messages of a user whose sequence is at most `until`, without their contents, in any order.
+
+        With `own_vectors_only`, messages without a caller's own vector are left out.
+        """
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
         """Return the callers' own vectors (little-endian float32) of those messages that brought one."""

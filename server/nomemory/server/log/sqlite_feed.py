@@ -10,7 +10,7 @@ import orjson
 from nomemory.server import wire
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.protocol import Change, Touched
+from nomemory.server.log.protocol import Change, StoredVersion, Touched
 from nomemory.server.log.sqlite_rows import SqliteRows
 from nomemory.server.log.sqlite_schema import position
 from nomemory.server.message import LoggedMessage
@@ -42,9 +42,10 @@ class SqliteChangeFeed:
         """Return the sequence of the latest change."""
         return self._rows.sequence()
 
-    def is_empty(self) -> bool:
-        """Return whether the log holds no message at all."""
-        return self._rows.connection.execute("SELECT 1 FROM messages LIMIT 1").fetchone() is None
+    def has_points(self, *, own_vectors_only: bool) -> bool:
+        """Return whether the log holds any message, or any with a caller's own vector."""
+        table = "embeddings" if own_vectors_only else "messages"
+        return self._rows.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` entries of the feed, read from one snapshot so that none is overtaken."""
@@ -79,6 +80,17 @@ class SqliteChangeFeed:
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""
         return self._rows.sound_by_ids(user_id, message_ids)
+
+    def users(self, after: str, limit: int) -> list[str]:
+        """Return users who have messages, in order of their ids, beyond one."""
+        statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
+        return [user_id for (user_id,) in self._rows.connection.execute(statement, (after, limit))]
+
+    def versions(self, user_id: str, until: int, *, own_vectors_only: bool) -> list[StoredVersion]:
+        """Return the messages of a user whose sequence is at most `until`, without their contents."""
+        only = f"AND {_HAS_VECTOR}" if own_vectors_only else ""
+        statement = f"SELECT message_id, seq, length(wire) FROM messages WHERE user_id = ? AND seq <= ? {only}"  # noqa: S608
+        return list(map(StoredVersion._make, self._rows.connection.execute(statement, (user_id, until))))
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the callers' own vectors of those messages that brought one."""

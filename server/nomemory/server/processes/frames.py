@@ -32,6 +32,11 @@ class Withdrawal:
 
 
 @dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A request that every process answers at once, or between two pieces of its work: it is alive."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReceivedCall:
     """A request as it reaches a worker, with the id to reply under."""
 

@@ -22,6 +22,7 @@ from nomemory.server.settings.lexical import LexicalSettings
 from nomemory.server.settings.limits import LimitSettings
 from nomemory.server.settings.log import LogSettings
 from nomemory.server.settings.openai import OpenAISettings
+from nomemory.server.settings.processes import ProcessSettings
 from nomemory.server.settings.recall import RecallSettings
 from nomemory.server.settings.retention import RetentionSettings
 from nomemory.server.settings.server import ServerSettings
@@ -38,6 +39,7 @@ class Settings(BaseModel):
     server: ServerSettings
     identity: IdentitySettings
     workers: WorkerSettings
+    processes: ProcessSettings
     connections: ConnectionSettings
     limits: LimitSettings
     timing: TimingSettings

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import orjson
+
 from nomemory.server.log.protocol import Touched
 
 PENDING, APPLIED, PARKED = range(3)
@@ -50,6 +52,7 @@ ON CONFLICT DO UPDATE SET
     latest = max(latest, excluded.latest), state = {PENDING}, reason = ''
 """  # noqa: S608 - the states are our own numbers
 _SETTLE = "UPDATE work SET state = ?, reason = ? WHERE user_id = ? AND message_id = ? AND latest = ? AND state = 0"
+_KNOWN = "SELECT message_id FROM work WHERE user_id = ? AND message_id IN (SELECT value FROM json_each(?))"
 _TAKE = "SELECT user_id, message_id, latest, oldest = latest FROM work WHERE state = 0"
 
 
@@ -88,6 +91,12 @@ class Backlog:
     def fed(self) -> int:
         """The log's sequence up to which the feed has been taken in."""
         return int(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
+
+    @property
+    def checkpoint(self) -> int:
+        """The log's sequence up to which everything has been applied or parked."""
+        (oldest,) = self._connection.execute("SELECT min(oldest) FROM work WHERE state = 0").fetchone()
+        return self.fed if oldest is None else min(self.fed, oldest - 1)
 
     @property
     def unmarked(self) -> int:
@@ -133,6 +142,10 @@ class Backlog:
             self._collect(taken, "ORDER BY oldest LIMIT ?", (limit,))
         return list(taken.values())[:limit]
 
+    def known(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
+        """Name those of a user's messages that wait, were applied and not made durable yet, or were set aside."""
+        return known_messages(self._connection, user_id, message_ids)
+
     def mark_applied(self, done: Iterable[Pending]) -> None:
         """Note that the index has this work, though not yet durably. A message that changed meanwhile stays pending."""
         self._settle([(APPLIED, "", i.user_id, i.message_id, i.latest) for i in done])
@@ -170,6 +183,12 @@ class Backlog:
         with self._transaction():
             count = self._connection.executemany(_SETTLE, settled).rowcount
             self._connection.execute("UPDATE feed SET pending = pending - ?", (count,))
+
+
+def known_messages(connection: sqlite3.Connection, user_id: str, message_ids: Sequence[str]) -> set[str]:
+    """Name those of a user's messages that have a row in a backlog."""
+    rows = connection.execute(_KNOWN, (user_id, orjson.dumps(list(message_ids))))
+    return {message_id for (message_id,) in rows}
 
 
 def _open_or_begin_anew(path: Path) -> sqlite3.Connection:
