@@ -9,12 +9,14 @@ from nomemory.server.composition.services import open_log
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.erasure import Erasure, Indexes
 from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
-from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress
+from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.expiry_sweeper import ExpirySweeper
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.protocol import ChangeFeed, ExpiredMessages
+from nomemory.server.log.protocol import ChangeFeed, ErasableLog, ExpiredMessages
+from nomemory.server.log.sqlite_erasure import SqliteLogErasure
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.processes.supervisor import Supervisor
@@ -40,14 +42,15 @@ class WriterAssembly:
         """Build everything; return the lexical index for reading, too."""
         embedder = choose_embedder(self._settings)
         self._stack.push_async_callback(embedder.close)
-        writer = self._log_writer()
+        writer, erasable = self._log_writer()
         log = open_log(self._settings, self._directory, self._stack)
         lexical, words = self._lexical()
         vectors, vector_indexer = self._vector(embedder)
+        self._erase(erasable, lexical, vectors, vector_indexer)
         report = StatusReport(log, lexical, vector_indexer, embedder, self._supervisor.fault)
         return WriterServices(writer, vectors, embedder, vector_indexer, report), words
 
-    def _log_writer(self) -> SqliteLogWriter:
+    def _log_writer(self) -> tuple[SqliteLogWriter, ErasableLog]:
         writer = SqliteLogWriter(
             self._directory.log,
             queue_max=self._settings.log.queue_max,
@@ -55,9 +58,11 @@ class WriterAssembly:
             announce=self._committed.announce,
             lifetimes=Lifetimes.of_days(self._settings.retention.days),
         )
+        erasable = SqliteLogErasure(writer, self._directory.log, self._settings.erasure.vacuum_max_bytes)
+        self._stack.callback(erasable.close)  # after every connection to the file
         self._stack.enter_context(closing(writer))
         self._sweep(writer)
-        return writer
+        return writer, erasable
 
     def _sweep(self, log: ExpiredMessages) -> None:
         settings = self._settings
@@ -67,10 +72,19 @@ class WriterAssembly:
         self._stack.callback(sweeper.stop)
         self._stack.callback(self._supervisor.stop)
 
+    def _erase(
+        self, log: ErasableLog, lexical: LexicalIndexerProcess, vectors: VectorIndex, vector_indexer: VectorIndexer
+    ) -> None:
+        indexes = Indexes(lexical, vectors, vector_indexer, self._directory.vectors)
+        erasure = Erasure(log, indexes, self._settings)
+        task = self._supervisor.start_task("erasure", erasure.run)
+        self._stack.push_async_callback(asyncio.wait, [task])
+        self._stack.callback(task.cancel)
+
     def _open_feed(self) -> ChangeFeed:
         return SqliteChangeFeed(self._directory.log)
 
-    def _lexical(self) -> tuple[LexicalProgress, LexicalIndex]:
+    def _lexical(self) -> tuple[LexicalIndexerProcess, LexicalIndex]:
         words = open_or_discard_lexical_index(self._directory.lexical)
         self._stack.push_async_callback(words.close)
         indexer = LexicalIndexerProcess(
@@ -79,6 +93,7 @@ class WriterAssembly:
             heap_bytes=self._settings.lexical.heap_bytes,
             batch_max=self._settings.lexical.batch_max,
             batch_bytes=self._settings.lexical.batch_bytes,
+            wipe_max=self._settings.erasure.batch_max,
             wake=self._committed.lexical,
         )
         task = self._supervisor.start_task(LEXICAL_JOB, indexer.run)

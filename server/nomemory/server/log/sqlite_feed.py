@@ -67,6 +67,11 @@ class SqliteChangeFeed:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""
         return self._rows.by_ids(user_id, message_ids)
 
+    def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+        """Resolve versions of any users; those that are gone are not in the answer."""
+        found = self._rows.messages("seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),))
+        return {message.sequence: message for message in found}
+
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the callers' own vectors of those messages that brought one."""
         rows = self._rows.connection.execute(

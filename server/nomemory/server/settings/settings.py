@@ -11,6 +11,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 
 from nomemory.server.settings.embedder import EmbedderSettings
+from nomemory.server.settings.erasure import ErasureSettings
 from nomemory.server.settings.group import PREFIX, SettingsGroup
 from nomemory.server.settings.hybrid import HybridSettings
 from nomemory.server.settings.identity import IdentitySettings
@@ -38,6 +39,7 @@ class Settings(BaseModel):
     timing: TimingSettings
     log: LogSettings
     retention: RetentionSettings
+    erasure: ErasureSettings
     lexical: LexicalSettings
     vector: VectorSettings
     embedder: EmbedderSettings

@@ -135,6 +135,11 @@ class Backlog:
         """Drop applied work. Call it when the index has made everything marked durable."""
         self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
 
+    def wipe_removed(self) -> None:
+        """Write the file anew without what was dropped. It is small unless much waits."""
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
     def close(self) -> None:
         """Close the file."""
         self._connection.close()

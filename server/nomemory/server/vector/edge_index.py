@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from nomemory.server.processes.worker import Worker
 from nomemory.server.processes.worker_errors import WorkerError
 from nomemory.server.vector.best_parts import nearest
 from nomemory.server.vector.edge_calls import (
+    CopyLiving,
     Count,
     EdgeCall,
     FirstVectors,
@@ -85,6 +88,15 @@ class EdgeIndex:
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
         await self._ask(Flush())
+
+    async def wipe_removed(self, most: int) -> None:
+        """Write what lives into new files, up to `most` points at a time, with pauses for other calls."""
+        has_more, begins = True, True
+        while has_more:
+            began_at = time.monotonic()
+            has_more = await self._ask(CopyLiving(begins, most))
+            begins = False
+            await asyncio.sleep(time.monotonic() - began_at)
 
     async def count(self) -> int:
         """Count the points."""

@@ -9,7 +9,16 @@ from pathlib import Path
 
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_pipe import WorkerPipe
-from nomemory.server.vector.edge_calls import Count, FirstVectors, Flush, GetVectors, NearestPoints, Remove, Upsert
+from nomemory.server.vector.edge_calls import (
+    CopyLiving,
+    Count,
+    FirstVectors,
+    Flush,
+    GetVectors,
+    NearestPoints,
+    Remove,
+    Upsert,
+)
 from nomemory.server.vector.edge_shard import Shard
 
 
@@ -62,6 +71,8 @@ class EdgeWorker:
                 return self._shard.vectors(user_id, message_id, sequence)
             case Flush():
                 self._shard.flush()
+            case CopyLiving(begins, most):
+                return self._shard.copy_living(begins=begins, most=most)
             case Count():
                 return self._shard.count()
         return None
