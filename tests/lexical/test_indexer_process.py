@@ -34,6 +34,7 @@ class Apart:
             heap_bytes=HEAP_BYTES,
             batch_max=100,
             batch_bytes=1_000_000,
+            wipe_max=100,
             wake=self._wake,
         )
         self.failures: list[type[BaseException]] = []

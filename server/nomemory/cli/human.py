@@ -22,6 +22,7 @@ from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, reca
 
 _SPEAKER_CELLS: Final = 10
 _ANCHOR: Final = "▸"
+_MOMENT: Final = "%Y-%m-%d %H:%M:%S"
 
 
 class Human:
@@ -96,11 +97,12 @@ class Human:
     def erased(self, reply: ingest_service_pb2.EraseUserResponse) -> None:
         """Say how many are gone, and where bytes of them still are, which no read can reach."""
         at = reply.erase_ts.ToDatetime(tzinfo=UTC)
-        self._console.print(Text(f"Erased at {at:%Y-%m-%d %H:%M:%S}: {figures.counted(reply.deleted, 'message')}."))
+        self._console.print(Text(f"Erased at {at:{_MOMENT}}: {figures.counted(reply.deleted, 'message')}."))
         if reply.residues:
             self._console.print(Text("No read finds anything of this user. Bytes are still in:"))
         for residue in reply.residues:
-            self._console.print(Padding(Text(f"{residue.place}: {residue.until}", style="dim"), (0, 0, 0, 2)))
+            by = f" By {residue.expire_ts.ToDatetime(tzinfo=UTC):{_MOMENT}}." if residue.HasField("expire_ts") else ""
+            self._console.print(Padding(Text(f"{residue.place}: {residue.until}{by}", style="dim"), (0, 0, 0, 2)))
 
     def count(self, messages: int) -> None:
         """Show the count."""

@@ -386,7 +386,7 @@ Global___EraseUserResponse: _TypeAlias = EraseUserResponse  # noqa: Y015
 
 @_typing.final
 class ErasureResidue(_message.Message):
-    """ErasureResidue is a place that still holds bytes of an erased user."""
+    """ErasureResidue is a place that still holds bytes of an erased user: texts, vectors, or ids."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -399,7 +399,10 @@ class ErasureResidue(_message.Message):
     """until says in words what removes them."""
     @_builtins.property
     def expire_ts(self) -> _timestamp_pb2.Timestamp:
-        """expire_ts is by when they are gone. Unset: no time can be promised; `until` says what it depends on."""
+        """expire_ts is by when they are gone: `erase_ts` and the server's NOMEMORY_ERASE_WITHIN_S, a day by default. That holds
+        while the indexes follow the log; a server that is down, or an index that cannot work, goes on with it afterwards.
+        Unset: no time can be promised; `until` says what it depends on.
+        """
 
     def __init__(
         self,

@@ -90,7 +90,8 @@ class IngestServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteMessages(self, request, context):
-        """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged.
+        """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged. Their bytes leave
+        the server's files within the time that EraseUser's receipt names, as do those of messages that are replaced or expire.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -48,7 +48,9 @@ class IngestServiceStub:
     its deadline; it is refused with ERROR_REASON_OVERLOADED only if there is none by then.
     """
     DeleteMessages: _grpc.UnaryUnaryMultiCallable[_ingest_service_pb2.DeleteMessagesRequest, _ingest_service_pb2.DeleteMessagesResponse]
-    """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged."""
+    """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged. Their bytes leave
+    the server's files within the time that EraseUser's receipt names, as do those of messages that are replaced or expire.
+    """
     EraseUser: _grpc.UnaryUnaryMultiCallable[_ingest_service_pb2.EraseUserRequest, _ingest_service_pb2.EraseUserResponse]
     """EraseUser deletes everything of a user and says what still holds bytes of it, and until when. No read returns anything
     from the moment it is acknowledged. Erasing a user who has nothing is no error.
@@ -76,7 +78,9 @@ class IngestServiceAsyncStub(IngestServiceStub):
     its deadline; it is refused with ERROR_REASON_OVERLOADED only if there is none by then.
     """
     DeleteMessages: _aio.UnaryUnaryMultiCallable[_ingest_service_pb2.DeleteMessagesRequest, _ingest_service_pb2.DeleteMessagesResponse]  # type: ignore[assignment]
-    """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged."""
+    """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged. Their bytes leave
+    the server's files within the time that EraseUser's receipt names, as do those of messages that are replaced or expire.
+    """
     EraseUser: _aio.UnaryUnaryMultiCallable[_ingest_service_pb2.EraseUserRequest, _ingest_service_pb2.EraseUserResponse]  # type: ignore[assignment]
     """EraseUser deletes everything of a user and says what still holds bytes of it, and until when. No read returns anything
     from the moment it is acknowledged. Erasing a user who has nothing is no error.
@@ -119,7 +123,9 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingest_service_pb2.DeleteMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingest_service_pb2.DeleteMessagesResponse, _abc.Awaitable[_ingest_service_pb2.DeleteMessagesResponse]]:
-        """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged."""
+        """DeleteMessages deletes messages of one user. No read returns them from the moment it is acknowledged. Their bytes leave
+        the server's files within the time that EraseUser's receipt names, as do those of messages that are replaced or expire.
+        """
 
     @_abc_1.abstractmethod
     def EraseUser(

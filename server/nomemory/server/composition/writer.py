@@ -11,17 +11,19 @@ from nomemory.server.composition.services import open_log
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.erasure import Erasure, Indexes
 from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
-from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress
+from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.lexical.tantivy_schema import discard_foreign_words
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry_sweeper import ExpirySweeper
 from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.inspection import LogInspector
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.protocol import ChangeFeed, ExpiredMessages
+from nomemory.server.log.protocol import ChangeFeed, ErasableLog, ExpiredMessages
 from nomemory.server.log.record import write_record
+from nomemory.server.log.sqlite_erasure import SqliteLogErasure
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.processes.supervisor import Supervisor
@@ -67,18 +69,19 @@ class WriterAssembly:
         """Build everything; return the lexical index for reading, too, and what is known of damage to the log."""
         embedder = choose_embedder(self._settings, self._vigil)
         self._stack.push_async_callback(embedder.close)
-        writer = self._log_writer()
+        writer, erasable = self._log_writer()
         log = open_log(self._settings, self._directory, self._stack, self._damage)
         self._inspect()
         notices = self._discard_foreign_indexes(embedder)
         lexical, words = self._lexical()
         vectors, vector_indexer = self._vector(embedder)
+        self._erase(erasable, lexical, vectors, vector_indexer)
         report = StatusReport(
             log, lexical, vector_indexer, embedder, self._supervisor.fault, self._faults, notices, self._damage
         )
         return WriterServices(writer, vectors, embedder, vector_indexer, report), words, self._damage
 
-    def _log_writer(self) -> SqliteLogWriter:
+    def _log_writer(self) -> tuple[SqliteLogWriter, ErasableLog]:
         writer = SqliteLogWriter(
             self._directory.log,
             queue_max=self._settings.log.queue_max,
@@ -86,9 +89,11 @@ class WriterAssembly:
             announce=self._committed.announce,
             lifetimes=Lifetimes.of_days(self._settings.retention.days),
         )
+        erasable = SqliteLogErasure(writer, self._directory.log, self._settings.erasure.vacuum_max_bytes)
+        self._stack.callback(erasable.close)  # after every connection to the file
         self._stack.enter_context(closing(writer))
         self._sweep(writer)
-        return writer
+        return writer, erasable
 
     def _sweep(self, log: ExpiredMessages) -> None:
         settings = self._settings
@@ -127,10 +132,19 @@ class WriterAssembly:
         with closing(self._open_feed()) as feed:
             return feed.position()
 
+    def _erase(
+        self, log: ErasableLog, lexical: LexicalIndexerProcess, vectors: VectorIndex, vector_indexer: VectorIndexer
+    ) -> None:
+        indexes = Indexes(lexical, vectors, vector_indexer, self._directory.vectors)
+        erasure = Erasure(log, indexes, self._settings)
+        task = self._supervisor.start_task("erasure", erasure.run)
+        self._stack.push_async_callback(asyncio.wait, [task])
+        self._stack.callback(task.cancel)
+
     def _open_feed(self) -> ChangeFeed:
         return SqliteChangeFeed(self._directory.log, self._damage)
 
-    def _lexical(self) -> tuple[LexicalProgress, LexicalIndex]:
+    def _lexical(self) -> tuple[LexicalIndexerProcess, LexicalIndex]:
         words = open_or_discard_lexical_index(self._directory.lexical)
         self._stack.push_async_callback(words.close)
         indexer = LexicalIndexerProcess(
@@ -139,6 +153,7 @@ class WriterAssembly:
             heap_bytes=self._settings.lexical.heap_bytes,
             batch_max=self._settings.lexical.batch_max,
             batch_bytes=self._settings.lexical.batch_bytes,
+            wipe_max=self._settings.erasure.batch_max,
             wake=self._committed.lexical,
             vigil=self._vigil,
         )

@@ -28,7 +28,12 @@ class AwaitCommit:
     known: int | None
 
 
-IndexerCall = ReadLog | AwaitCommit
+@dataclass(frozen=True, slots=True)
+class WipeRemoved:
+    """Take everything out of the index's files that was removed and committed by now. Answer: None, when it is done."""
+
+
+IndexerCall = ReadLog | AwaitCommit | WipeRemoved
 
 EXPECTED_FAILURES: Final = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)
 """What the log or the engine raises. Any other error ends the process."""

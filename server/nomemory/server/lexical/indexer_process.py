@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from nomemory.server.lexical.indexer_calls import FAILURES_BY_NAME, AwaitCommit, ReadLog
+from nomemory.server.lexical.indexer_calls import FAILURES_BY_NAME, AwaitCommit, ReadLog, WipeRemoved
 from nomemory.server.processes.child_process import ChildProcess
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch
@@ -31,6 +31,7 @@ class LexicalIndexerProcess:
         heap_bytes: memory of the index's writer.
         batch_max: most changes in one commit.
         batch_bytes: size of messages that is enough for one commit.
+        wipe_max: most messages that are moved at once while removed ones are wiped out.
         wake: set after each commit to the log.
         vigil: how the process is watched.
     """
@@ -43,11 +44,12 @@ class LexicalIndexerProcess:
         heap_bytes: int,
         batch_max: int,
         batch_bytes: int,
+        wipe_max: int,
         wake: asyncio.Event,
         vigil: Vigil | None = None,
     ) -> None:
         self._vigil = vigil or Vigil()
-        arguments = (str(log), str(directory), str(heap_bytes), str(batch_max), str(batch_bytes))
+        arguments = (str(log), str(directory), str(heap_bytes), str(batch_max), str(batch_bytes), str(wipe_max))
         self._launch = Launch(_MODULE, arguments, logs=True)
         self._wake = wake
         self._is_stopping = False
@@ -80,6 +82,19 @@ class LexicalIndexerProcess:
         finally:
             waking.cancel()
             await child.close()
+
+    async def wipe_removed(self) -> None:
+        """Have everything taken out of the index's files that was removed and applied by now.
+
+        Raises:
+            IndexerLostError: the process ended, or there is none. What it did stays done.
+        """
+        try:
+            if self._child is None:
+                raise IndexerLostError
+            await self._child.pipe.call(WipeRemoved())
+        except (PipeClosedError, CallFailedError) as error:
+            raise IndexerLostError from error
 
     def stop(self) -> None:
         """End `run` after the change in the process's hands, with a commit. It cannot be started again."""

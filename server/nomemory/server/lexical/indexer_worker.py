@@ -1,4 +1,7 @@
-"""The process that follows the log for the lexical index: `python -m … DESCRIPTOR LOG DIRECTORY HEAP CHANGES BYTES`."""
+"""The process that follows the log for the lexical index.
+
+`python -m … DESCRIPTOR LOG DIRECTORY HEAP CHANGES BYTES WIPED`
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,14 @@ from pathlib import Path
 import structlog
 
 from nomemory.server.lexical.indexer import LexicalIndexer
-from nomemory.server.lexical.indexer_calls import EXPECTED_FAILURES, AwaitCommit, IndexerCall, ReadLog, failure_name
+from nomemory.server.lexical.indexer_calls import (
+    EXPECTED_FAILURES,
+    AwaitCommit,
+    IndexerCall,
+    ReadLog,
+    WipeRemoved,
+    failure_name,
+)
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.logs import configure_logs
 from nomemory.server.processes.worker_pipe import WorkerPipe
@@ -25,7 +35,7 @@ _log = structlog.get_logger("lexical")
 
 
 class ProgressReplies:
-    """Answers `AwaitCommit`: the indexer's thread notes how far it is, the pipe's thread takes the calls."""
+    """Answers `AwaitCommit` and `WipeRemoved`: the indexer's thread notes how far it is, the pipe's takes the calls."""
 
     def __init__(self, pipe: WorkerPipe) -> None:
         self._pipe = pipe
@@ -33,6 +43,7 @@ class ProgressReplies:
         self._applied: int | None = None
         self._failure = ""
         self._waiting: tuple[int, int | None] | None = None
+        self._wiping: list[int] = []
 
     def note(self, applied: int) -> None:
         """Record the sequence that the index has reached."""
@@ -45,12 +56,26 @@ class ProgressReplies:
         with self._lock:
             self._failure = failure
             self._reply()
+            with suppress(ConnectionError):
+                for call_id in self._wiping:
+                    self._pipe.fail(call_id, failure)
 
     def wait(self, call_id: int, known: int | None) -> None:
         """Take a call, to be answered as soon as there is more than is known."""
         with self._lock:
             self._waiting = (call_id, known)
             self._reply()
+
+    def wait_for_wiping(self, call_id: int) -> None:
+        """Take a call, to be answered when what is removed by now is wiped out."""
+        with self._lock:
+            self._wiping.append(call_id)
+
+    def note_wiped(self) -> None:
+        """Record that what was removed is wiped out."""
+        with self._lock, suppress(ConnectionError):
+            while self._wiping:
+                self._pipe.reply(self._wiping.pop(), None)
 
     def _reply(self) -> None:
         if self._waiting is None:
@@ -66,7 +91,16 @@ class ProgressReplies:
         self._waiting = None
 
 
-def main(descriptor: int, log: Path, directory: Path, *, heap_bytes: int, batch_max: int, batch_bytes: int) -> None:
+def main(
+    descriptor: int,
+    log: Path,
+    directory: Path,
+    *,
+    heap_bytes: int,
+    batch_max: int,
+    batch_bytes: int,
+    wipe_max: int,
+) -> None:
     """Follow the log until the other end of the pipe is gone; what is in hand is committed."""
     os.nice(_NICENESS)
     configure_logs("error")
@@ -78,8 +112,10 @@ def main(descriptor: int, log: Path, directory: Path, *, heap_bytes: int, batch_
         heap_bytes=heap_bytes,
         batch_max=batch_max,
         batch_bytes=batch_bytes,
+        wipe_max=wipe_max,
         wake=wake,
         committed=replies.note,
+        wiped=replies.note_wiped,
     )
     thread = threading.Thread(target=_index, args=(indexer, replies, pipe), name="lexical-indexer")
     with suppress(EOFError, ConnectionError):
@@ -87,7 +123,7 @@ def main(descriptor: int, log: Path, directory: Path, *, heap_bytes: int, batch_
         thread.start()
         while True:
             for call in pipe.receive(wait=True):
-                _take(call.call_id, call.request, replies, wake)
+                _take(call.call_id, call.request, replies, indexer)
     indexer.stop()
     if thread.ident is not None:
         thread.join()
@@ -107,10 +143,13 @@ def _index(indexer: LexicalIndexer, replies: ProgressReplies, pipe: WorkerPipe) 
         raise
 
 
-def _take(call_id: int, call: IndexerCall, replies: ProgressReplies, wake: threading.Event) -> None:
+def _take(call_id: int, call: IndexerCall, replies: ProgressReplies, indexer: LexicalIndexer) -> None:
     match call:
         case ReadLog():
-            wake.set()
+            indexer.wake()
+        case WipeRemoved():
+            replies.wait_for_wiping(call_id)
+            indexer.wipe_removed()
         case AwaitCommit(known):
             replies.wait(call_id, known)
 
@@ -123,4 +162,5 @@ if __name__ == "__main__":
         heap_bytes=int(sys.argv[4]),
         batch_max=int(sys.argv[5]),
         batch_bytes=int(sys.argv[6]),
+        wipe_max=int(sys.argv[7]),
     )

@@ -90,6 +90,10 @@ class TantivyLexicalWriter:
         self._writer.commit()
         self._applied = applied
 
+    def collect_files(self) -> None:
+        """Delete the files that no commit needs any more."""
+        self._writer.garbage_collect_files()
+
     def close(self) -> None:
         """Drop what is not committed, finish merges under way, and let go of the directory."""
         try:

@@ -74,6 +74,14 @@ class Swept:
 
 
 @dataclass(frozen=True, slots=True)
+class Removals:
+    """The removals that the log has not forgotten: the sequence of the latest, and whether they are many."""
+
+    until: int
+    are_many: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """A place in a user's total order `(ts, message_id)`."""
 
@@ -275,6 +283,9 @@ class ChangeFeed(Protocol):
         With `own_vectors_only`, messages without a caller's own vector are left out.
         """
 
+    def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+        """Resolve versions of any users; those that are gone are not in the answer."""
+
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
         """Return the callers' own vectors (little-endian float32) of those messages that brought one."""
 
@@ -316,4 +327,31 @@ class ExpiredMessages(Protocol):
         """Remove up to `most` messages.
 
         Messages that are too old are looked for user by user, among users whose ids come after `after`.
+        """
+
+
+class ErasableLog(Protocol):
+    """Takes out of the log's files what deletions, replacements and expiry have left there, a piece at a time.
+
+    First `forget`, when every index has the removals, then `give_back`, then `wipe`: each until there is no more to do.
+    A piece that is done stays done, whatever happens to the process.
+    """
+
+    async def removals(self, many: int) -> Removals | None:
+        """Return what removals there are, and whether they are at least `many`; None if there are none."""
+
+    async def forget(self, until: int, most: int) -> bool:
+        """Forget up to `most` removals with `sequence <= until`, and the users of whom nothing is left.
+
+        Return whether there are more.
+        """
+
+    async def give_back(self, most: int) -> bool:
+        """Give back up to `most` pages of the file that hold nothing; return whether there may be more."""
+
+    async def wipe(self, after: int, most: int) -> int | None:
+        """Overwrite what is left of removed rows in up to `most` pages after a page; return the last of these.
+
+        None at the end of the file, when nothing is left in the write-ahead log either. The same page as was given
+        means that a reader was in the way: try again.
         """

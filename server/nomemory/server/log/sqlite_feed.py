@@ -92,6 +92,11 @@ class SqliteChangeFeed:
         statement = f"SELECT message_id, seq, length(wire) FROM messages WHERE user_id = ? AND seq <= ? {only}"  # noqa: S608
         return list(map(StoredVersion._make, self._rows.connection.execute(statement, (user_id, until))))
 
+    def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+        """Resolve versions of any users; those that are gone or damaged are not in the answer."""
+        sound, _ = self._rows.sifted("seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),))
+        return {message.sequence: message for message in sound}
+
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the callers' own vectors of those messages that brought one."""
         rows = self._rows.connection.execute(

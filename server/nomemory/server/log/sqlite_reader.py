@@ -84,7 +84,9 @@ class SqliteLogReader:
         gone, values = self._expiry.gone(user_id)
         condition, of_users = users_condition(user_id, prefix)
         (row,) = self._rows.fetch(f"{_COUNTS.format(gone=gone)} WHERE {condition}", (*values, *of_users))
-        return LogCounts(*row)
+        counts = LogCounts(*row)
+        everybody = user_id is None and not prefix  # of users of whom nothing is left there is no row
+        return replace(counts, sequence=self._rows.sequence()) if everybody else counts
 
     async def pending(self, after: int, user_id: str | None, prefix: str = "") -> int:
         """Count the messages with `sequence > after`, of one user or of all whose ids begin with a prefix."""

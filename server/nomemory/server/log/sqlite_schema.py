@@ -2,11 +2,12 @@
 
 `messages` is clustered by `(user_id, ts, message_id)`, the order in which everything is read. `seq` numbers the
 changes of the whole log; a row's `seq` identifies one version of one message. `removals` remembers which versions
-are gone, so that indexes can follow; it holds no content. `embeddings` is looked up by an index apart: a vector is too
-long to be compared with. `requests` remembers which ids the messages of a request got: a digest of the request's id, no
-content. `expire_us` is NULL where a message does not expire by itself. (In older logs `embeddings` is clustered by its
-key, which reads and writes the same, only slower.) `metadata_entries` is described in `sqlite_metadata`. `crc` is the
-checksum of a version (`checksum`). `meta` has the log's name and its epoch (`identity`).
+are gone, so that indexes can follow; it holds no content, and is forgotten when they have (`sqlite_erasure`).
+`embeddings` is looked up by an index apart: a vector is too long to be compared with. `requests` remembers which ids
+the messages of a request got: a digest of the request's id, no content. `expire_us` is NULL where a message does not
+expire by itself. (In older logs `embeddings` is clustered by its key, which reads and writes the same, only slower.)
+`metadata_entries` is described in `sqlite_metadata`. `crc` is the checksum of a version (`checksum`). `meta` has the
+log's name and its epoch (`identity`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ EPOCH = "epoch"
 """The key in `meta` of the log's epoch; none: the first."""
 LAST_ID = "last_id"
 """The key in `meta` of the number of the last id that was made."""
+FORGOTTEN = "forgotten_seq"
+"""The key in `meta` of the sequence up to which removals are forgotten, because every index has them."""
 
 _EXPIRY = "CREATE INDEX messages_by_expiry ON messages (expire_us) WHERE expire_us IS NOT NULL;"
 _REQUESTS = """
@@ -97,6 +100,11 @@ ALTER TABLE messages ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
 UPDATE messages SET crc = {SQL_NAME}(user_id, seq, wire);
 """  # noqa: S608 - as above
 """Brings a log of schema 2 to schema 3: what it has is trusted from here on."""
+
+_LATEST = """
+SELECT max(ifnull((SELECT max(seq) FROM messages), 0), ifnull((SELECT max(seq) FROM removals), 0),
+  ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE key=?), 0))
+"""
 
 
 def _nothing_more(_connection: sqlite3.Connection) -> None:
@@ -195,15 +203,19 @@ def meta(connection: sqlite3.Connection, key: str) -> str | None:
 
 def latest_sequence(connection: sqlite3.Connection) -> int:
     """Return the sequence of the latest change (0 in an empty log)."""
-    (latest,) = connection.execute(
-        "SELECT max(ifnull((SELECT max(seq) FROM messages), 0), ifnull((SELECT max(seq) FROM removals), 0))"
-    ).fetchone()
-    return int(latest)
+    return int(connection.execute(_LATEST, (FORGOTTEN,)).fetchone()[0])
+
+
+def forgotten_sequence(connection: sqlite3.Connection) -> int:
+    """Return the sequence up to which removals are forgotten (0 if none is)."""
+    return int(meta(connection, FORGOTTEN) or "0")
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file, and of one that is rewritten
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA secure_delete=ON")
     _create(connection)
     _probe(connection)
 

@@ -23,6 +23,8 @@ from nomemory.server.message import Filter, Message
 
 Receipt = TypeVar("Receipt", Written, Deleted, Erased, Swept)
 
+Answer = TypeVar("Answer")
+
 _GROUP_MAX = 64
 """Most jobs in one commit: enough to share its cost, few enough that no caller waits long for the others."""
 
@@ -112,6 +114,10 @@ class SqliteLogWriter:
     async def remove_expired(self, after: str, most: int) -> Swept:
         """Remove up to `most` messages that have expired."""
         return await self._submit(_Job(partial(Transaction.remove_expired, after=after, most=most)), 0)
+
+    async def between_commits(self, job: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """Do something with the connection while no commit is under way. Writes wait for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job, self._connection)
 
     def close(self) -> None:
         """Finish what is queued, then close the file."""

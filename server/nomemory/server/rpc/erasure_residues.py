@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as pb
 
 _LOG = (
-    "Deleted pages of log.db stay until they are written over or the file is compacted, and its write-ahead log until "
-    "a checkpoint has copied it and later writes go over it. The ids of the user and of the messages stay in the "
-    "record of deletions for as long as the log."
+    "Pages of log.db and its write-ahead log, the record of deletions, and the ids of the user: until they are wiped."
 )
-_LEXICAL = "Segments of the index stay until they are merged, or its directory is deleted and the index is built anew."
-_EDGE = (
-    "Segments of the index stay until they are optimised; the collection of a model that is no longer used, until its "
-    "directory is deleted. Deleting the directory vectors removes all; the index is built anew."
+_LEXICAL = "Segments of the index: until the messages that live in them are moved out of them."
+_EDGE = "Files of the index: until what lives is copied into new ones. Collections not in use: until they are deleted."
+_QDRANT = (
+    "The Qdrant server keeps deleted points until it optimises their segments, and in its snapshots. Points of a "
+    "collection that is not in use stay until that is deleted there."
 )
-_QDRANT = "The Qdrant server keeps deleted points until it optimises their segments, and in its snapshots."
-_BACKLOG = (
-    "The ids of the user and of the messages stay until the vector index has applied the deletions, and in free pages "
-    "until they are written over."
-)
+_BACKLOG = "The ids of the user and of the messages: until the vector index has the deletions and they are wiped."
 _CACHE = "Vectors of the texts stay, by a digest of each text and without a user, until the file is deleted."
 
 
-def residues(settings: Settings) -> list[pb.ErasureResidue]:
-    """Return the places. None of them has a time by which the bytes are gone: each depends on later writes."""
+def residues(settings: Settings, erase_ts: Timestamp) -> list[pb.ErasureResidue]:
+    """Return the places, and by when they hold nothing any more, where that is in this server's hands.
+
+    Args:
+        settings: say which files there are, and how long it may take.
+        erase_ts: when the deletion was committed.
+    """
     remote = settings.vector.qdrant_url is not None
-    places = {"log": _LOG, "lexical": _LEXICAL, "vector": _QDRANT if remote else _EDGE, "backlog": _BACKLOG}
+    wiped = {"log": _LOG, "lexical": _LEXICAL, "backlog": _BACKLOG} | ({} if remote else {"vector": _EDGE})
+    others = {"vector": _QDRANT} if remote else {}
     if settings.embedder.cache is not None:
-        places["embedding_cache"] = _CACHE
-    return [pb.ErasureResidue(place=place, until=until) for place, until in places.items()]
+        others["embedding_cache"] = _CACHE
+    expire_ts = Timestamp()
+    expire_ts.FromNanoseconds(erase_ts.ToNanoseconds() + round(settings.erasure.within_s * 1e9))
+    return [
+        *(pb.ErasureResidue(place=place, until=until, expire_ts=expire_ts) for place, until in wiped.items()),
+        *(pb.ErasureResidue(place=place, until=until) for place, until in others.items()),
+    ]

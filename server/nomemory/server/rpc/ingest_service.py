@@ -123,9 +123,10 @@ class IngestService:
             deleted=erased.deleted,
             sequence=erased.sequence,
             write_token=self.tokens.issue(erased.sequence),
-            residues=residues(self.settings) if erased.was_known else (),
         )
         response.erase_ts.GetCurrentTime()
+        if erased.was_known:
+            response.residues.extend(residues(self.settings, response.erase_ts))
         return response
 
     async def get_index_status(self, request: pb.GetIndexStatusRequest, call: Call) -> pb.GetIndexStatusResponse:

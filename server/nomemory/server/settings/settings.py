@@ -15,6 +15,7 @@ from nomemory.server.settings.admission import AdmissionSettings
 from nomemory.server.settings.check import CheckSettings
 from nomemory.server.settings.connections import ConnectionSettings
 from nomemory.server.settings.embedder import EmbedderSettings
+from nomemory.server.settings.erasure import ErasureSettings
 from nomemory.server.settings.group import PREFIX, SettingsGroup
 from nomemory.server.settings.hybrid import HybridSettings
 from nomemory.server.settings.identity import IdentitySettings
@@ -47,6 +48,7 @@ class Settings(BaseModel):
     log: LogSettings
     check: CheckSettings
     retention: RetentionSettings
+    erasure: ErasureSettings
     lexical: LexicalSettings
     vector: VectorSettings
     embedder: EmbedderSettings

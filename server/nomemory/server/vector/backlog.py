@@ -163,6 +163,11 @@ class Backlog:
             self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
             self._connection.execute("UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
 
+    def wipe_removed(self) -> None:
+        """Write the file anew without what was dropped. It is small unless much waits."""
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
     def close(self) -> None:
         """Close the file."""
         self._connection.close()

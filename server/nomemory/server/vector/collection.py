@@ -10,6 +10,7 @@ from pathlib import Path
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.settings import Settings
 
+_BACKLOG = "vectors.db"
 _MARK_CHARS = 8
 _SLUG_MAX_CHARS = 64
 
@@ -37,7 +38,7 @@ class Collection:
     @property
     def backlog(self) -> Path:
         """The file of the backlog."""
-        return self.directory / "vectors.db"
+        return self.directory / _BACKLOG
 
     @property
     def shard(self) -> Path:
@@ -50,6 +51,11 @@ def collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> Coll
     name = collection_name(embedder.model, embedder.dimension)
     place = name if settings.vector.qdrant_url is None else f"{name}-server-{_mark(settings.vector.qdrant_url)}"
     return Collection(name, vectors / place)
+
+
+def other_collections(vectors: Path, used: Path) -> list[Path]:
+    """Return the directories of the collections that are not the one in use."""
+    return [found.parent for found in vectors.glob(f"*/{_BACKLOG}") if found.parent != used]
 
 
 def _mark(text: str) -> str:

@@ -89,5 +89,20 @@ class Count:
     """Count the points. Answer: an int."""
 
 
-EdgeCall = Upsert | Remove | NearestPoints | GetVectors | FirstVectors | ReadPoints | Flush | Count
+@dataclass(frozen=True, slots=True)
+class CopyLiving:
+    """Copy some points that live into files of their own; when all are there, these become the index's.
+
+    Answer: whether there are more.
+
+    Attributes:
+        begins: whether to begin with the first point. Else it goes on.
+        most: most points.
+    """
+
+    begins: bool
+    most: int
+
+
+EdgeCall = CopyLiving | Upsert | Remove | NearestPoints | GetVectors | FirstVectors | ReadPoints | Flush | Count
 Scored = tuple[float, int, int]

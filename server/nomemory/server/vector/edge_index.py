@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from nomemory.server.processes.worker_errors import WorkerError, WorkerSlowError
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.best_parts import nearest
 from nomemory.server.vector.edge_calls import (
+    CopyLiving,
     Count,
     EdgeCall,
     FirstVectors,
@@ -97,6 +99,15 @@ class EdgeIndex:
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
         await self._ask(Flush())
+
+    async def wipe_removed(self, most: int) -> None:
+        """Write what lives into new files, up to `most` points at a time, with pauses for other calls."""
+        has_more, begins = True, True
+        while has_more:
+            began_at = time.monotonic()
+            has_more = await self._ask(CopyLiving(begins, most))
+            begins = False
+            await asyncio.sleep(time.monotonic() - began_at)
 
     async def count(self) -> int:
         """Count the points."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import unpack
@@ -29,6 +28,7 @@ from nomemory.server.vector.points import (
     point_id,
 )
 from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.vector.shard_files import ShardFiles
 
 _PAYLOAD_INDEXES: dict[str, qdrant.KeywordIndexParams | qdrant.IntegerIndexParams] = {
     USER: qdrant.KeywordIndexParams(is_tenant=True),
@@ -43,23 +43,51 @@ _READ_MAX = 1000
 """Points that are read in one piece of work: a few milliseconds, or some twenty with their vectors."""
 
 
+class CopyLostError(Exception):
+    """The copying has to begin again."""
+
+
+class ShardCopy:
+    """A shard into which the points of another are copied, in the order of their ids."""
+
+    def __init__(self, engine: qdrant.EdgeShard) -> None:
+        self.engine = engine
+        self._next: Identity | None = None
+
+    def take(self, source: qdrant.EdgeShard, most: int) -> bool:
+        """Copy the next points; return whether there are more."""
+        wanted = qdrant.ScrollRequest(limit=most, offset=self._next, with_payload=True, with_vector=True)
+        records, self._next = source.scroll(wanted)
+        if records:
+            points = [qdrant.Point(record.id, record.vector or [], record.payload) for record in records]
+            self.engine.update(qdrant.UpdateOperation.upsert_points(points))
+        return self._next is not None
+
+    def close(self) -> None:
+        """Bring everything to disk and let go of the directory."""
+        self.engine.flush()
+        self.engine.close()
+
+
 class Shard:
     """Stores points and finds the nearest ones exactly. Vectors must have length one."""
 
     def __init__(self, directory: Path, dimension: int) -> None:
-        config = _config(dimension)
+        self._files = ShardFiles(directory)
+        self._files.recover()
+        self._config = _config(dimension)
         if not directory.exists():
-            _create(directory, config)
-        self._engine = qdrant.EdgeShard.load(str(directory), config)
-        _index_payload(self._engine)  # one that an earlier version made may lack an index
+            self._files.create(self._make)
+        self._engine = self._load(directory)
         self._dimension = dimension
+        self._copy: ShardCopy | None = None
         self._known = KnownPoints(self._look_up)
 
     def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Store points; those with an id that exists are overwritten."""
         stored = [_stored(point) for point in points]
         self._known.forget(point.id for point in stored)
-        self._engine.update(qdrant.UpdateOperation.upsert_points(stored))
+        self._update(qdrant.UpdateOperation.upsert_points(stored))
 
     def remove(self, user_id: str, message_id: str, from_part: int) -> None:
         """Remove the points of a message from a part on."""
@@ -69,7 +97,7 @@ class Shard:
                 return
             gone = [record.id for record in found]
             self._known.forget(gone)
-            self._engine.update(qdrant.UpdateOperation.delete_points(gone))
+            self._update(qdrant.UpdateOperation.delete_points(gone))
 
     def vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors of a version of a message, of its parts from the first on."""
@@ -119,10 +147,61 @@ class Shard:
         """Count the points."""
         return self._engine.count(qdrant.CountRequest(exact=True))
 
-    def close(self) -> None:
-        """Bring everything to disk and let go of the directory."""
+    def copy_living(self, *, begins: bool, most: int) -> bool:
+        """Copy up to `most` points into a new shard, which takes this one's place when it has all of them.
+
+        What is written or removed meanwhile is so in both. Return whether there are more. A copy that was begun and
+        not ended is thrown away.
+
+        Raises:
+            CopyLostError: there is no copy to go on with.
+        """
+        if begins:
+            self._drop_copy()
+            self._copy = ShardCopy(self._load(self._files.begin_copy(self._make)))
+        if self._copy is None:
+            raise CopyLostError
+        if self._copy.take(self._engine, most):
+            return True
+        self._copy.close()
+        self._copy = None
         self._engine.flush()
         self._engine.close()
+        self._files.end_copy()
+        self._engine = self._load(self._files.directory)
+        return False
+
+    def close(self) -> None:
+        """Bring everything to disk and let go of the directory."""
+        self._drop_copy()
+        self._engine.flush()
+        self._engine.close()
+
+    def _drop_copy(self) -> None:
+        if self._copy is not None:
+            self._copy.close()
+            self._copy = None
+        self._files.recover()
+
+    def _update(self, operation: qdrant.UpdateOperation) -> None:
+        """Write to the shard and to its copy. A copy that did not get everything is of no use."""
+        copy, self._copy = self._copy, None
+        self._engine.update(operation)
+        if copy is not None:
+            copy.engine.update(operation)
+        self._copy = copy
+
+    def _load(self, directory: Path) -> qdrant.EdgeShard:
+        engine = qdrant.EdgeShard.load(str(directory), self._config)
+        _index_payload(engine)  # one that an earlier version made may lack an index
+        return engine
+
+    def _make(self, directory: Path) -> None:
+        """Make an empty shard."""
+        engine = qdrant.EdgeShard.create(str(directory), self._config)
+        _index_payload(engine)
+        engine.flush()
+        engine.close()
 
     def _page(
         self, user_id: str, offset: str | None, limit: int, *, with_vectors: bool
@@ -159,18 +238,6 @@ def _config(dimension: int) -> qdrant.EdgeConfig:
         hnsw_config=qdrant.HnswIndexConfig(m=0, ef_construct=4, full_scan_threshold=10_000),
         wal_enabled=True,
     )
-
-
-def _create(directory: Path, config: qdrant.EdgeConfig) -> None:
-    """Make an empty shard. It gets its name when it is complete, so that half of one is never opened."""
-    unfinished = directory.with_name(f"{directory.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    engine = qdrant.EdgeShard.create(str(unfinished), config)
-    _index_payload(engine)
-    engine.flush()
-    engine.close()
-    unfinished.rename(directory)
 
 
 def _index_payload(engine: qdrant.EdgeShard) -> None:

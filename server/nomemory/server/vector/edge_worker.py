@@ -11,6 +11,7 @@ from pathlib import Path
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_pipe import WorkerPipe
 from nomemory.server.vector.edge_calls import (
+    CopyLiving,
     Count,
     FirstVectors,
     Flush,
@@ -75,6 +76,8 @@ class EdgeWorker:
                 return self._shard.read_points(request)
             case Flush():
                 self._shard.flush()
+            case CopyLiving(begins, most):
+                return self._shard.copy_living(begins=begins, most=most)
             case Count():
                 return self._shard.count()
         return None

@@ -87,6 +87,7 @@ class VectorIndexer:
         self._faults = faults or StandingFaults()
         collection = collection_of(settings, vectors, embedder)
         self.collection = collection.name
+        self.directory = collection.directory
         self._open_feed = open_feed
         self._index = index
         self._backlog = Backlog(collection.backlog)
@@ -103,6 +104,7 @@ class VectorIndexer:
         self._is_dirty, self._flushed_at = False, time.monotonic()
         self._backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         self._fault: JobFault | None = None
+        self._to_wipe: list[asyncio.Future[None]] = []
 
     def behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to a sequence may not be in the index yet."""
@@ -130,6 +132,17 @@ class VectorIndexer:
         parked_ids = () if user_id is None else tuple(self._progress.parked_ids(user_id))
         checkpoint = self._progress.checkpoint()
         return IndexerStatus(fed, checkpoint, counts.pending, counts.parked, parked_ids)
+
+    def applied(self) -> int:
+        """Return the sequence up to which everything has been applied or parked."""
+        return self._progress.checkpoint()
+
+    async def wipe_backlog(self) -> None:
+        """Have `run` take what the backlog has dropped out of its file; return when that is done."""
+        asked = asyncio.get_running_loop().create_future()
+        self._to_wipe.append(asked)
+        self._fed.set()
+        await asked
 
     def stop(self) -> None:
         """Let `run` finish what is in its hands, flush, and return. It cannot be run again."""
@@ -201,6 +214,7 @@ class VectorIndexer:
                 self._fed.clear()
                 is_busy = await self._work_once(thread, desk)
                 await self._flush_if_due(thread, desk)
+                await self._wipe_if_asked(thread, desk)
             except Fault as fault:
                 await self._back_off(fault)
                 continue
@@ -241,6 +255,15 @@ class VectorIndexer:
             await self._at_desk(thread, desk.forget_applied)
             self._is_dirty = False
         self._flushed_at = time.monotonic()
+
+    async def _wipe_if_asked(self, thread: ThreadPoolExecutor, desk: Desk) -> None:
+        if self._to_wipe:
+            await self._flush(thread, desk)
+            await self._at_desk(thread, desk.wipe_backlog)
+            while self._to_wipe:
+                asked = self._to_wipe.pop()
+                if not asked.done():
+                    asked.set_result(None)
 
     async def _back_off(self, fault: Fault) -> None:
         """Wait before the next try, as long as the provider asks for or a little longer each time."""

@@ -143,6 +143,10 @@ class Desk:
         self._backlog.mark_applied(done)
         self._backlog.park(refused)
 
+    def wipe_backlog(self) -> None:
+        """Take what was dropped from the backlog out of its file."""
+        self._backlog.wipe_removed()
+
     def forget_applied(self) -> None:
         """Drop the work that the index has made durable."""
         self._backlog.forget_applied()

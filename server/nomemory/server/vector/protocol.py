@@ -89,6 +89,12 @@ class VectorIndex(VectorSearch, Protocol):
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
 
+    async def wipe_removed(self, most: int) -> None:
+        """Take what was removed by now out of the engine's files, in pieces of up to `most` points.
+
+        What is in another program's hands stays there until that wipes it out.
+        """
+
     async def count(self) -> int:
         """Count the points."""
 

@@ -176,6 +176,9 @@ class QdrantIndex:
     async def flush(self) -> None:
         """Do nothing: the server has acknowledged every write as durable."""
 
+    async def wipe_removed(self, most: int) -> None:
+        """Do nothing: the server optimises its segments by itself, when it finds it worthwhile."""
+
     async def count(self) -> int:
         """Count the points."""
         await self._make()

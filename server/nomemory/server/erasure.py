@@ -1,0 +1,144 @@
+"""Takes out of every file what was removed from the log: deleted, replaced or expired.
+
+The log's record of removals is the list of what is to be done. It is forgotten when every index has wiped out what it
+names, so that a process that dies in the middle of it begins again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from nomemory.server.log.protocol import ErasableLog, Removals
+from nomemory.server.settings import Settings
+from nomemory.server.vector.collection import other_collections
+from nomemory.server.vector.protocol import VectorIndex
+
+_LOOKS = 40
+"""How often is looked, within the time in which all has to be done, whether there is something to do."""
+
+_LONGEST_POLL_S, _SHORTEST_POLL_S = 5.0, 0.05
+
+_log = structlog.get_logger("erasure")
+
+
+class LexicalFiles(Protocol):
+    """What the erasure needs of the lexical index."""
+
+    @property
+    def applied(self) -> int:
+        """The sequence up to which everything is committed."""
+
+    async def wipe_removed(self) -> None:
+        """Take everything out of the index's files that was removed and applied by now."""
+
+
+class VectorWork(Protocol):
+    """What it needs of the vector indexer."""
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the collection in use."""
+
+    def applied(self) -> int:
+        """Return the sequence up to which everything has been applied."""
+
+    async def wipe_backlog(self) -> None:
+        """Take what the backlog has dropped out of its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    """What follows the log.
+
+    Attributes:
+        directory: of all collections of vectors. Those that are not in use follow nothing: they are deleted.
+    """
+
+    lexical: LexicalFiles
+    vectors: VectorIndex
+    vector_work: VectorWork
+    directory: Path
+
+    def applied(self) -> int:
+        """Return the sequence up to which every index has everything."""
+        return min(self.lexical.applied, self.vector_work.applied())
+
+    async def wipe_removed(self, most: int) -> None:
+        """Take what was removed and applied by now out of every file."""
+        await self.lexical.wipe_removed()
+        await self.vectors.wipe_removed(most)
+        await self.vector_work.wipe_backlog()
+        for unused in other_collections(self.directory, self.vector_work.directory):
+            _log.info("a collection of vectors that is not in use is deleted", collection=unused.name)
+            await asyncio.to_thread(shutil.rmtree, unused, ignore_errors=True)
+
+
+class Erasure:
+    """Begins when removals have waited for half of the time that they may take, or when there are many of them.
+
+    How long they have waited is not known after a start: then it begins at once.
+    """
+
+    def __init__(self, log: ErasableLog, indexes: Indexes, settings: Settings) -> None:
+        self._log = log
+        self._indexes = indexes
+        self._settings = settings
+        self._poll_s = min(_LONGEST_POLL_S, max(_SHORTEST_POLL_S, settings.erasure.within_s / _LOOKS))
+        self._waiting_since: float | None = -settings.erasure.within_s
+
+    async def run(self) -> None:
+        """Erase what there is, again and again, until it is cancelled. Whatever it raises, it can be run again."""
+        while True:
+            removals = await self._log.removals(self._settings.erasure.at_removals)
+            if removals is None:
+                self._waiting_since = None
+            elif self._is_due(removals):
+                await self._erase(removals.until)
+                continue
+            await asyncio.sleep(self._poll_s)
+
+    def _is_due(self, removals: Removals) -> bool:
+        now = time.monotonic()
+        if self._waiting_since is None:
+            self._waiting_since = now
+        return removals.are_many or now - self._waiting_since >= self._settings.erasure.within_s / 2
+
+    async def _erase(self, until: int) -> None:
+        began_at = time.monotonic()
+        await self._until_applied(until)
+        self._waiting_since = time.monotonic()  # what comes from here on is for the next time
+        await self._indexes.wipe_removed(self._settings.erasure.batch_max)
+        await _all_pieces(partial(self._log.forget, until, self._settings.erasure.batch_max))
+        await _all_pieces(partial(self._log.give_back, self._settings.erasure.pages_max))
+        await self._wipe_log()
+        _log.info("erased what was removed", until=until, took_s=round(time.monotonic() - began_at, 3))
+
+    async def _until_applied(self, until: int) -> None:
+        while self._indexes.applied() < until:  # noqa: ASYNC110 - other processes tell how far they are
+            await asyncio.sleep(self._poll_s)
+
+    async def _wipe_log(self) -> None:
+        at: int | None = 0
+        while at is not None:
+            began_at = time.monotonic()
+            reached = await self._log.wipe(at, self._settings.erasure.pages_max)
+            await asyncio.sleep(self._poll_s if reached == at else time.monotonic() - began_at)
+            at = reached
+
+
+async def _all_pieces(do: Callable[[], Awaitable[bool]]) -> None:
+    """Do pieces until there are no more, with pauses as long as each, in which writes have their turn."""
+    has_more = True
+    while has_more:
+        began_at = time.monotonic()
+        has_more = await do()
+        await asyncio.sleep(time.monotonic() - began_at)

@@ -1,0 +1,138 @@
+"""What was removed leaves the log's files, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from nomemory.server.log.protocol import OnConflict
+from nomemory.server.log.sqlite_erasure import SqliteLogErasure
+from nomemory.server.log.sqlite_reader import SqliteLogReader
+from nomemory.server.log.sqlite_schema import open_for_reading
+from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.message import Message, Role
+
+PIECES, WHOLE = 0, 10**9
+
+
+@asynccontextmanager
+async def opened(path: Path, vacuum_max_bytes: int = PIECES) -> AsyncIterator[tuple[SqliteLogWriter, SqliteLogErasure]]:
+    writer = SqliteLogWriter(path, queue_max=100, queue_max_bytes=10**9, announce=lambda: None)
+    erasure = SqliteLogErasure(writer, path, vacuum_max_bytes)
+    try:
+        yield writer, erasure
+    finally:
+        writer.close()
+        erasure.close()
+
+
+def dice(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - nothing secret
+
+
+def message(n: int, chance: random.Random) -> Message:
+    return Message(
+        f"user{n % 7}",
+        f"id{n:06d}x",
+        chance.randrange(10**6),
+        Role.USER,
+        f"TXT{n:06d}|" * chance.choice([1, 5, 20, 80, 600]),
+        conversation_id=f"talk{n:06d}x",
+        metadata={"key": f"META{n:06d}"},
+        embedding=f"VEC{n:06d}x|".encode() * 96,
+    )
+
+
+def left(directory: Path, numbers: list[int]) -> list[int]:
+    held = b"".join(file.read_bytes() for file in directory.iterdir())
+    found = set(map(int, re.findall(rb"(?:TXT|VEC|id|talk|META)([0-9]{6})", held)))
+    return [n for n in numbers if n in found]
+
+
+async def erase_everything(erasure: SqliteLogErasure) -> None:
+    removals = await erasure.removals(1)
+    assert removals is not None
+    while await erasure.forget(removals.until, 100):
+        pass
+    while await erasure.give_back(50):
+        pass
+    at: int | None = 0
+    while at is not None:
+        at = await erasure.wipe(at, 100)
+
+
+@pytest.mark.parametrize("vacuum_max_bytes", [PIECES, WHOLE])
+async def test_no_byte_of_a_removed_row_is_left_and_every_other_row_is(tmp_path: Path, vacuum_max_bytes: int) -> None:
+    chance = dice(3)
+    path = tmp_path / "log.db"
+    living, gone = dict[int, Message](), list[int]()
+    async with opened(path, vacuum_max_bytes) as (writer, erasure):
+        for batch in range(15):
+            some = {n: message(n, chance) for n in range(batch * 80, batch * 80 + 80)}
+            await writer.write(list(some.values()), on_conflict=OnConflict.REFUSE)
+            living |= some
+            going = [living.pop(n) for n in chance.sample(sorted(living), 50)]
+            await asyncio.gather(*(writer.delete(one.user_id, [one.message_id]) for one in going))
+            gone += [int(one.message_id[2:8]) for one in going]
+        assert left(tmp_path, gone) == gone
+        await erase_everything(erasure)
+        assert left(tmp_path, gone) == []
+        assert await erasure.removals(1) is None
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert file.execute("PRAGMA freelist_count").fetchone() == (0,)
+    reader = SqliteLogReader(path)
+    for one in living.values():
+        assert list(await reader.by_ids(one.user_id, [one.message_id])) == [one.message_id]
+    await reader.close()
+
+
+async def test_a_sequence_is_never_given_out_again(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    chance = dice(1)
+    async with opened(path) as (writer, erasure):
+        await writer.write([message(n, chance) for n in range(10)], on_conflict=OnConflict.REFUSE)
+        erased = [await writer.erase(f"user{n}") for n in range(7)]
+        await erase_everything(erasure)
+    latest = max(one.sequence for one in erased)
+    reader = SqliteLogReader(path)
+    assert (await reader.counts(None)).sequence == await reader.sequence() == latest
+    assert await reader.users(after="", limit=9) == []
+    await reader.close()
+    async with opened(path) as (writer, _):
+        written = await writer.write([message(11, chance)], on_conflict=OnConflict.REFUSE)
+        assert written.sequence == latest + 1
+
+
+async def test_only_users_of_whom_nothing_is_left_are_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    chance = dice(1)
+    async with opened(path) as (writer, erasure):
+        await writer.write([message(n, chance) for n in (0, 1, 7)], on_conflict=OnConflict.REFUSE)
+        await writer.delete("user0", ["id000007x"])
+        await writer.erase("user1")
+        await erase_everything(erasure)
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT user_id, messages FROM users").fetchall() == [("user0", 1)]
+
+
+async def test_a_reader_in_the_way_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    chance = dice(1)
+    async with opened(path) as (writer, erasure):
+        await writer.write([message(n, chance) for n in range(10)], on_conflict=OnConflict.REFUSE)
+        with closing(open_for_reading(path)) as reading:
+            cursor = reading.execute("SELECT wire FROM messages")
+            cursor.fetchone()
+            await writer.delete("user1", ["id000001x"])
+            assert await erasure.wipe(0, 100) == 0
+            cursor.close()
+            assert await erasure.wipe(0, 10_000) is None
+        assert left(tmp_path, [0]) == [0]

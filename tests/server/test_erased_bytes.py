@@ -1,0 +1,218 @@
+"""What is removed leaves every byte of the data directory, while the server runs, and its space comes back."""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from server.test_durability import Process
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import ids, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+Start = Callable[[Settings], AbstractContextManager["Server"]]
+
+MESSAGES = 60
+PATIENCE_S = 60.0
+EXPIRES_IN_S = 4.0
+LENGTHS = (1, 3, 40, 300)
+"""How often a message says its words: some are longer than a page of the log."""
+
+
+def vector_of(user: str, n: int) -> tuple[float, ...]:
+    """Make a vector of length one, another for each message."""
+    numbers = np.random.default_rng(zlib.crc32(f"{user} {n}".encode())).standard_normal(4)
+    return tuple(float(number) for number in (numbers / np.linalg.norm(numbers)).astype("<f4"))
+
+
+def planted(user: str, n: int) -> m.ChatMessage:
+    return said(
+        user,
+        f"{user}-id-{n}",
+        f"secret{user}word{n:04d} " * LENGTHS[n % len(LENGTHS)],
+        ts=zlib.crc32(str(n).encode()) % 10_000,
+        conversation_id=f"{user}-talk-{n % 5}",
+        name=f"speaker{user}",
+        metadata={"source": f"{user}-meta"},
+        embedding=vector_of(user, n),
+    )
+
+
+def traces(user: str, messages: int = MESSAGES) -> list[bytes]:
+    """Return what must be nowhere: the user's id, which all ids have in them, words, and vectors as they are kept."""
+    return [user.encode(), f"secret{user}".encode(), *texts_and_vectors(user, messages)]
+
+
+def texts_and_vectors(user: str, messages: int = MESSAGES) -> list[bytes]:
+    vectors = [np.asarray(vector_of(user, n), dtype="<f4").tobytes() for n in range(messages)]
+    return [f"secret{user}word".encode(), *vectors]
+
+
+def remains(data: Path, wanted: Sequence[bytes]) -> dict[str, bytes]:
+    """Return the files in which there is something of it, with what was found first."""
+    found = ((file, next((one for one in wanted if one in held), None)) for file, held in contents(data))
+    return {str(file.relative_to(data)): one for file, one in found if one is not None}
+
+
+def contents(data: Path) -> Iterator[tuple[Path, bytes]]:
+    """Read every file, without long stretches of zeros, which make up most of some."""
+    for folder, _, names in os.walk(data):
+        for name in names:
+            with suppress(FileNotFoundError):  # it went away meanwhile
+                yield Path(folder, name), Path(folder, name).read_bytes().replace(bytes(4096), b"")
+
+
+def size_of(data: Path) -> int:
+    """Return the bytes on disk, but for what the vector engine sets aside whatever is stored."""
+    files = (Path(folder, name) for folder, _, names in os.walk(data) for name in names)
+    return sum(file.stat().st_size for file in files if "vectors" not in file.parts)
+
+
+def wait_until_gone(data: Path, wanted: Sequence[bytes]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while left := remains(data, wanted):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def write(server: Server | Process, messages: Sequence[m.ChatMessage], *, replace: bool = False) -> None:
+    """Write in batches, and wait for the indexes."""
+    for at in range(0, len(messages), 500):
+        request = i.WriteMessagesRequest(messages=messages[at : at + 500], replace=replace, request_id=f"r{at}")
+        token = server.ingest.WriteMessages(request).write_token
+    user = messages[0].user_id
+    server.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text="x", at_least=token))
+    server.query.SemanticSearch(
+        q.SemanticSearchRequest(user_id=user, query_embedding=q.Embedding(values=vector_of(user, 0)), at_least=token)
+    )
+
+
+def plant(server: Server | Process, user: str, messages: int = MESSAGES) -> None:
+    write(server, [planted(user, n) for n in range(messages)])
+
+
+def plant_to_expire(server: Server, user: str) -> None:
+    messages = [planted(user, n) for n in range(MESSAGES)]
+    for message in messages:
+        message.expire_ts.FromNanoseconds(time.time_ns() + round(EXPIRES_IN_S * 1e9))
+    write(server, messages)
+
+
+def delete(server: Server, user: str, numbers: Sequence[int] = range(MESSAGES)) -> None:
+    message_ids = [f"{user}-id-{n}" for n in numbers]
+    server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=message_ids))
+
+
+def assert_complete(server: Server | Process, user: str, numbers: Sequence[int]) -> None:
+    """Check that every read finds the messages of a user, each once."""
+    wanted = sorted(f"{user}-id-{n}" for n in numbers)
+    query = server.query
+    listed = ids(query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=500)).items)
+    found = [
+        ids(query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text=f"secret{user}word{n:04d}")).items)
+        for n in numbers
+    ]
+    near = query.SemanticSearch(
+        q.SemanticSearchRequest(user_id=user, query_embedding=q.Embedding(values=vector_of(user, 0)), top_k=200)
+    )
+    assert sorted(listed) == wanted
+    assert sorted(message_id for some in found for message_id in some) == wanted
+    assert sorted(item.message.message_id for item in near.items) == wanted
+
+
+@pytest.fixture(params=[0, 64_000_000], ids=["in pieces", "as a whole"])
+def erasing(own_settings: Settings, request: pytest.FixtureRequest) -> Settings:
+    """Settings with which bytes are gone soon, however the log is cleaned."""
+    return own_settings.with_changes(
+        erase_within_s=1.0,
+        erase_batch_max=50,
+        erase_pages_max=20,
+        erase_vacuum_max_bytes=request.param,
+        retention_sweep_s=0.1,
+        vector_flush_s=0.5,
+    )
+
+
+@pytest.mark.timeout(180)
+def test_nothing_of_what_is_removed_is_left_in_any_file(start: Start, erasing: Settings) -> None:
+    data = erasing.server.data
+    ways = ("q7erased", "q7deleted", "q7filtered", "q7expired")
+    with start(erasing) as server:
+        for user in ("keeper", "replaced", *ways[:3]):
+            plant(server, user)
+        plant_to_expire(server, "q7expired")
+        for user in (*ways, "replaced"):
+            assert all(any(one in held for _, held in contents(data)) for one in traces(user))
+        server.ingest.EraseUser(i.EraseUserRequest(user_id="q7erased"))
+        delete(server, "q7deleted")
+        server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="q7filtered", filter=m.Filter(role=m.ROLE_USER)))
+        write(
+            server, [said("replaced", f"replaced-id-{n}", "other words", ts=n) for n in range(MESSAGES)], replace=True
+        )
+        gone = [*(one for user in ways for one in traces(user)), *texts_and_vectors("replaced")]
+        wait_until_gone(data, gone)
+        assert_complete(server, "keeper", range(MESSAGES))
+        delete(server, "keeper", range(0, MESSAGES, 2))
+        wait_until_gone(data, [f"secretkeeperword{n:04d}".encode() for n in range(0, MESSAGES, 2)])
+        assert_complete(server, "keeper", range(1, MESSAGES, 2))
+    assert remains(data, gone) == {}
+    with start(erasing) as server:
+        assert_complete(server, "keeper", range(1, MESSAGES, 2))
+        plant(server, "later")
+        assert_complete(server, "later", range(MESSAGES))
+
+
+@pytest.mark.timeout(180)
+def test_the_space_of_what_is_deleted_comes_back(start: Start, own_settings: Settings, tmp_path: Path) -> None:
+    soon = {"erase_within_s": 1.0, "vector_flush_s": 0.5}
+    many = [
+        said("keeper", f"keeper-id-{n}", f"word{n} " * 100, ts=n, embedding=vector_of("keeper", n)) for n in range(1000)
+    ]
+    kept = many[::4]
+    with start(own_settings.with_changes(data=tmp_path / "alone", **soon)) as server:
+        write(server, kept)
+    alone = size_of(tmp_path / "alone")
+    with start(own_settings.with_changes(**soon, erase_vacuum_max_bytes=0)) as server:
+        data = own_settings.server.data
+        write(server, many)
+        assert size_of(data) > 2 * alone
+        delete(server, "keeper", [n for n in range(1000) if n % 4])
+        deadline = time.monotonic() + PATIENCE_S
+        while size_of(data) > 1.5 * alone:
+            assert time.monotonic() < deadline, (size_of(data), alone)
+            time.sleep(0.2)
+
+
+@pytest.mark.timeout(180)
+def test_a_server_that_is_killed_while_it_erases_loses_nothing_and_goes_on(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    settings = {"NOMEMORY_ERASE_WITHIN_S": "0.5", "NOMEMORY_ERASE_BATCH_MAX": "10", "NOMEMORY_ERASE_PAGES_MAX": "10"}
+    with patch.dict(os.environ, {**settings, "NOMEMORY_ERASE_VACUUM_MAX_BYTES": "0"}):
+        server = Process(data)
+        plant(server, "keeper")
+        plant(server, "q7erased", 200)
+        server.ingest.EraseUser(i.EraseUserRequest(user_id="q7erased"))
+        for moment in (0.4, 0.7, 1.1):
+            time.sleep(moment)
+            server.kill()
+            server = Process(data)
+        assert_complete(server, "keeper", range(MESSAGES))
+        wait_until_gone(data, traces("q7erased", 200))
+        assert_complete(server, "keeper", range(MESSAGES))
+        plant(server, "later")
+        assert_complete(server, "later", range(MESSAGES))
+        server.kill()

@@ -1,0 +1,84 @@
+"""A shard whose points are copied into new files: nothing is lost, whatever is written or happens meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nomemory.server.message import Role
+from nomemory.server.vector.edge_shard import CopyLostError, Shard
+from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.vector.shard_files import ShardFiles
+
+
+def point(n: int, sequence: int = 1) -> VectorPoint:
+    return VectorPoint("u", f"m{n}", 0, sequence, n, Role.USER, "c", vector(n + 1000 * sequence))
+
+
+def vector(seed: int) -> bytes:
+    numbers = np.random.default_rng(seed).standard_normal(4).astype("<f4")
+    return bytes((numbers / np.linalg.norm(numbers)).astype("<f4").tobytes())
+
+
+def remaining(directory: Path, vectors: list[bytes]) -> int:
+    held = b"".join(file.read_bytes().replace(bytes(4096), b"") for file in directory.rglob("*") if file.is_file())
+    return sum(one in held for one in vectors)
+
+
+def test_what_is_written_and_removed_while_points_are_copied_is_so_in_the_copy(tmp_path: Path) -> None:
+    shard = Shard(tmp_path / "shard", 4)
+    shard.upsert([point(n) for n in range(40)])
+    for n in range(0, 40, 2):
+        shard.remove("u", f"m{n}", 0)
+    assert remaining(tmp_path, [vector(n + 1000) for n in range(0, 40, 2)]) == 20
+    has_more, step = shard.copy_living(begins=True, most=3), 0
+    while has_more:
+        shard.upsert([point(100 + step), point(4 * step + 1, sequence=2)])
+        shard.remove("u", f"m{4 * step + 3}", 0)
+        has_more, step = shard.copy_living(begins=False, most=3), step + 1
+    expected = {f"m{100 + n}": vector(1100 + n) for n in range(step)}
+    expected |= {f"m{n}": vector(n + 1000) for n in range(1, 40, 2)}
+    for n in range(step):
+        expected[f"m{4 * n + 1}"] = vector(4 * n + 2001)
+        expected.pop(f"m{4 * n + 3}", None)
+    for _ in range(2):
+        assert shard.count() == len(expected)
+        assert shard.first_vectors("u", [f"m{n}" for n in range(200)]) == expected
+        shard.close()
+        shard = Shard(tmp_path / "shard", 4)
+    shard.close()
+    assert remaining(tmp_path, [vector(n + 1000) for n in range(0, 40, 2)]) == 0
+    assert [found.name for found in tmp_path.iterdir()] == ["shard"]
+
+
+def test_a_copy_that_was_lost_begins_again(tmp_path: Path) -> None:
+    shard = Shard(tmp_path / "shard", 4)
+    shard.upsert([point(n) for n in range(5)])
+    with pytest.raises(CopyLostError):
+        shard.copy_living(begins=False, most=3)
+    assert shard.copy_living(begins=True, most=3)
+    assert shard.copy_living(begins=True, most=3)
+    assert not shard.copy_living(begins=False, most=3)
+    assert shard.count() == 5
+    shard.close()
+
+
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [
+        (["shard"], "shard"),
+        (["shard", "shard.unfinished"], "shard"),
+        (["shard", "shard.finished"], "shard"),
+        (["shard.finished", "shard.former"], "shard.finished"),
+        (["shard", "shard.former"], "shard"),
+    ],
+)
+def test_whenever_the_process_dies_a_complete_shard_is_there(tmp_path: Path, found: list[str], left: str) -> None:
+    for name in found:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "is").write_text(name)
+    ShardFiles(tmp_path / "shard").recover()
+    assert [one.name for one in tmp_path.iterdir()] == ["shard"]
+    assert (tmp_path / "shard" / "is").read_text() == left
