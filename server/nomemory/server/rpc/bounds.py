@@ -63,16 +63,18 @@ class Bounds:
         """Read the one request of a call.
 
         Raises:
-            Fault: OVERLOADED, it gave way to others; MALFORMED_REQUEST, there is none.
+            Fault: OVERLOADED, it gave way to others, or replies are unread; MALFORMED_REQUEST, there is none.
         """
         # Reading past the stream, from the call itself, costs less.
         read = stream.__anext__ if self._streams_are_wrapped else context.read
+        connection = context.peer()
         try:
-            request = await self._arrivals.whole(context.peer(), read)
+            request = await self._arrivals.whole(connection, read)
         except StopAsyncIteration:
             request = grpc.aio.EOF
         if request is grpc.aio.EOF:
             raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request")
+        self._unread.refuse_another(connection)
         return request
 
     def upload(self, stream: AsyncIterator[Any], context: Context) -> AbstractContextManager[AsyncIterator[Any]]:

@@ -79,6 +79,16 @@ class UnreadReplies:
             self._look = loop.call_later(_LOOK_S, self._close_overdue)
         return parcel
 
+    def refuse_another(self, connection: str) -> None:
+        """Refuse a call before the work is done, where there is no room for one more reply like the others.
+
+        Raises:
+            Fault: OVERLOADED.
+        """
+        shelf = self._shelves.get(connection)
+        if shelf is not None:
+            self._refuse_too_much(shelf, shelf.size // len(shelf.parcels))
+
     def taken(self, parcel: Parcel) -> None:
         """Note that a reply has gone, or its connection."""
         shelf = self._shelves[parcel.connection]
