@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,9 @@ from click.testing import Result
 from client.scripted import Scripted
 
 from conftest import Server
+from nomemory.cli.importing.json_stream import records
+from nomemory.cli.importing.record import Record, Refused
+from nomemory.cli.importing.source import Source
 from nomemory.client.sync import Client
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2, message_pb2
@@ -99,21 +101,13 @@ def test_an_endless_record_is_not_held(form: str, tmp_path: Path) -> None:
         for _ in range(160):
             file.write("x" * (1 << 20))
         file.write(f'"}}\n{good}\n' if form == "lines" else f'"}},{good}]')
-    done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True)
-    kinds, peak_mb = json.loads(done.stdout)
-    assert kinds == (["Record", "Refused", "Record"] if form == "lines" else ["Record", "Refused"])
-    assert peak_mb < 250
-
-
-READ = """
-import json, resource, sys
-from nomemory.cli.importing.json_stream import records
-from nomemory.cli.importing.source import Source
-with Source(sys.argv[1]) as source:
-    kinds = [type(item).__name__ for item in records(source)]
-per_mb = 1 << 20 if sys.platform == "darwin" else 1 << 10
-print(json.dumps([kinds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / per_mb]))
-"""
+    tracemalloc.start()
+    with Source(str(path)) as source:
+        kinds = [type(item) for item in records(source)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kinds == ([Record, Refused, Record] if form == "lines" else [Record, Refused])
+    assert peak < 200 << 20
 
 
 @pytest.mark.parametrize("name", ["messages.jsonl", "locomo.json", "openai.jsonl", "loose.json", "conversations.json"])
