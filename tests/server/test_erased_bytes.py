@@ -134,14 +134,14 @@ def assert_complete(server: Server | Process, user: str, numbers: Sequence[int])
     assert sorted(item.message.message_id for item in near.items) == wanted
 
 
-@pytest.fixture(params=[0, 64_000_000], ids=["in pieces", "as a whole"])
-def erasing(own_settings: Settings, request: pytest.FixtureRequest) -> Settings:
-    """Settings with which bytes are gone soon, however the log is cleaned."""
+@pytest.fixture
+def erasing(own_settings: Settings) -> Settings:
+    """Settings with which bytes are gone soon, in small pieces."""
     return own_settings.with_changes(
         erase_within_s=1.0,
         erase_batch_max=50,
         erase_pages_max=20,
-        erase_vacuum_max_bytes=request.param,
+        erase_vacuum_max_bytes=0,
         retention_sweep_s=0.1,
         vector_flush_s=0.5,
     )
