@@ -22,7 +22,7 @@ from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 
 configure_logs("info")
 # The same examples every time, so that a failure is of the change. `--hypothesis-profile=default` looks further.
-settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 
