@@ -110,6 +110,10 @@ def _server(answer: Callable[[str, Body], tuple[int, bytes]]) -> ThreadingHTTPSe
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: object) -> None:
+            """Say nothing: callers that are killed break their connections."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     return server

@@ -1,8 +1,8 @@
 """A disk without room, without privileges.
 
 Two ways. A limit on the size of files (`RLIMIT_FSIZE`), which on Linux can be set for a process that runs already:
-every write beyond it fails, as on a full disk, with EFBIG in place of ENOSPC. And, where the run is given a directory on a
-small file system of its own (a tmpfs, an image, a quota), a file of ballast that takes all the room there is: ENOSPC.
+every write beyond it fails, as on a full disk, with EFBIG in place of ENOSPC. And, where the run is given a directory
+on a small file system of its own (a tmpfs, an image), a file of ballast that takes all the room there is: ENOSPC.
 """
 
 from __future__ import annotations

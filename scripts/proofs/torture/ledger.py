@@ -69,10 +69,10 @@ class Ledger:
             return before
 
     def acknowledge(self, changes: Changes, token: str) -> None:
-        """Note that changes have happened."""
+        """Note that changes have happened. `token` is empty where it may be older than what is known already."""
         with self._lock:
             self._set(changes)
-            self.tokens |= {user_id: token for user_id, _ in changes}
+            self.tokens |= {user_id: token for user_id, _ in changes if token}
             self.acknowledged += len(changes)
 
     def refused(self, before: Changes) -> None:

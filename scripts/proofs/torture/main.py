@@ -1,9 +1,9 @@
 """Does a server lose, double or resurrect anything that it has acknowledged? `scripts/torture --help`.
 
 Writers, deleters and readers call a server without pause, and an independent ledger keeps what was acknowledged. In
-the middle of each round something happens to the server: see `ordeals.py`. Afterwards what the ledger says has to be what is
-stored, and what each read finds: by list, get, words, meaning, neighbourhood and export, with the right counts, each
-message once, deleted ones nowhere. What was not acknowledged may be there or not, but not twice and not half.
+the middle of each round something happens to the server: see `ordeals.py`. Afterwards what the ledger says has to be
+what is stored, and what each read finds: by list, get, words, meaning, neighbourhood and export, with the right counts,
+each message once, deleted ones nowhere. What was not acknowledged may be there or not, but not twice and not half.
 
 Exits 1 if anything does not hold, and says what.
 """
@@ -31,6 +31,7 @@ from proofs.torture.tally import Tally
 
 _QDRANT = "NOMEMORY_TEST_QDRANT_URL"
 _DIMENSION, _LOCAL_DIMENSION = 8, 384
+_SHOWN = 3
 _LOCAL_EVERY = 4
 """One round in so many is with the local embedder, which is slow."""
 
@@ -96,6 +97,8 @@ class Torture:
             ordeal.name, arena.acknowledged - acknowledged, arena.refusals - refused, time.monotonic() - began, found
         )
         _say(f"round {turn + 1}, {arena.name}: {ordeal.name}: {arena.stored} stored, {len(found)} problems")
+        for problem in found[:_SHOWN]:
+            _say(f"  {problem.kind}: {problem.what}")
 
     def _arena(self, turn: int) -> Arena:
         """Take the arenas in turn, the local embedder's less often."""

@@ -54,7 +54,9 @@ class Reader:
         found = self._connection.attempt(lambda: self._searched(user_id, token) if by_words else self._listed(user_id))
         if isinstance(found, grpc.StatusCode):
             return
-        self._check(f"{user_id} while writing", found, before, ledger.certain(user_id))
+        self._check(
+            f"{user_id} by {'words' if by_words else 'list'} while writing", found, before, ledger.certain(user_id)
+        )
 
     def _listed(self, user_id: str) -> Found:
         return listed(self._connection.query, user_id)

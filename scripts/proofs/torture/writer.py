@@ -25,6 +25,8 @@ _CONVERSATIONS = 4
 _PAUSE_S = 0.02
 _BEGIN_US = 1_750_000_000_000_000
 _NAMELESS = "nameless"
+_NAMELESS_MAX = 8
+"""Batches without ids that wait for an answer: while there is no server, they would pile up."""
 
 
 class Writer:
@@ -107,6 +109,8 @@ class Writer:
         self._book(changes, before, reply)
 
     def _write_without_ids(self) -> None:
+        if len(self._ledger.nameless) >= _NAMELESS_MAX:
+            return
         user_id = self._user()
         versions = tuple(self._version(user_id, _NAMELESS) for _ in range(self._random.randint(1, 4)))
         batch = Nameless(user_id, uuid.UUID(int=self._random.getrandbits(128)).hex, versions)
@@ -118,7 +122,7 @@ class Writer:
         request = pb.WriteMessagesRequest(messages=messages, request_id=batch.request_id)
         reply = self._connection.attempt(lambda: self._connection.ingest.WriteMessages(request, timeout=TIMEOUT_S))
         if isinstance(reply, pb.WriteMessagesResponse):
-            self._ledger.named(batch, [result.message_id for result in reply.results], reply.write_token)
+            self._ledger.named(batch, [result.message_id for result in reply.results], _token(reply))
         elif is_refusal(reply):
             self.problems.append(Problem("refused", f"a retry with the same request_id: {reply.name}"))
 
@@ -160,7 +164,7 @@ class Writer:
 
     def _book(self, changes: Changes, before: Changes, reply: object) -> None:
         if not isinstance(reply, grpc.StatusCode):
-            self._ledger.acknowledge(changes, str(getattr(reply, "write_token", "")))
+            self._ledger.acknowledge(changes, _token(reply))
             self._check_import(changes, reply)
         elif is_refusal(reply):
             self._ledger.refused(before)
@@ -175,10 +179,15 @@ class Writer:
     def _user(self) -> str:
         """Choose one of the users, a new one once the latest has enough."""
         users = self._ledger.users
-        if not users or len(self._present(users[-1])) > _MESSAGES_MAX // 2:
+        if not users or self._most(users[-1]) > _MESSAGES_MAX // 2:
             users.append(f"{COMMON_WORD}-{self._random.getrandbits(48):012x}")
         user_id = users[-1] if self._random.random() < 0.7 else self._random.choice(users)  # noqa: PLR2004 - mostly the latest
-        return user_id if len(self._present(user_id)) < _MESSAGES_MAX - 3 * _BATCH_MAX else users[-1]
+        return user_id if self._most(user_id) < _MESSAGES_MAX - 3 * _BATCH_MAX else users[-1]
+
+    def _most(self, user_id: str) -> int:
+        """Return how many messages a user may have, those in doubt included."""
+        in_doubt = sum(len(batch.versions) for batch in self._ledger.nameless.values() if batch.user_id == user_id)
+        return in_doubt + sum(states != {None} for states in self._ledger.allowed(user_id).values())
 
     def _present(self, user_id: str) -> list[tuple[tuple[str, str], State]]:
         certain = self._ledger.certain(user_id)
@@ -213,3 +222,12 @@ class Writer:
         if chance.random() < self._own_vectors:
             message.embedding.extend(chance.gauss(0, 1) for _ in range(self._dimension))
         return message
+
+
+def _token(reply: object) -> str:
+    """Return the write token of a reply; empty if something was unchanged: then it stands for an earlier write."""
+    if isinstance(reply, pb.WriteMessagesResponse) and any(
+        result.outcome == pb.WRITE_OUTCOME_UNCHANGED for result in reply.results
+    ):
+        return ""
+    return str(getattr(reply, "write_token", ""))
