@@ -16,7 +16,8 @@ from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 
-_FILES = (ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2)
+_FILES = (query_service_pb2, recall_service_pb2, server_service_pb2, ingest_service_pb2)
+"""Reads first: what an attacker deletes cannot be read any more."""
 TIMEOUT_S = 20.0
 
 

@@ -27,13 +27,13 @@ def settings(**values: int) -> bytes:
     return frame(SETTINGS, 0, 0, pairs)
 
 
-def headers(pairs: Sequence[tuple[str, str]]) -> bytes:
+def headers(pairs: Sequence[tuple[str, str | bytes]]) -> bytes:
     """Pack headers, literally and without an index (HPACK)."""
-    return b"".join(b"\0" + _text(name.encode()) + _text(value.encode()) for name, value in pairs)
+    return b"".join(b"\0" + _text(name) + _text(value) for name, value in pairs)
 
 
-def request_headers(path: str, target: str, metadata: Metadata) -> bytes:
-    """Pack the headers of a gRPC request."""
+def request_headers(path: str | bytes, target: str, metadata: Metadata) -> bytes:
+    """Pack the headers of a gRPC request. A path as bytes need not be text."""
     own = [(name, value) for name, value in metadata if isinstance(value, str)]
     return headers(
         [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", target), ("te", "trailers"),
@@ -56,7 +56,8 @@ def connect(target: str) -> socket.socket:
     return socket.create_connection((host.strip("[]"), int(port)), timeout=5)
 
 
-def _text(text: bytes) -> bytes:
+def _text(given: str | bytes) -> bytes:
+    text = given.encode() if isinstance(given, str) else given
     if len(text) < _SEVEN_BITS:
         return bytes((len(text),)) + text
     rest, packed = len(text) - _SEVEN_BITS, bytearray((_SEVEN_BITS,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 from nomemory.v1 import message_pb2
@@ -22,11 +23,14 @@ _SKILLS = (
 )
 
 
-def attack_recall(world: World, judge: Judge) -> None:
-    """Ask for others in every way a question can be put."""
+def attack_recall(world: World, judge: Judge, share: float, seed: int) -> None:
+    """Ask for others in every way a question can be put; a share of all that, by chance."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     for attacker in world.attackers:
         for request in _requests(world):
             for metadata in _bindings(world, attacker):
+                if chance.random() >= share:
+                    continue
                 what = f"recall by {attacker.name}: {request.question[:40]!r}, skill {request.skill!r}"
                 judge.see(what, METHODS["Recall"].call(world.channel, request.SerializeToString(), metadata))
                 streamed = r.StreamRecallRequest(recall=request).SerializeToString()

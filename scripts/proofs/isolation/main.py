@@ -24,6 +24,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from proofs.isolation.contract import Metadata
 from proofs.isolation.fuzzing import fuzz
@@ -41,6 +42,7 @@ from proofs.problem import print_problems
 from proofs.subject import Subject
 
 _CHANNELS = 4
+_CHECKS, _CHECK_S = 3, 10.0
 
 
 def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -53,6 +55,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--user-token", default="", help="with --target: a user's token, of the user that --user names")
     parser.add_argument("--user", default="", help="with --user-token: whose it is; this user is erased at the end")
     parser.add_argument("--tls-ca", type=Path, help="with --target: reach it over TLS, trusting these certificates")
+    parser.add_argument("--share", type=float, default=1.0, help="of the fixed attacks that are made (default 1: all)")
     parser.add_argument("--requests", type=int, default=5_000, help="requests that are drawn (default 5,000)")
     parser.add_argument("--timings", type=int, default=200, help="calls of each kind that are timed (default 200)")
     parser.add_argument("--connections", type=int, default=100, help="connections that are held (default 100)")
@@ -77,7 +80,7 @@ class Isolation:
 
     def run(self) -> None:
         """Attack in every way, then look what is left of the victims and of the server."""
-        given, world, judge = self._arguments, self._world, self.judge
+        world, judge = self._world, self.judge
         world.plant()
         before, pids = world.held_by_victims(), self._pids()
         for name, attack in self._attacks():
@@ -85,21 +88,41 @@ class Isolation:
             attack()
             seconds = time.monotonic() - began
             _say(f"{name}: {judge.calls - calls} calls in {seconds:.0f} s, {len(judge.problems)} problems in all")
+            if not self._answers():
+                judge.found("crash", f"after the attack with {name} the server answers nobody")
+                if self._subject is None:
+                    return
+                self._start_again(self._subject)
+                pids = self._pids()
         if world.held_by_victims() != before:
             judge.found("altered", "the victims' messages are not what they were")
-        if given.requests:
-            attack_by_influence(world, judge)
+        attack_by_influence(world, judge)
         if self._pids() != pids:
             judge.found("crash", "a process of the server has died")
         self._hold()
         self._read_log()
 
+    def _answers(self) -> bool:
+        """Return whether the server answers who connects now."""
+        with _channel(self._target, self._arguments) as channel:
+            for _ in range(_CHECKS):
+                try:
+                    health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=_CHECK_S)
+                except grpc.RpcError:
+                    return False
+        return True
+
+    def _start_again(self, subject: Subject) -> None:
+        subject.kill()
+        subject.start()
+        self._target, self._world.channel = subject.target, subject.channel()
+
     def _attacks(self) -> Iterator[tuple[str, Callable[[], None]]]:
         given, world, judge = self._arguments, self._world, self.judge
-        yield "names", lambda: attack_by_names(world, judge)
-        yield "tokens", lambda: attack_with_tokens(world, judge, given.seed)
+        yield "names", lambda: attack_by_names(world, judge, given.share, given.seed)
+        yield "tokens", lambda: attack_with_tokens(world, judge, given.share, given.seed)
         yield "filters and masks", lambda: attack_with_filters(world, judge)
-        yield "recalls", lambda: attack_recall(world, judge)
+        yield "recalls", lambda: attack_recall(world, judge, given.share, given.seed)
         yield "time", lambda: self.differences.extend(attack_by_timing(world, judge, given.timings, given.seed))
         yield "raw bytes", lambda: attack_with_bytes(self._target, world, judge, given.raw, given.seed)
         yield "drawn requests", self._fuzz

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,15 +27,22 @@ _SPELLINGS = (
 )  # fmt: skip
 
 
-def attack_by_names(world: World, judge: Judge) -> None:
-    """Ask every RPC for victims under all spellings, as every attacker who may try."""
+def attack_by_names(world: World, judge: Judge, share: float, seed: int) -> None:
+    """Ask every RPC for victims under all spellings, as every attacker who may try; a share of all that, by chance."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    for method, attacker, spelling in _attempts(world):
+        if chance.random() >= share:
+            continue
+        for metadata in _named(attacker, spelling):
+            request = filled(method.request_type, values(world, spelling))
+            outcome = method.call(world.channel, request.SerializeToString(), metadata)
+            judge.see(f"{method.name} for {spelling!r} by {attacker.name}", outcome)
+
+
+def _attempts(world: World) -> Iterator[tuple[Method, Attacker, str]]:
     for attacker in world.attackers:
-        for method in METHODS.values():
-            for spelling in spellings(world) if attacker.may_try_others else [attacker.user_id]:
-                for metadata in _named(attacker, spelling):
-                    request = filled(method.request_type, values(world, spelling))
-                    outcome = method.call(world.channel, request.SerializeToString(), metadata)
-                    judge.see(f"{method.name} for {spelling!r} by {attacker.name}", outcome)
+        names = spellings(world) if attacker.may_try_others else [attacker.user_id]
+        yield from ((method, attacker, name) for method in METHODS.values() for name in names)
 
 
 def spellings(world: World) -> list[str]:

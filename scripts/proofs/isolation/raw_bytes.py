@@ -13,19 +13,21 @@ from proofs.isolation.world import World
 
 _LISTEN_S = 0.3
 _MOST = 1 << 16
+PATH_THAT_IS_NO_TEXT = "a path that is not UTF-8"
 FORGED_LOG_LINE = '{"event": "forged-by-the-isolation-suite"}'
 
 
 def attack_with_bytes(target: str, world: World, judge: Judge, connections: int, seed: int) -> None:
     """Send bytes on so many connections, each form in turn; the judge sees what comes back."""
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
-    forms = list(_forms(target, world, chance))
+    every = list(forms(target, world, chance))
     for n in range(connections):
-        name, sent = forms[n % len(forms)] if n < 2 * len(forms) else _damaged(forms, chance)
-        judge.see_bytes(f"bytes on the port: {name}", _answered(target, sent))
+        name, sent = every[n % len(every)] if n < 2 * len(every) else _damaged(every, chance)
+        judge.see_bytes(f"bytes on the port: {name}", answered(target, sent))
 
 
-def _answered(target: str, sent: bytes) -> bytes:
+def answered(target: str, sent: bytes) -> bytes:
+    """Send bytes on a connection of their own; return what comes back before long."""
     told = b""
     with suppress(OSError), http2.connect(target) as connection:
         connection.settimeout(_LISTEN_S)
@@ -36,7 +38,8 @@ def _answered(target: str, sent: bytes) -> bytes:
     return told
 
 
-def _forms(target: str, world: World, chance: random.Random) -> Iterator[tuple[str, bytes]]:
+def forms(target: str, world: World, chance: random.Random) -> Iterator[tuple[str, bytes]]:
+    """Make all forms of bytes, each with its name."""
     begin = http2.PREFACE + http2.settings()
     listing = "/nomemory.v1.QueryService/ListMessages"
     ask = http2.request_headers(listing, target, ())
@@ -58,6 +61,8 @@ def _forms(target: str, world: World, chance: random.Random) -> Iterator[tuple[s
     yield "headers without an end", begin + http2.frame(http2.HEADERS, 0, 1, ask) + http2.frame(9, 0, 1, ask) * 200
     yield "64 KB of headers", begin + http2.frame(1, 4, 1, http2.headers([("x-a", "a" * 15_000)]))
     yield "damaged headers", begin + http2.frame(http2.HEADERS, http2.END_HEADERS, 1, chance.randbytes(300))
+    odd = http2.request_headers(b"/nomemory.v1.QueryService/List\xa2Messages", target, ())
+    yield PATH_THAT_IS_NO_TEXT, begin + http2.frame(http2.HEADERS, 5, 1, odd)
     yield "a method that is none", begin + http2.frame(1, 5, 1, http2.request_headers("/x/y", target, ()))
     yield "a thousand pings", begin + http2.frame(http2.PING, 0, 0, b"12345678") * 1000
     yield "a thousand settings", begin + http2.settings(window=1) * 1000
@@ -73,8 +78,8 @@ def _reset(stream: int, ask: bytes) -> bytes:
     )
 
 
-def _damaged(forms: list[tuple[str, bytes]], chance: random.Random) -> tuple[str, bytes]:
-    name, sent = chance.choice(forms)
+def _damaged(every: list[tuple[str, bytes]], chance: random.Random) -> tuple[str, bytes]:
+    name, sent = chance.choice(every)
     damaged = bytearray(sent)
     for _ in range(chance.randint(1, 20)):
         if damaged:

@@ -22,13 +22,15 @@ _MASKS = (
 _FLIPS = 12
 
 
-def attack_with_tokens(world: World, judge: Judge, seed: int) -> None:
-    """Send stolen, damaged and swapped cursors and write tokens to every RPC that takes one."""
+def attack_with_tokens(world: World, judge: Judge, share: float, seed: int) -> None:
+    """Send stolen, damaged and swapped cursors and write tokens to every RPC; a share of all that, by chance."""
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     for attacker in world.attackers:
         metadata = (*attacker.metadata, ("x-user-id", attacker.user_id))
         for name, method in METHODS.items():
             for cursor, at_least in _tokens(world, chance):
+                if chance.random() >= share:
+                    continue
                 request = filled(method.request_type, values(world, attacker.user_id, cursor, at_least))
                 call(name, world.channel, request, metadata, judge, f"stolen tokens, by {attacker.name}")
 

@@ -20,7 +20,7 @@ TOLERANCES = {
     "segments of words": (0.25, 8.0),
     "files": (0.25, 30.0),
     "data, MB": (0.25, 50.0),
-    "p50, ms": (0.25, 2.0),
+    "CPU per call, ms": (0.25, 1.0),
 }
 """How much a figure may grow over the time that counts: a share of its mean, or so much, whichever is more."""
 

@@ -20,8 +20,9 @@ from proofs.torture.reader import Reader
 from proofs.torture.verification import Verification, wait_for_indexes
 from proofs.torture.writer import Writer
 
-_WRITERS, _READERS = 3, 2
+_READERS = 2
 _STARTS = 3
+_WORKERS_S = 20.0
 _SAMPLE = 12
 """Users that are read in every way in each round, beside those that the round touched."""
 
@@ -38,6 +39,7 @@ class Arena:
         gate: what stands before Qdrant; None: the vectors are in the server's own directory.
         disk: the small disk that it is on; None: it is on an ordinary one.
         random: what all chances of it come from.
+        ledgers: the writers' books; each has a writer of its own.
     """
 
     name: str
@@ -46,10 +48,10 @@ class Arena:
     own_vectors: float
     catch_up_s: float
     random: random.Random
+    ledgers: Sequence[Ledger]
     endpoint: ScriptedEndpoint | None = None
     gate: Gate | None = None
     disk: SmallDisk | None = None
-    ledgers: list[Ledger] = field(default_factory=lambda: [Ledger() for _ in range(_WRITERS)])
     problems: list[Problem] = field(default_factory=list)
     stored: int = 0
     refusals: int = 0
@@ -66,10 +68,17 @@ class Arena:
                 return
             try:
                 self.start_s.append(self.subject.start())
+                self._wait_for_workers()
             except ServerStartError:
                 self.problems.append(Problem("start", f"{self.name}: the server did not start; see {self.subject.log}"))
                 if attempt == _STARTS - 1:
                     raise
+
+    def _wait_for_workers(self) -> None:
+        """Wait until the lexical indexer is there: it starts beside the server."""
+        give_up = time.monotonic() + _WORKERS_S
+        while "lexical indexer" not in self.subject.processes() and time.monotonic() < give_up:
+            time.sleep(0.05)
 
     @contextmanager
     def under_load(self) -> Iterator[None]:

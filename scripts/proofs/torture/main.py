@@ -25,6 +25,7 @@ from proofs.scripted_endpoint import ScriptedEndpoint
 from proofs.subject import Subject
 from proofs.torture.arena import Arena
 from proofs.torture.disk import SmallDisk
+from proofs.torture.ledger import Ledger
 from proofs.torture.ordeals import ORDEALS, Ordeal
 from proofs.torture.qdrant_gate import Gate
 from proofs.torture.tally import Tally
@@ -46,6 +47,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chances but those of scheduling")
     parser.add_argument("--round-seconds", type=float, default=4.0, help="how long a round is under load (default 4)")
     parser.add_argument("--workers", type=int, default=2, help="processes that serve (default 2)")
+    parser.add_argument("--writers", type=int, default=3, help="callers that write at once (default 3)")
     parser.add_argument("--only", default="", help="only ordeals whose names have this in them")
     parser.add_argument("--embedder", choices=("all", "endpoint", "local"), default="all", help="default: both in turn")
     parser.add_argument("--small-disk", type=Path, help="a directory on a small file system that may be filled up")
@@ -126,7 +128,9 @@ class Torture:
                 yield self._with_endpoint("qdrant", self._stack.enter_context(Gate(url).serving()))
         if wanted in ("all", "local") and sys.platform == "linux":
             settings = {"NOMEMORY_EMBEDDER": "local"}
-            yield Arena("local", self._subject("local", settings), _LOCAL_DIMENSION, 0.97, 300.0, self._random)
+            yield Arena(
+                "local", self._subject("local", settings), _LOCAL_DIMENSION, 0.97, 300.0, self._random, self._ledgers()
+            )
 
     def _with_endpoint(self, name: str, gate: Gate | None = None) -> Arena:
         endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serving())
@@ -141,7 +145,12 @@ class Torture:
         }
         disk = SmallDisk(self._arguments.small_disk) if self._arguments.small_disk else None
         subject = self._subject(name, settings, disk.path if disk and not gate else self._root)
-        return Arena(name, subject, _DIMENSION, 0.3, 120.0, self._random, endpoint, gate, None if gate else disk)
+        limit_s = 120.0
+        disk = None if gate else disk
+        return Arena(name, subject, _DIMENSION, 0.3, limit_s, self._random, self._ledgers(), endpoint, gate, disk)
+
+    def _ledgers(self) -> list[Ledger]:
+        return [Ledger() for _ in range(self._arguments.writers)]
 
     def _subject(self, name: str, settings: dict[str, str], root: Path | None = None) -> Subject:
         own = {"NOMEMORY_WORKERS": str(self._arguments.workers), "NOMEMORY_LOG_LEVEL": "warning", **settings}

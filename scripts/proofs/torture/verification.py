@@ -6,12 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+import grpc
 
 from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest, GetIndexStatusResponse
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from proofs.problem import Problem
-from proofs.subject import Subject
 from proofs.torture.ledger import Ledger, Version
 from proofs.torture.reads import READS, Found, counted, in_conversations, listed, users
 
@@ -19,7 +21,14 @@ _THREADS = 3
 _STATUS_S = 10.0
 
 
-def wait_for_indexes(subject: Subject, longest_s: float) -> list[Problem]:
+class Reachable(Protocol):
+    """A server, wherever it is now."""
+
+    def channel(self) -> grpc.Channel:
+        """Open a connection of its own."""
+
+
+def wait_for_indexes(subject: Reachable, longest_s: float) -> list[Problem]:
     """Wait until both indexes have everything; report if they do not get there."""
     give_up = time.monotonic() + longest_s
     with subject.channel() as channel:
@@ -51,7 +60,7 @@ class Verification:
         problems: what does not hold.
     """
 
-    def __init__(self, subject: Subject, dimension: int) -> None:
+    def __init__(self, subject: Reachable, dimension: int) -> None:
         self._subject = subject
         self._dimension = dimension
         self.stored = 0
