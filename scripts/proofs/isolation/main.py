@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -34,7 +35,12 @@ from proofs.isolation.injection import attack_recall
 from proofs.isolation.judge import Judge
 from proofs.isolation.names import attack_by_names
 from proofs.isolation.own_server import own_world
-from proofs.isolation.raw_bytes import FORGED_LOG_LINE, attack_with_bytes
+from proofs.isolation.raw_bytes import (
+    FORGED_LOG_LINE,
+    PATH_THAT_IS_NO_TEXT,
+    attack_with_bytes,
+    attack_with_damage,
+)
 from proofs.isolation.stolen import attack_with_filters, attack_with_tokens
 from proofs.isolation.timing import Difference, attack_by_timing
 from proofs.isolation.world import Attacker, World, new_victims
@@ -43,6 +49,8 @@ from proofs.subject import Subject
 
 _CHANNELS = 4
 _CHECKS, _CHECK_S = 3, 10.0
+_PART = 25
+"""Connections with damaged bytes between two looks whether the server still answers."""
 
 
 def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -59,7 +67,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--requests", type=int, default=5_000, help="requests that are drawn (default 5,000)")
     parser.add_argument("--timings", type=int, default=200, help="calls of each kind that are timed (default 200)")
     parser.add_argument("--connections", type=int, default=100, help="connections that are held (default 100)")
-    parser.add_argument("--raw", type=int, default=200, help="connections that get raw bytes (default 200)")
+    parser.add_argument("--raw", type=int, default=200, help="connections that get damaged bytes (default 200)")
     parser.add_argument("--workers", type=int, default=1, help="processes of its own server (default 1)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chances")
     parser.add_argument("--keep", type=Path, help="where to keep the directory and the log of its own server")
@@ -124,8 +132,16 @@ class Isolation:
         yield "filters and masks", lambda: attack_with_filters(world, judge)
         yield "recalls", lambda: attack_recall(world, judge, given.share, given.seed)
         yield "time", lambda: self.differences.extend(attack_by_timing(world, judge, given.timings, given.seed))
-        yield "raw bytes", lambda: attack_with_bytes(self._target, world, judge, given.raw, given.seed)
+        if given.raw:
+            yield "raw bytes", lambda: attack_with_bytes(self._target, world, judge, _is_text)
+            yield PATH_THAT_IS_NO_TEXT, lambda: attack_with_bytes(self._target, world, judge, _is_no_text)
+        for part in range(0, given.raw, _PART):
+            seed = given.seed + part
+            yield f"damaged bytes, seed {seed}", partial(self._damage, seed)
         yield "drawn requests", self._fuzz
+
+    def _damage(self, seed: int) -> None:
+        attack_with_damage(self._target, self._world, self.judge, _PART, seed)
 
     def _fuzz(self) -> None:
         with ExitStack() as stack:
@@ -199,6 +215,14 @@ def _channel(target: str, arguments: argparse.Namespace) -> grpc.Channel:
     if arguments.tls_ca:
         return grpc.secure_channel(target, grpc.ssl_channel_credentials(arguments.tls_ca.read_bytes()), options)
     return grpc.insecure_channel(target, options)
+
+
+def _is_no_text(form: str) -> bool:
+    return form == PATH_THAT_IS_NO_TEXT
+
+
+def _is_text(form: str) -> bool:
+    return form != PATH_THAT_IS_NO_TEXT
 
 
 def _bearer(credential: str) -> Metadata:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from proofs.isolation import http2
 from proofs.isolation.judge import Judge
 from proofs.isolation.world import World
 
-_LISTEN_S = 0.3
+_FIRST_S, _LISTEN_S = 0.1, 0.2
+_TIMES = 4
 _MOST = 1 << 16
 PATH_THAT_IS_NO_TEXT = "a path that is not UTF-8"
 FORGED_LOG_LINE = '{"event": "forged-by-the-isolation-suite"}'
 
 
-def attack_with_bytes(target: str, world: World, judge: Judge, connections: int, seed: int) -> None:
-    """Send bytes on so many connections, each form in turn; the judge sees what comes back."""
+def attack_with_bytes(target: str, world: World, judge: Judge, wanted: Callable[[str], bool]) -> None:
+    """Send each form of bytes that is wanted, by its name; the judge sees what comes back."""
+    for name, sent in forms(target, world, random.Random(1)):  # noqa: S311 - repeatable, not secret
+        for _ in range(_TIMES if wanted(name) else 0):
+            judge.see_bytes(f"bytes on the port: {name}", answered(target, sent))
+
+
+def attack_with_damage(target: str, world: World, judge: Judge, connections: int, seed: int) -> None:
+    """Send forms of bytes with some of them changed, on so many connections."""
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     every = list(forms(target, world, chance))
-    for n in range(connections):
-        name, sent = every[n % len(every)] if n < 2 * len(every) else _damaged(every, chance)
+    for _ in range(connections):
+        name, sent = _damaged(every, chance)
         judge.see_bytes(f"bytes on the port: {name}", answered(target, sent))
 
 
@@ -30,9 +38,19 @@ def answered(target: str, sent: bytes) -> bytes:
     """Send bytes on a connection of their own; return what comes back before long."""
     told = b""
     with suppress(OSError), http2.connect(target) as connection:
-        connection.settimeout(_LISTEN_S)
         connection.sendall(sent)
+        connection.settimeout(_FIRST_S)  # a connection that ends at once may not be looked at
+        told += _heard(connection)
+        connection.settimeout(_LISTEN_S)
         connection.shutdown(socket.SHUT_WR)
+        told += _heard(connection)
+    return told
+
+
+def _heard(connection: socket.socket) -> bytes:
+    """Return what comes until there is nothing for a while, or too much."""
+    told = b""
+    with suppress(TimeoutError):
         while len(told) < _MOST and (chunk := connection.recv(_MOST)):
             told += chunk
     return told

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -155,6 +156,8 @@ class Torture:
     def _subject(self, name: str, settings: dict[str, str], root: Path | None = None) -> Subject:
         own = {"NOMEMORY_WORKERS": str(self._arguments.workers), "NOMEMORY_LOG_LEVEL": "warning", **settings}
         data = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root or self._root))
+        if not self._arguments.keep:
+            self._stack.callback(shutil.rmtree, data, ignore_errors=True)
         subject = Subject(data / "data", own, self._root / f"{name}.log")
         self._stack.callback(lambda: subject.kill() if subject.is_running else None)
         return subject
@@ -174,7 +177,7 @@ def main(given: Sequence[str] | None = None) -> int:
         try:
             holds = torture.run()
         except ServerStartError:
-            holds = False
+            holds = False  # the arena has noted it
         torture.tally.report(torture.arenas, arguments.seed)
     return 0 if holds else 1
 

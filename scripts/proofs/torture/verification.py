@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Protocol
 
 import grpc
@@ -19,6 +20,7 @@ from proofs.torture.reads import READS, Found, counted, in_conversations, listed
 
 _THREADS = 3
 _STATUS_S = 10.0
+_AWAY_S = 30.0
 
 
 class Reachable(Protocol):
@@ -87,11 +89,25 @@ class Verification:
         self.problems += against_ledger(user_id, in_log, allowed, pending)
         ids = list(dict.fromkeys([*allowed, *dict(in_log)]))
         for name, read in READS.items():
-            self.problems += against_log(f"{user_id} by {name}", read(query, user_id, ids, self._dimension), in_log)
+            found = self._patiently(f"{user_id} by {name}", partial(read, query, user_id, ids, self._dimension))
+            if found is not None:
+                self.problems += against_log(f"{user_id} by {name}", found, in_log)
         for name, number in (("count", counted(query, user_id)), ("conversations", in_conversations(query, user_id))):
             if number != len(in_log):
                 self.problems.append(Problem("miscounted", f"{user_id} by {name}: {number}, stored {len(in_log)}"))
         return dict(in_log)
+
+    def _patiently(self, where: str, read: Callable[[], Found]) -> Found | None:
+        """Read; try again while an engine is away, as the error tells callers to. None: it does not come back."""
+        give_up = time.monotonic() + _AWAY_S
+        while True:
+            try:
+                return read()
+            except grpc.RpcError as error:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > give_up:
+                    self.problems.append(Problem("failed", f"{where}: {error.code().name}: {error.details()}"))
+                    return None
+                time.sleep(0.5)
 
     def _check_numbers(
         self, numbers: Mapping[str, int], owners: Mapping[str, Ledger], found: Mapping[str, Mapping[str, Version]]
