@@ -21,7 +21,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import grpc
+
 from nomemory.evaluation.temporary_server import ServerStartError
+from proofs.problem import Problem
 from proofs.scripted_endpoint import ScriptedEndpoint
 from proofs.subject import Subject
 from proofs.torture.arena import Arena
@@ -178,6 +181,9 @@ def main(given: Sequence[str] | None = None) -> int:
             holds = torture.run()
         except ServerStartError:
             holds = False  # the arena has noted it
+        except grpc.RpcError as error:
+            holds = False
+            torture.arenas[0].problems.append(Problem("failed", f"{error.code().name}: {error.details()}"))
         torture.tally.report(torture.arenas, arguments.seed)
     return 0 if holds else 1
 
