@@ -6,14 +6,18 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
 import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from identity.conftest import small
+from identity.keyring import Keyring
 
 from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
 from proofs.isolation import http2
 from proofs.isolation.contract import METHODS, Outcome
 from proofs.isolation.drawing import Drawing
@@ -39,6 +43,21 @@ def test_a_short_run_finds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0, printed
     assert "no problems" in printed
     assert "| requests that never end | 5 |" in printed
+
+
+def test_a_server_that_runs_is_attacked_and_left_as_it_was(
+    start: Callable[[Settings], AbstractContextManager[Server]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keyring = Keyring(tmp_path / "keys.json")
+    key = keyring.key("ingest", "query", "recall", "act-as")
+    with start(small(tmp_path, api_keys=keyring.path)) as server:
+        few = ["--share", "0.02", "--requests", "200", "--timings", "3", "--connections", "3", "--raw", "0"]
+        code = main(["--target", server.target, "--token", key, "--seed", "2", *few])
+        printed = capsys.readouterr().out
+        assert code == 0, printed
+        assert "left out: a user with a token" in printed
+        status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest(), metadata=(("authorization", f"Bearer {key}"),))
+        assert status.log.messages == 0
 
 
 def test_a_server_that_shows_everybody_everything_is_found_out(vector_server: Server) -> None:

@@ -42,16 +42,19 @@ class Drawing:
     Attributes:
         values: what to put into fields of these names, mostly; everything else comes by type.
         dimension: of vectors that are well-formed.
+        held: names of fields that get these values only. Then no bytes are damaged, which could change them.
     """
 
     random: random.Random
     values: Mapping[str, Sequence[Any]]
     dimension: int
+    held: frozenset[str] = frozenset()
 
     def request(self, descriptor: Descriptor) -> bytes:
         """Draw a request, sometimes with damaged bytes."""
         drawn = self.message(descriptor, 0).SerializeToString()
-        return self._damaged(drawn) if self.random.random() < 0.15 else drawn  # noqa: PLR2004 - one in seven
+        damage = self.random.random() < 0.15 and not self.held  # noqa: PLR2004 - one in seven
+        return self._damaged(drawn) if damage else drawn
 
     def message(self, descriptor: Descriptor, depth: int) -> Message:
         """Draw a message."""
@@ -82,7 +85,8 @@ class Drawing:
             repeated.extend(self._scalar(field) for _ in range(self._size()))
 
     def _scalar(self, field: Any) -> Any:  # noqa: ANN401 - of any type
-        if field.name in self.values and self.random.random() < 0.8:  # noqa: PLR2004 - mostly
+        mostly = self.random.random() < 0.8  # noqa: PLR2004 - mostly
+        if field.name in self.values and (mostly or field.name in self.held):
             return self.random.choice(self.values[field.name])
         if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
             return self._text()
