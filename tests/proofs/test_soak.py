@@ -38,6 +38,6 @@ def test_a_short_run_looks_at_everything(tmp_path: Path, capsys: pytest.CaptureF
     printed, result = capsys.readouterr().out, json.loads(out.read_text())
     assert "| memory, MB |" in printed
     assert result["capacity"] > result["rate"] > 0
-    assert not result["errors"]
+    assert result["errors"] == {}
     for name in ("memory, MB", "descriptors", "threads", "segments of words", "files", "data, MB"):
         assert result["samples"][0]["figures"][name] > 0

@@ -49,7 +49,8 @@ class Soaked:
     capacity: float = 0.0
     rate: float = 0.0
     samples: list[Sample] = field(default_factory=list)
-    errors: Counter[str] = field(default_factory=Counter)
+    errors: dict[str, int] = field(default_factory=dict)
+    left_out: int = 0
     curves: list[Curve] = field(default_factory=list)
 
     @property
@@ -91,7 +92,8 @@ async def soak(subject: Subject, arguments: argparse.Namespace) -> Soaked:
     while time.monotonic() + every <= ends:
         await asyncio.sleep(every)
         waits = traffic.taken()
-        soaked.errors.update(waits.errors)
+        soaked.errors = dict(Counter(soaked.errors) + waits.errors)
+        soaked.left_out += waits.left_out
         minute = (time.monotonic() - began) / 60
         soaked.samples.append(await asyncio.to_thread(watch.look, minute, waits))
     await load
@@ -113,6 +115,8 @@ def print_report(soaked: Soaked) -> None:
         growth = "too few samples" if curve.growth is None else f"{curve.growth:+.1f}"
         verdict = "flat" if curve.is_flat else "GROWS" if curve.growth is not None else "?"
         print(f"| {curve.name} | {curve.first:g} | {curve.last:g} | {growth} | {curve.tolerance:.1f} | {verdict} |")
+    if soaked.left_out:
+        print(f"\n{soaked.left_out} calls were not made, because as many as may be waited for an answer")
     if soaked.errors:
         print(f"\nfailed: {dict(soaked.errors)}")
     print("\nflat, nothing failed" if soaked.holds else "\nNOT FLAT, or calls failed")
