@@ -80,15 +80,21 @@ def test_an_engines_own_types_stay_in_its_files() -> None:
                 assert file.parent.name == home, f"{file} imports {engine}"
 
 
-def test_only_the_composition_knows_the_engines_of_the_log_and_of_the_lexical_index() -> None:
+def test_only_composition_and_maintenance_know_the_engines_of_the_log_and_of_the_lexical_index() -> None:
     server = ROOT / "server/nomemory/server"
     engines = ("nomemory.server.log.sqlite_", "nomemory.server.lexical.tantivy_", "nomemory.server.lexical.indexer")
     knowing = {
         file.relative_to(server).as_posix()
         for file in server.rglob("*.py")
-        if file.parent.name not in {"log", "lexical"} and any(engine in file.read_text("utf-8") for engine in engines)
+        if file.parent.name not in {"log", "lexical", "maintenance"}
+        and any(engine in file.read_text("utf-8") for engine in engines)
     }
-    assert knowing == {"composition/services.py", "composition/writer.py", "data_directory.py"}
+    assert knowing == {
+        "composition/services.py",
+        "composition/vector_check.py",
+        "composition/writer.py",
+        "data_directory.py",
+    }
 
 
 def test_the_settings_page_is_generated_from_the_settings() -> None:

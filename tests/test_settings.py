@@ -24,7 +24,7 @@ VARIABLES = frozenset(Path(__file__).with_name("settings_variables.txt").read_te
 
 @pytest.mark.parametrize(("group", "name"), FIELDS)
 def test_every_setting_is_read_somewhere(group: str, name: str) -> None:
-    reads = rf"settings\.{group}\.{name}\b" + (rf"|\blimits\.{name}\b" if group == "limits" else "")
+    reads = rf"settings\.{group}\.{name}\b" + (rf"|\b{group}\.{name}\b" if group in {"limits", "connections"} else "")
     assert re.search(reads, READERS), f"nothing reads {group}.{name}"
 
 

@@ -28,10 +28,11 @@ from load.closed_loop import Load, Outcome, closed_loop
 from load.corpus import Notes, Size, user_name
 from load.embedder import embedder_figures
 from load.engines import engine_calls
+from load.flood import CALLERS, flood, probe, wait_figures
 from load.ingest import Loaded, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
 from load.null_process import NullServers, null_servers
 from load.null_server import SERVICE
-from load.report import print_report
+from load.report import print_flood, print_report
 from load.server_process import ServerProcess
 from load.usage import cpu_s, pss_mb
 
@@ -49,6 +50,7 @@ _GROWTH = ("list", "neighbors", "lexical_middle", "lexical_phrase", "semantic")
 _UNDER_WRITES = ("list_typical", "lexical_middle_typical")
 _WRITES_PER_S = 2000
 _SINGLES = 200
+_FLOOD_S = 8.0
 _AGAINST_NULL = ("list_typical", "list_heavy", "neighbors_typical", "neighbors_heavy")
 
 
@@ -99,6 +101,28 @@ class Bench:
         _say("embedder …")
         with tempfile.TemporaryDirectory(dir=self._root) as beside:
             self.result["embedder"] = self._load(embedder_figures, Path(beside))
+
+    def flood(self) -> None:
+        """Measure what one user's flood does to another user and to health, beside the idle server."""
+        self._server.start()
+        notes = self._loaded()
+        floods: Figures = {}
+        self.result["flood"] = {"idle": self._probed(notes), "floods": floods}
+        for callers in CALLERS:
+            _say(f"{callers} callers flood …")
+            flooding = self._loader.submit(flood, self._server.target, callers, _FLOOD_S * 1.2)
+            floods[str(callers)] = self._probed(notes)
+            done = flooding.result()
+            floods[str(callers)] |= {
+                "answered": dict(done.answered),
+                "errors": dict(done.errors),
+                "with_retry_info": done.with_retry_info,
+            }
+        self._server.stop()
+
+    def _probed(self, notes: Notes) -> Figures:
+        found = self._beside.submit(probe, self._server.target, notes, _FLOOD_S).result()
+        return {name: wait_figures(one) for name, one in found.items()}
 
     def _load(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return self._loader.submit(job, *args, **kwargs).result()
@@ -267,6 +291,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--cases", nargs="*", default=[], help="names of reads, or how they begin; default: all")
     parser.add_argument("--keep", type=Path, help="directory of the data; a second run finds it loaded")
     parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--flood", action="store_true", help="only: what one user's flood does to another user")
     parser.add_argument("--small", action="store_true", help="20,000 messages and half a second each: two minutes")
     arguments = parser.parse_args(given)
     if arguments.small:
@@ -281,10 +306,16 @@ def main() -> None:
     arguments = arguments_of()
     with ExitStack() as stack:
         bench = Bench(arguments, stack)
-        bench.run()
+        if arguments.flood:
+            bench.flood()
+        else:
+            bench.run()
     if arguments.json:
         arguments.json.write_text(json.dumps(bench.result, indent=1, ensure_ascii=False), encoding="utf-8")
-    print_report(bench.result)
+    if arguments.flood:
+        print_flood(bench.result)
+    else:
+        print_report(bench.result)
 
 
 if __name__ == "__main__":

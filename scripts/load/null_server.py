@@ -26,6 +26,7 @@ from nomemory.server.identity.factory import choose_authenticator
 from nomemory.server.identity.scope import Scope
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.logs import configure_logs
+from nomemory.server.rpc.bounds import Bounds
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.call_lifecycle import CallLifecycle, Method
 from nomemory.server.rpc.grpc_server import serving
@@ -35,6 +36,7 @@ from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as pb
 
 SERVICE = "nomemory.v1.QueryService"
+_METHODS = pb.DESCRIPTOR.services_by_name["QueryService"].methods
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +47,19 @@ class NullService:
 
     def needs(self) -> Mapping[str, Need]:
         """Say what each method needs of its caller: what QueryService needs."""
-        return dict.fromkeys(self.unary_methods(), Need(frozenset({Scope.QUERY})))
+        return dict.fromkeys((method.name for method in _METHODS), Need(frozenset({Scope.QUERY})))
 
     def unary_methods(self) -> Mapping[str, Unary]:
-        """Return the methods: all of them the same."""
-        return dict.fromkeys(
-            (method.name for method in pb.DESCRIPTOR.services_by_name["QueryService"].methods), _answer
-        )
+        """Return the methods of one reply: all of them the same."""
+        return dict.fromkeys((method.name for method in _METHODS if not method.server_streaming), _answer)
 
     def client_stream_methods(self) -> Mapping[str, ClientStream]:
         """Return the methods that take a stream of requests: none."""
         return {}
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Return the methods that answer with a stream: none."""
-        return {}
+        """Return the methods that answer with a stream: of one reply."""
+        return dict.fromkeys((method.name for method in _METHODS if method.server_streaming), _answers)
 
 
 @cache
@@ -70,6 +70,10 @@ def prebuilt(size: int) -> bytes:
 
 async def _answer(request: pb.ListMessagesRequest, _call: Call) -> bytes:
     return prebuilt(request.page_size)
+
+
+async def _answers(_request: pb.ExportMessagesRequest, _call: Call) -> AsyncIterator[bytes]:
+    yield prebuilt(1)
 
 
 async def _wrapped(request: pb.ListMessagesRequest, _context: object) -> bytes:
@@ -98,7 +102,9 @@ def wrapped_once(settings: Settings, access: Access) -> OneHandler:
         _wrapped, pb.ListMessagesRequest.FromString, lambda reply: reply
     )
     method = Method("/nomemory.v1.QueryService/ListMessages", Need(frozenset({Scope.QUERY})))
-    return OneHandler(NoMemoryInterceptor(lifecycle, {}, frozenset()).guarded(handler, method))
+    return OneHandler(
+        NoMemoryInterceptor(lifecycle, {}, frozenset(), Bounds(settings.connections)).guarded(handler, method)
+    )
 
 
 @asynccontextmanager

@@ -22,6 +22,20 @@ def print_report(result: Figures) -> None:
     _print_targets(result)
 
 
+def print_flood(result: Figures) -> None:
+    """Print what one user's flood does to another user and to health."""
+    idle, floods = result["flood"]["idle"], result["flood"]["floods"]
+    print(f"\n{result['size']}, workers {result['workers']}, {result['machine']}\n")
+    print("| flooding callers | list p50 ms | list p99 ms | health p50 ms | health p99 ms | answered | shed, failed |")
+    print("|---|---|---|---|---|---|---|")
+    for callers, one in {0: idle, **floods}.items():
+        figures = [one[name][figure] for name in ("list", "health") for figure in ("p50_ms", "p99_ms")]
+        errors = ", ".join(f"{count:,} {name}" for name, count in one.get("errors", {}).items())
+        told = f"; {one['with_retry_info']:,} with RetryInfo" if errors else ""
+        waits = " | ".join(f"{figure:.2f}" for figure in figures)
+        print(f"| {callers} | {waits} | {sum(one.get('answered', {}).values()):,} | {errors}{told} |")
+
+
 def _print_cases(result: Figures) -> None:
     engine = result["engine"]
     print(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -192,7 +193,9 @@ def test_erase_asks_first_and_shows_the_receipt(run: Run, server: Server, ask: A
 
 
 def test_status_counts_what_is_stored(ask: Ask) -> None:
-    status = json.loads(ask("status", "--json").stdout)
+    give_up = time.monotonic() + 30  # what is found may not have reached the index's files
+    while (status := json.loads(ask("status", "--json").stdout))["lexical"]["pending"] and time.monotonic() < give_up:
+        time.sleep(0.05)
     assert (status["log"]["messages"], status["log"]["users"]) == (5, 1)
     assert (status["lexical"]["pending"], status["vector"]["pending"]) == (0, 0)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,45 @@ def test_importing_again_stores_nothing_twice(import_: Import, server: Server, u
     assert counts(import_("chat.jsonl", "--json")) == {"created": 1, "unchanged": 30}
     assert stored(server, user) == [f"m{number}" for number in range(31)]
     assert not Path("chat.jsonl.rejects.jsonl").exists()
+
+
+def test_a_record_that_no_request_can_hold_is_a_reject_and_the_import_goes_on(
+    import_: Import, server: Server, user: str
+) -> None:
+    vast = line(1, user, "x" * (16 << 20))
+    Path("chat.jsonl").write_text(line(0, user) + vast + line(2, user), encoding="utf-8")
+    result = import_("chat.jsonl", "--json")
+    assert (counts(result), result.exit_code) == ({"created": 2, "rejected": 1}, 1)
+    assert stored(server, user) == ["m0", "m2"]
+    (reject,) = rejects("chat.jsonl.rejects.jsonl")
+    assert (reject["line"], reject["reasons"][0].split(",")[-1]) == (2, " more than the server takes in a request")
+
+
+@pytest.mark.parametrize("form", ["lines", "array"])
+def test_an_endless_record_is_not_held(form: str, tmp_path: Path) -> None:
+    good, endless = '{"content": "a", "ts": "2024-05-01T08:00:00Z"}', '{"content": "' + "x" * (1 << 20)
+    path = tmp_path / "endless.json"
+    with path.open("w", encoding="utf-8") as file:
+        file.write(f"{good}\n" if form == "lines" else f"[{good},")
+        file.write(endless)
+        for _ in range(160):
+            file.write("x" * (1 << 20))
+        file.write(f'"}}\n{good}\n' if form == "lines" else f'"}},{good}]')
+    done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True)
+    kinds, peak_mb = json.loads(done.stdout)
+    assert kinds == (["Record", "Refused", "Record"] if form == "lines" else ["Record", "Refused"])
+    assert peak_mb < 250
+
+
+READ = """
+import json, resource, sys
+from nomemory.cli.importing.json_stream import records
+from nomemory.cli.importing.source import Source
+with Source(sys.argv[1]) as source:
+    kinds = [type(item).__name__ for item in records(source)]
+per_mb = 1 << 20 if sys.platform == "darwin" else 1 << 10
+print(json.dumps([kinds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / per_mb]))
+"""
 
 
 @pytest.mark.parametrize("name", ["messages.jsonl", "locomo.json", "openai.jsonl", "loose.json", "conversations.json"])

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import pytest
 from cli.conftest import Run
 from client.scripted import Answer, Scripted
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.client.messages import RoleName, chat_message
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, server_service_pb2
@@ -104,12 +105,31 @@ STATUS = ingest_service_pb2.GetIndexStatusResponse(
     ),
     embedder=ingest_service_pb2.EmbedderStatus(kind="local", model="small", dimension=384, texts_embedded=9_001),
 )
+UNWELL = ingest_service_pb2.GetIndexStatusResponse(
+    log=STATUS.log,
+    lexical=STATUS.lexical,
+    vector=ingest_service_pb2.IndexStatus(
+        name="model_384", checkpoint=12_345, fault="NOT_ANSWERING", fault_since=Timestamp(seconds=1_700_000_000)
+    ),
+    embedder=STATUS.embedder,
+    faults=[
+        ingest_service_pb2.ServerFault(
+            part="vector-engine",
+            kind="NOT_ANSWERING",
+            since=Timestamp(seconds=1_700_000_000),
+            detail="it answers no heartbeat",
+        )
+    ],
+)
 INFO = server_service_pb2.GetServerInfoResponse(
     version="0.2.0",
     embedding_model="small",
     embedding_dimension=384,
     features=["query", "ingest", "recall", "semantic_search_text", "a\nb"],
-    limits=server_service_pb2.ServerLimits(request_bytes=16_777_216, batch_messages=1_000, top_k=1, turns=20),
+    limits=server_service_pb2.ServerLimits(
+        request_bytes=16_777_216, batch_messages=1_000, top_k=1, turns=20, user_reads=32
+    ),
+    reads=server_service_pb2.ReadLoad(running=2, waiting=1_030, users=3, refused=7),
 )
 DELETED = ingest_service_pb2.DeleteMessagesResponse(deleted=1, missing_message_ids=["m7"], write_token="t_1")  # noqa: S106 - not a secret
 
@@ -140,6 +160,7 @@ COMMANDS = {
     "hybrid": (["hybrid", "dinner?", "--user", "ann", "--explain"], "HybridSearch", HYBRID),
     "neighbors": (["neighbors", "m5", "--user", "ann"], "GetNeighbors", NEIGHBORS),
     "status": (["status"], "GetIndexStatus", STATUS),
+    "status-unwell": (["status"], "GetIndexStatus", UNWELL),
     "info": (["info"], "GetServerInfo", INFO),
     "info-recall-only": (
         ["info"],

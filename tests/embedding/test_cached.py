@@ -141,3 +141,29 @@ async def test_only_the_latest_document_vectors_are_kept() -> None:
     vectors = DocumentVectors(embedder, 10_000, 10)
     await vectors.embed([str(number) for number in range(3000)], never)
     assert len(vectors._kept) == 1024
+
+
+async def test_a_query_that_nobody_waits_for_any_more_is_withdrawn() -> None:
+    embedder = CountingEmbedder()
+    embedder.gate.clear()
+    withdrawn = asyncio.Event()
+    embed = embedder.embed_query
+
+    async def noted(text: str) -> Vector:
+        try:
+            return await embed(text)
+        except asyncio.CancelledError:
+            withdrawn.set()
+            raise
+
+    embedder.embed_query = noted  # type: ignore[method-assign]
+    cached = CachedEmbedder(embedder, 10)
+    impatient = [asyncio.create_task(cached.embed_query("a")) for _ in range(2)]
+    await asyncio.sleep(0)
+    impatient[0].cancel()
+    await asyncio.sleep(0)
+    assert not withdrawn.is_set()
+    impatient[1].cancel()
+    await asyncio.wait_for(withdrawn.wait(), 5)
+    embedder.gate.set()
+    assert await cached.embed_query("a") == b"a", "and can be asked again"

@@ -179,6 +179,7 @@ def test_meaning_finds_what_no_word_does(vector_server: Server, user: str) -> No
     assert by_words.sufficiency == 0
     by_meaning = ask(vector_server, user, "flowers", query_embedding=q.Embedding(values=EAST), explain=True)
     assert not by_meaning.words_only
+    assert by_meaning.sufficiency_by_words, "cosines of a model that the server does not know"
     assert by_meaning.embedding_model == "none"
     assert found(by_meaning) == ["near", "aside", "far"]
     assert [item.explanation.semantic_score for item in by_meaning.items] == pytest.approx([1, 0, -1], abs=1e-6)

@@ -1,4 +1,4 @@
-"""What a server's log says of its callers: their names, and never a key, a token or a user."""
+"""What a server's log says of its callers: their names, and never a key or a token; a user only in the audit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_the_log_names_callers_and_keeps_their_secrets(tmp_path: Path, user: str
     keyring = Keyring(tmp_path / "keys.json")
     key, users_token = keyring.key("recall", "act-as", name="chat"), token(user)
     settings = {"api_keys": str(keyring.path), "jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
-    with logging_to(tmp_path / "log", log_level="debug", **settings) as channel:
+    with logging_to(tmp_path / "log", log_level="debug", audit="false", **settings) as channel:
         recall(channel, user, (*bearer(key), ("x-user-id", user)))
         recall(channel, user, bearer(users_token))
         refused(listing, channel, f"{user}-other", bearer(users_token))
@@ -37,7 +37,7 @@ def test_the_log_names_callers_and_keeps_their_secrets(tmp_path: Path, user: str
 
 
 def test_a_local_server_says_that_nothing_vouched_for_the_user(tmp_path: Path, user: str) -> None:
-    with logging_to(tmp_path / "log") as channel:
+    with logging_to(tmp_path / "log", audit="false") as channel:
         recall(channel, user, (("x-user-id", user),))
         listing(channel, user)
     log = (tmp_path / "log").read_text()

@@ -137,10 +137,10 @@ def test_readers_in_processes_of_their_own_count_the_namespace_only(tmp_path: Pa
             assert ids(listing(channel, user, own).items) == ["m1"]
 
 
-def test_the_log_does_not_name_the_namespace(tmp_path: Path, user: str) -> None:
+def test_the_log_beside_its_audit_does_not_name_the_namespace(tmp_path: Path, user: str) -> None:
     keyring = Keyring(tmp_path / "keys.json")
     metadata = bearer(keyring.key("query", "ingest", "recall", "act-as", name="chat", namespace="zephyrquill"))
-    with logging_to(tmp_path / "log", log_level="debug", api_keys=str(keyring.path)) as channel:
+    with logging_to(tmp_path / "log", log_level="debug", audit="false", api_keys=str(keyring.path)) as channel:
         recall(channel, user, (*metadata, ("x-user-id", user)))
         listing(channel, user, metadata)
         refused(listing, channel, f"{user}\n", metadata)

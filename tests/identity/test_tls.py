@@ -146,6 +146,20 @@ def test_certificates_of_nobody_and_of_other_authorities_are_refused(
             assert unreachable(channel, user)
 
 
+def test_a_name_is_read_whole_and_has_no_control_characters(settle: Settle, start: Start, tls: Tls, user: str) -> None:
+    tricks = {
+        "a NUL in a name": issued(tls.ca, "x", x509.DNSName("chat.internal\0.evil")),
+        "a NUL in a URI": issued(tls.ca, "x", x509.UniformResourceIdentifier("spiffe://example/loader\0/evil")),
+        "a NUL in the common name": issued(tls.ca, "ops\0.evil"),
+        "a line break": issued(tls.ca, "ops\n"),
+        "a trick beside a good name": issued(tls.ca, "x", x509.DNSName("chat.internal"), x509.DNSName("a\0b")),
+    }
+    with start(settle(**tls.mutual())) as server:
+        for trick in tricks.values():
+            with tls.channel(server.target, trick) as channel:
+                assert refused(listing, channel, user).reason == "CREDENTIALS_INVALID"
+
+
 def test_a_certificate_and_a_key_at_once_are_refused(settle: Settle, start: Start, tls: Tls, user: str) -> None:
     keyring = Keyring(tls.directory / "keys.json")
     key = keyring.key("query")

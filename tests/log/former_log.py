@@ -1,4 +1,4 @@
-"""A log of schema 1, as the server made it that knew no other."""
+"""Logs of the schemas before, as the servers made them that knew no other."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from nomemory.server import wire
 from nomemory.server.message import Message
 
 LOG_ID: Final = "0123456789abcdef0123456789abcdef"
+
+FORMER: Final = (1, 2)
+"""The schemas of former logs."""
 
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -48,10 +51,30 @@ CREATE TABLE users (
 ) WITHOUT ROWID;
 PRAGMA user_version=1;
 """
+_SCHEMA_2: Final = """
+ALTER TABLE messages ADD COLUMN expire_us INTEGER;
+CREATE INDEX messages_by_expiry ON messages (expire_us) WHERE expire_us IS NOT NULL;
+CREATE TABLE requests (
+  user_id TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  first_id BLOB NOT NULL,
+  size INTEGER NOT NULL,
+  PRIMARY KEY (user_id, digest)
+) WITHOUT ROWID;
+CREATE TABLE metadata_entries (
+  user_id TEXT NOT NULL,
+  mark BLOB NOT NULL,
+  ts INTEGER NOT NULL,
+  message_id TEXT NOT NULL,
+  PRIMARY KEY (user_id, mark, ts, message_id)
+) WITHOUT ROWID;
+INSERT INTO meta VALUES ('derived_ids', '1');
+PRAGMA user_version=2;
+"""
 
 
-def make_former_log(path: Path, user: str, messages: Iterable[Message]) -> None:
-    """Write a log of one user's messages."""
+def make_former_log(path: Path, user: str, messages: Iterable[Message], schema: int = 1) -> None:
+    """Write a log of one user's messages, which have no metadata."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("PRAGMA journal_mode=WAL")
         file.executescript(_SCHEMA)
@@ -64,3 +87,5 @@ def make_former_log(path: Path, user: str, messages: Iterable[Message]) -> None:
         file.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         file.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", vectors)
         file.execute("INSERT INTO users VALUES (?, ?, ?)", (user, len(rows), len(rows)))
+        if schema == FORMER[-1]:
+            file.executescript(_SCHEMA_2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from log.engine import open_sqlite_log
-from log.former_log import LOG_ID, make_former_log
+from log.former_log import FORMER, LOG_ID, make_former_log
 from log.test_message_log import said
 
 from nomemory.server.log.lifetimes import Lifetimes
@@ -30,12 +30,13 @@ def shape(path: Path) -> dict[str, set[str]]:
         return {name: {column for (column,) in file.execute(info, (name,))} for name in names}
 
 
-async def test_a_former_log_opens_with_its_messages_and_its_name(tmp_path: Path) -> None:
-    make_former_log(tmp_path / "log.db", "u", STORED)
+@pytest.mark.parametrize("schema", FORMER)
+async def test_a_former_log_opens_with_its_messages_and_its_name(tmp_path: Path, schema: int) -> None:
+    make_former_log(tmp_path / "log.db", "u", STORED, schema)
     log = await open_sqlite_log(tmp_path)
     without_vectors = [message._replace(embedding=None) for message in reversed(STORED)]
     assert await log.everything() == without_vectors
-    assert (await log.reader.log_id(), await log.reader.sequence()) == (LOG_ID, 2)
+    assert (await log.reader.identity(), await log.reader.sequence()) == ((LOG_ID, ""), 2)
     assert [change.sequence for change in log.feed.changes(0, 10)] == [1, 2]
     assert await log.write(*STORED) == (Outcome.UNCHANGED,) * 2
     assert await log.write(said("new", message_id="n", ts_us=3)._replace(expire_us=1)) == (Outcome.CREATED,)
@@ -44,8 +45,9 @@ async def test_a_former_log_opens_with_its_messages_and_its_name(tmp_path: Path)
     await log.close()
 
 
-async def test_a_former_log_has_the_shape_of_a_new_one_afterwards(tmp_path: Path) -> None:
-    make_former_log(tmp_path / "log.db", "u", STORED)
+@pytest.mark.parametrize("schema", FORMER)
+async def test_a_former_log_has_the_shape_of_a_new_one_afterwards(tmp_path: Path, schema: int) -> None:
+    make_former_log(tmp_path / "log.db", "u", STORED, schema)
     for _ in range(2):  # the second time there is nothing to do
         await (await open_sqlite_log(tmp_path)).close()
     (tmp_path / "new").mkdir()
@@ -75,21 +77,22 @@ async def test_a_greatest_age_holds_for_a_former_log(tmp_path: Path) -> None:
 def test_an_unknown_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with closing(sqlite3.connect(path)) as file:
-        file.execute("PRAGMA user_version=3")
-    with pytest.raises(LogVersionError, match="has schema 3, this server knows 2"):
+        file.execute("PRAGMA user_version=4")
+    with pytest.raises(LogVersionError, match="has schema 4, this server knows 3"):
         SqliteLogWriter(path, queue_max=1, queue_max_bytes=1, announce=lambda: None)
     assert shape(path) == {}
 
 
-async def test_an_upgrade_that_cannot_be_finished_changes_nothing(tmp_path: Path) -> None:
-    make_former_log(tmp_path / "log.db", "u", STORED)
+@pytest.mark.parametrize("schema", FORMER)
+async def test_an_upgrade_that_cannot_be_finished_changes_nothing(tmp_path: Path, schema: int) -> None:
+    make_former_log(tmp_path / "log.db", "u", STORED, schema)
     before = shape(tmp_path / "log.db")
     with closing(sqlite3.connect(tmp_path / "log.db")) as file:
-        file.execute("CREATE TABLE requests (in_the_way)")
+        file.execute("ALTER TABLE messages ADD COLUMN crc")
     with pytest.raises(LogUnusableError, match="cannot be used"):
         await open_sqlite_log(tmp_path)
     with closing(sqlite3.connect(tmp_path / "log.db")) as file:
-        file.execute("DROP TABLE requests")
+        file.execute("ALTER TABLE messages DROP COLUMN crc")
     assert shape(tmp_path / "log.db") == before
     log = await open_sqlite_log(tmp_path)
     assert len(await log.everything()) == 2

@@ -22,7 +22,7 @@ from nomemory.server.message import Filter, Message
 
 def connection_of(log: Log) -> sqlite3.Connection:
     assert isinstance(log.reader, SqliteLogReader)
-    return log.reader._connection
+    return log.reader._rows.connection
 
 
 def tagged(number: int, metadata: dict[str, str]) -> Message:
@@ -62,7 +62,7 @@ async def test_a_log_of_the_first_schema_learns_the_metadata_of_its_messages(tmp
         file.executescript(
             """
             DROP TABLE metadata_entries; DROP TABLE requests; DROP INDEX messages_by_expiry;
-            ALTER TABLE messages DROP COLUMN expire_us; PRAGMA user_version=1;
+            ALTER TABLE messages DROP COLUMN expire_us; ALTER TABLE messages DROP COLUMN crc; PRAGMA user_version=1;
             """
         )
     for _ in range(2):

@@ -113,7 +113,7 @@ async def test_a_slice_of_an_export_costs_the_same_wherever_it_stands(tmp_path: 
         steps += 1
         return 0
 
-    log.reader._connection.set_progress_handler(note_step, 10)
+    log.reader._rows.connection.set_progress_handler(note_step, 10)
 
     async def steps_of_slice(above: int) -> int:
         nonlocal steps

@@ -19,20 +19,20 @@ ANSWERED_BY = "x-answered-by"
 
 
 class Stamp(grpc.aio.ServerInterceptor):
-    """Says in initial metadata which process answers a unary call."""
+    """Says in initial metadata which process answers a call of one reply."""
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> Handler | None:
         handler = await continuation(handler_call_details)
         assert handler is not None
-        answer: Any = handler.unary_unary
+        answer: Any = handler.stream_unary
 
-        async def stamped(request: object, context: grpc.aio.ServicerContext[Any, Any]) -> object:
+        async def stamped(requests: object, context: grpc.aio.ServicerContext[Any, Any]) -> object:
             await context.send_initial_metadata(((ANSWERED_BY, str(os.getpid())),))
-            return await answer(request, context)
+            return await answer(requests, context)
 
-        return grpc.unary_unary_rpc_method_handler(
+        return grpc.stream_unary_rpc_method_handler(
             stamped,
             handler.request_deserializer,
             handler.response_serializer,

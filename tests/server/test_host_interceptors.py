@@ -70,12 +70,34 @@ class Host(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or handler.response_streaming:
             return handler
+        if handler.request_streaming:
+            behaviour: Any = handler.stream_unary
+            return grpc.stream_unary_rpc_method_handler(
+                self._noting_stream(behaviour), handler.request_deserializer, handler.response_serializer
+            )
         answer: Any = handler.unary_unary
         return grpc.unary_unary_rpc_method_handler(
             self._noting(answer),
             handler.request_deserializer,
             handler.response_serializer,
         )
+
+    def _noting_stream(self, behaviour: Behaviour) -> Behaviour:
+        async def handle(requests: AsyncIterator[object], context: Context) -> object:
+            seen = Seen(self.name, None, current_call())
+            self.seen.append(seen)
+
+            async def noted() -> AsyncIterator[object]:
+                async for request in requests:
+                    seen.request = request
+                    yield request
+
+            try:
+                return await behaviour(noted(), context)
+            finally:
+                self.code = context.code()
+
+        return handle
 
     def _noting(self, behaviour: Behaviour) -> Behaviour:
         async def handle(request: object, context: Context) -> object:

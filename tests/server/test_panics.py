@@ -66,8 +66,10 @@ async def test_a_panic_in_a_task_is_named_and_the_job_is_started_again() -> None
             panic()
 
     await asyncio.wait_for(supervisor.start_task("engine", job), WAIT_S)
-    assert (supervisor.fault("engine"), runs) == ("PanicException", [2])
-    assert supervisor.fault("another") == ""
+    fault = supervisor.fault("engine")
+    assert fault is not None
+    assert (fault.kind, runs) == ("PanicException", [2])
+    assert supervisor.fault("another") is None
 
 
 async def test_a_cancelled_job_is_not_started_again() -> None:
@@ -82,7 +84,7 @@ async def test_a_cancelled_job_is_not_started_again() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert supervisor.fault("idle") == ""
+    assert supervisor.fault("idle") is None
 
 
 async def test_stopping_does_not_wait_until_a_failed_job_would_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.reads.nearest_messages import NearestMessages, NearestQuery
+from nomemory.server.reads.speakers import Speakers
 from nomemory.server.token_cipher import TokenCipher
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.protocol import VectorHit, VectorPoint
@@ -85,7 +86,7 @@ async def test_a_search_stops_where_scores_fall_below_the_least(
                 for n in range(COUNT)
             ]
         )
-        nearest = NearestMessages(index, NoEmbedder(2), UpToDate(), log, BUDGET)
+        nearest = NearestMessages(index, NoEmbedder(2), UpToDate(), log, Speakers(log), BUDGET)
         found = await nearest.search(NearestQuery("u", None, EAST, EVERYTHING, 20, min_score))
     finally:
         await index.close()

@@ -54,6 +54,7 @@ class Process:
             "NOMEMORY_LISTEN": "127.0.0.1:0",
             "NOMEMORY_EMBEDDER": "none",
             "NOMEMORY_RECALL_SKILLS": str(directory / "skills"),
+            "NOMEMORY_AUDIT": "false",  # it names users, and nothing else of the log does
         }
         self.log = directory / "log"
         with self.log.open("w") as log:

@@ -67,11 +67,21 @@ def test_the_limits_are_the_settings(start: Start, own_settings: Settings) -> No
         "page_size_max": 60,
         "query_max_chars": 50,
         "top_k_max": 30,
+        "reads_user_max": 4,
+        "reads_caller_max": 5,
     }
     with start(own_settings.with_changes(**changed)) as server:
         limits = told(server).limits
     assert limits == s.ServerLimits(
-        request_bytes=10_000, content_bytes=100, batch_messages=3, page_size=60, query_chars=50, top_k=30, turns=20
+        request_bytes=10_000,
+        content_bytes=100,
+        batch_messages=3,
+        page_size=60,
+        query_chars=50,
+        top_k=30,
+        turns=20,
+        user_reads=4,
+        caller_reads=5,
     )
 
 

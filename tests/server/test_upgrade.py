@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+from log.former_log import FORMER
 from server.fleet import until
 from server.test_expiry import found_by_every_read, tea, write
 
@@ -19,9 +21,12 @@ if TYPE_CHECKING:
     from conftest import Server
 
 
-def downgrade(log: Path) -> None:
-    """Make of a log one of schema 1, as the version before left it."""
+def downgrade(log: Path, schema: int) -> None:
+    """Make of a log one of a schema before, as the versions left it that knew no other."""
     with closing(sqlite3.connect(log)) as file:
+        file.executescript("ALTER TABLE messages DROP COLUMN crc; PRAGMA user_version=2;")
+        if schema == FORMER[-1]:
+            return
         file.executescript(
             "DROP INDEX messages_by_expiry; ALTER TABLE messages DROP COLUMN expire_us; DROP TABLE requests; "
             "DROP TABLE metadata_entries; "
@@ -33,14 +38,15 @@ def segments(data: Path) -> set[str]:
     return {path.name for path in DataDirectory(data).lexical.glob("*.store")}
 
 
+@pytest.mark.parametrize("schema", FORMER)
 def test_a_directory_of_the_version_before_opens_without_new_indexes(
-    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, user: str
+    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, user: str, schema: int
 ) -> None:
     data = own_settings.server.data
     with start(own_settings) as server:
         written = write(server, *(tea(user, name, place) for place, name in enumerate("abc")))
         found_by_every_read(server, user, "a", written.write_token)
-    downgrade(data / "log.db")
+    downgrade(data / "log.db", schema)
     before = segments(data)
     assert before
     with start(own_settings) as server:

@@ -25,6 +25,7 @@ from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import INDEX_DAMAGED, StandingFaults
 from nomemory.server.vector import indexing_store as desk
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.edge_index import EdgeIndex
@@ -90,7 +91,7 @@ class World:
         directory.mkdir(parents=True, exist_ok=True)
         collection = collection_of(self.settings, directory / "vectors", embedder)
         self.index = EdgeIndex(collection.shard, embedder.dimension, timeout_s=20)
-        self._wake = asyncio.Event()
+        self._wake, self.faults = asyncio.Event(), StandingFaults()
         self._loop = asyncio.get_running_loop()
         self.log = SqliteLogWriter(directory / "log.db", queue_max=100, queue_max_bytes=10**9, announce=self._announce)
         self.reader = SqliteLogReader(directory / "log.db")
@@ -101,6 +102,7 @@ class World:
             directory / "vectors",
             self.settings,
             self._wake,
+            self.faults,
         )
 
     async def write(self, *messages: Message) -> None:
@@ -304,7 +306,7 @@ async def test_without_an_embedder_only_vectors_of_the_callers_own_are_stored(tm
         await w.settled()
         assert await w.found("ann", "own") == ["m2"]
         assert await w.index.count() == 1
-        assert w.indexer.fault == ""
+        assert w.indexer.fault is None
 
 
 async def test_without_an_embedder_messages_without_vectors_are_no_work_at_all(tmp_path: Path) -> None:
@@ -384,7 +386,7 @@ async def test_a_text_that_is_refused_is_parked_until_it_changes(tmp_path: Path)
             status = w.indexer.status("ann")
             assert (status.pending, status.parked, status.parked_ids) == (0, 1, ("m0",))
             assert await w.index.count() == 8
-            assert w.indexer.fault == ""
+            assert w.indexer.fault is None
             await w.write(said("antidote", "m0"))
             await w.settled()
             assert await w.found("ann", "antidote") == ["m0"]
@@ -408,12 +410,15 @@ async def test_an_outage_of_the_embedder_loses_nothing_and_parks_nobody(tmp_path
     async with world(tmp_path, embedder) as w, running(w):
         await w.write(*(said(f"text {number}", f"m{number}") for number in range(70)))
         await w.until(lambda: len(embedder.calls) >= 3)
-        assert w.indexer.fault == "ERROR_REASON_EMBEDDER_UNAVAILABLE"
+        fault = w.indexer.fault
+        assert fault is not None
+        assert fault.kind == "ERROR_REASON_EMBEDDER_UNAVAILABLE"
         await w.write(said("during the outage", "late"))
         await w.until(lambda: w.indexer.status().pending == 71)
         embedder.down = None
         await w.settled()
-        assert (w.indexer.fault, w.indexer.status().parked) == ("", 0)
+        assert w.indexer.fault is None
+        assert w.indexer.status().parked == 0
         assert await w.index.count() == 71
 
 
@@ -461,7 +466,7 @@ async def test_an_engine_that_dies_is_worked_around(tmp_path: Path) -> None:
                 await w.until(lambda: w.index.process_id is not None)
                 kill(w.index)
         await w.settled()
-        await w.until(lambda: w.indexer.fault == "")
+        await w.until(lambda: w.indexer.fault is None)
         assert await w.index.count() == 31
 
 
@@ -521,3 +526,34 @@ async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> N
             hits = await w.index.search("ann", await w.embedder.embed_query(question), EVERYTHING, 1)
             (best,) = (await w.reader.by_sequences("ann", [hits[0].sequence])).values()
             assert best.message_id == answer
+
+
+async def test_only_what_is_missing_is_embedded_again_and_that_is_said_while_it_lasts(tmp_path: Path) -> None:
+    texts = [f"text {number}" for number in range(40)]
+    async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
+        await w.write(*(said(text, text) for text in texts))
+        await w.settled()
+        for text in texts[:15]:
+            await w.index.remove("ann", text)  # behind the indexer's back
+    embedder = ScriptedEmbedder()
+    embedder.gate.clear()
+    async with world(tmp_path, embedder) as w, running(w):
+        await embedder.called.wait()
+        assert [fault.kind for fault in w.faults.all()] == [INDEX_DAMAGED]
+        assert w.indexer.behind("ann", 1)
+        embedder.gate.set()
+        await w.until(lambda: not w.faults.all())
+        assert [await w.found("ann", text) for text in texts] == [[text] for text in texts]
+        assert sorted(embedder.texts) == sorted(texts[:15])
+
+
+async def test_an_index_that_its_engine_cannot_read_is_built_anew(tmp_path: Path) -> None:
+    async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
+        await w.write(*(said(f"text {number}", f"m{number}") for number in range(20)))
+        await w.settled()
+    (segment,) = (tmp_path / "vectors").glob("*/shard/segments/*/segment.json")
+    segment.unlink()
+    async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
+        await w.until(lambda: bool(w.faults.all()))
+        await w.until(lambda: not w.faults.all())
+        assert [await w.found("ann", f"text {number}") for number in range(20)] == [[f"m{n}"] for n in range(20)]

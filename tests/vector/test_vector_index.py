@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -300,3 +302,21 @@ def assert_best(hits: list[tuple[int, float]], expected: dict[int, float], limit
     worst = min((score for _, score in hits), default=2.0)
     assert all(score <= worst + 1e-6 for sequence, score in expected.items() if sequence not in dict(hits))
     assert [score for _, score in hits] == sorted((score for _, score in hits), reverse=True)
+
+
+async def test_what_is_stored_is_read_user_by_user_and_a_given_up_index_is_empty(index: VectorIndex) -> None:
+    many = [point(f"m{number}", vector(1, number)) for number in range(1200)]
+    await index.upsert([*many, point("m0", vector(2, 1), part=1), point("bob", vector(1, 0), user_id="bob")])
+    read = await index.read_points(["ann", "nobody", "bob"], with_vectors=True)
+    assert read.by_user == [
+        Counter({sequence_of(f"m{number}"): 1 + (number == 0) for number in range(1200)}),
+        Counter(),
+        Counter({sequence_of("bob"): 1}),
+    ]
+    assert read.unsound == 0
+    await index.give_up()
+    while True:
+        with contextlib.suppress(Fault):
+            assert await index.count() == 0
+            break
+    assert (await index.read_points(["ann"], with_vectors=False)).by_user == [Counter()]

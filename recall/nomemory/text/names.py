@@ -11,13 +11,14 @@ from typing import Final
 from nomemory.text.analysis import Kind, Token, tokenise
 from nomemory.text.stop_words import STOP_WORDS
 
-FIRST_LETTERS: Final = 3
+_FIRST_LETTERS: Final = 3
 """How much of a name is enough: people shorten names at their ends."""
 
 _BEGINNING: Final = "…"
 """Marks a term that is the beginning of a name; no word has it."""
 
 _PATTERNS_KEPT: Final = 256
+_CAPITALISED: Final = re.compile(r"\b[A-Z][a-z]+\b(?:['’]s)?")
 _SUBJECT: Final = re.compile(
     r"\b(?:did|does|do|is|are|was|were|has|have|had|would|will|can|could|should|and|might)\s+([A-Z][a-z]+)\b"
     r"|\b([A-Z][a-z]+)['’]s\b"
@@ -30,7 +31,12 @@ _MOST: Final = 256
 
 def beginning(name: str) -> str:
     """Return the first letters of a name, in lower case."""
-    return name[:FIRST_LETTERS].lower()
+    return name[:_FIRST_LETTERS].lower()
+
+
+def beginnings(words: Iterable[str]) -> frozenset[str]:
+    """Return how words begin that are long enough to be told by it."""
+    return frozenset(map(beginning, filter(_is_long, words)))
 
 
 def people(text: str) -> list[str]:
@@ -44,6 +50,13 @@ def without_names(text: str, names: Iterable[str]) -> str:
     for name in names:
         text = _standing(name).sub(" ", text)
     return " ".join(text.split())
+
+
+def without_speakers(text: str, speakers: Sequence[str]) -> str:
+    """Strip the names of speakers, shortened ones too. The result is empty if the text holds nothing else."""
+    begun = beginnings(speakers)
+    bare = _CAPITALISED.sub(lambda word: " " if beginning(word[0]) in begun else word[0], without_names(text, speakers))
+    return " ".join(bare.split())
 
 
 @lru_cache(_PATTERNS_KEPT)
@@ -73,11 +86,11 @@ def _pairs(tokens: Sequence[Token]) -> Iterator[str]:
 
 
 def _is_long(word: str) -> bool:
-    return len(word) >= FIRST_LETTERS
+    return len(word) >= _FIRST_LETTERS
 
 
 def _marked_beginning(word: str) -> str:
-    return word[:FIRST_LETTERS] + _BEGINNING
+    return word[:_FIRST_LETTERS] + _BEGINNING
 
 
 def _once(terms: Sequence[str]) -> list[str]:

@@ -23,6 +23,8 @@ _LIMITS: Final = {
     "query_chars": ("Query or question", "character"),
     "top_k": ("Search by meaning", "message"),
     "turns": ("Conversation in a recall", "turn"),
+    "user_reads": ("Dear reads of one user", "read"),
+    "caller_reads": ("Dear reads of one caller", "read"),
 }
 """What people call the limits of a server, and what each counts."""
 _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
@@ -47,12 +49,17 @@ def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Table:
         f"{counted(log.messages, 'message')} of {counted(log.users, 'user')}",
         f"sequence {log.sequence:,}" if log.sequence or not log.messages else "",  # none is told in a namespace
     )
+    if log.fault or log.damaged:
+        damage = f"{counted(log.damaged, 'message')} damaged" if log.damaged else one_line(log.fault)
+        table.add_row(_label("Damage"), Text(damage, style="red"), "")
     table.add_row(_label("Words"), _progress(reply.lexical), Text(one_line(reply.lexical.name), style="dim"))
     if embedder.kind == "none":
         table.add_row(_label("Meaning"), Text("no embedder, so only vectors of the caller's own", style="yellow"), "")
-        return table
-    table.add_row(_label("Meaning"), _progress(reply.vector), Text(one_line(reply.vector.name), style="dim"))
-    table.add_row(_label("Embedder"), *_embedder(embedder))
+    else:
+        table.add_row(_label("Meaning"), _progress(reply.vector), Text(one_line(reply.vector.name), style="dim"))
+        table.add_row(_label("Embedder"), *_embedder(embedder))
+    for fault in reply.faults:
+        table.add_row(Text("Fault", style="bold red"), *_fault(fault))
     return table
 
 
@@ -66,6 +73,10 @@ def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Table:
     for name, (bounded, noun) in _LIMITS.items():
         if most := getattr(reply.limits, name):
             table.add_row(_label(bounded), f"at most {counted(most, noun)}")
+    if reply.HasField("reads"):
+        reads = reply.reads
+        in_hand = f"{reads.running:,} at work, {reads.waiting:,} waiting, {reads.refused:,} refused since the start"
+        table.add_row(_label("Dear reads in hand"), in_hand)
     return table
 
 
@@ -141,14 +152,25 @@ def _label(text: str) -> Text:
 
 
 def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
-    state = Text("up to date", style="green")
+    parts = []
     if index.pending:
-        state = Text(f"{counted(index.pending, 'message')} to go", style="yellow")
+        parts.append(Text(f"{counted(index.pending, 'message')} to go", style="yellow"))
+    elif not index.fault:
+        parts.append(Text("up to date", style="green"))
+    if index.notice:
+        parts.append(Text("built anew since the server started", style="yellow"))
     if index.parked:
-        state.append(f", {index.parked:,} can never be indexed", style="red")
+        parts.append(Text(f"{index.parked:,} can never be indexed", style="red"))
     if index.fault:
-        state.append(f", retrying after {one_line(index.fault)}", style="red")
-    return state
+        parts.append(Text(f"retrying after {one_line(index.fault)}", style="red"))
+    return Text(", ").join(parts)
+
+
+def _fault(fault: ingest_service_pb2.ServerFault) -> tuple[Text, Text]:
+    said = f"{one_line(fault.part)}: {one_line(fault.detail or fault.kind)}"
+    return Text(said, style="red"), Text(
+        f"since {fault.since.ToDatetime(tzinfo=UTC):%Y-%m-%d %H:%M:%S} UTC", style="dim"
+    )
 
 
 def _embedder(embedder: ingest_service_pb2.EmbedderStatus) -> tuple[Text, Text]:

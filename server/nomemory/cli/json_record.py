@@ -86,7 +86,13 @@ def status_record(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
     """Return the whole status."""
     log, embedder = reply.log, reply.embedder
     return {
-        "log": {"sequence": log.sequence, "messages": log.messages, "users": log.users},
+        "log": {
+            "sequence": log.sequence,
+            "messages": log.messages,
+            "users": log.users,
+            "damaged": log.damaged,
+            "fault": log.fault,
+        },
         "lexical": _index(reply.lexical),
         "vector": _index(reply.vector),
         "embedder": {
@@ -95,18 +101,24 @@ def status_record(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
             "dimension": embedder.dimension,
             "texts_embedded": embedder.texts_embedded,
         },
+        "faults": [
+            {"part": fault.part, "kind": fault.kind, "since": rfc3339(fault.since), "detail": fault.detail}
+            for fault in reply.faults
+        ],
     }
 
 
 def server_info_record(reply: server_service_pb2.GetServerInfoResponse) -> Json:
-    """Return the whole description."""
+    """Return the whole description; `reads` is null where the server does not say how busy it is."""
     limits = {field.name: getattr(reply.limits, field.name) for field in reply.limits.DESCRIPTOR.fields}
+    reads = {field.name: getattr(reply.reads, field.name) for field in reply.reads.DESCRIPTOR.fields}
     return {
         "version": reply.version,
         "embedding_model": reply.embedding_model,
         "embedding_dimension": reply.embedding_dimension,
         "features": list(reply.features),
         "limits": limits,
+        "reads": reads if reply.HasField("reads") else None,
     }
 
 
@@ -200,11 +212,13 @@ def _residue(residue: ingest_service_pb2.ErasureResidue) -> Json:
 
 
 def _index(index: ingest_service_pb2.IndexStatus) -> Json:
-    return {
+    record: Json = {
         "name": index.name,
         "checkpoint": index.checkpoint,
         "pending": index.pending,
         "parked": index.parked,
         "parked_message_ids": list(index.parked_message_ids),
         "fault": index.fault,
+        "notice": index.notice,
     }
+    return record | ({"fault_since": rfc3339(index.fault_since)} if index.HasField("fault_since") else {})

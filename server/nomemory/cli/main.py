@@ -33,6 +33,9 @@ _COMMANDS: Final = {
     "info": "nomemory.cli.info:info",
     "skill": "nomemory.cli.skill.command:skill",
     "keys": "nomemory.cli.keys.command:keys",
+    "cursor-key": "nomemory.cli.cursor_key:cursor_key",
+    "backup": "nomemory.cli.backup:backup",
+    "restore": "nomemory.cli.restore:restore",
     "doctor": "nomemory.cli.doctor.command:doctor",
 }
 """The module of each command, and its name there: one is imported when it is asked for, so that none waits for all."""

@@ -8,6 +8,7 @@ import click
 
 from nomemory.cli.configuration import LOG_LEVELS, configured
 from nomemory.server.readers.launch import start_readers
+from nomemory.server.standard_error import as_json_lines
 
 
 @click.command("serve")
@@ -36,7 +37,8 @@ def serve(
     settings = configured(
         data=data, listen=listen, log_level=log_level, workers=workers, recall_query_target=query_target
     )
-    readers = start_readers(settings)
-    from nomemory.cli import startup  # noqa: PLC0415 - the engines load only in the process that serves
+    with as_json_lines(settings.server.log_level):
+        readers = start_readers(settings)
+        from nomemory.cli import startup  # noqa: PLC0415 - the engines load only in the process that serves
 
-    startup.run(settings, readers)
+        startup.run(settings, readers)

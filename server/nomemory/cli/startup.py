@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 
 import click
 
 from nomemory.server import app
 from nomemory.server.composition.startup_errors import CANNOT_START
+from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.processes.launch import Started
 from nomemory.server.settings import Settings
@@ -27,6 +29,9 @@ def run(settings: Settings, readers: Mapping[int, Started]) -> None:
         app.serve(settings, _announce, readers)
     except CANNOT_START as error:
         raise click.ClickException(str(error)) from None
+    except (sqlite3.OperationalError, IndexUnusableError) as error:
+        cause = str(error) or "the lexical index cannot be made"
+        raise click.ClickException(f"{cause}: {settings.server.data}. Is its disk full, or not writable?") from None
 
 
 def _announce(address: ListenAddress) -> None:

@@ -21,6 +21,8 @@ from nomemory.server.composition.writer import WriterAssembly
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.logs import configure_logs
+from nomemory.server.maintenance.witnesses import refuse_loss
+from nomemory.server.private_files import UMASK
 from nomemory.server.processes.launch import Started
 from nomemory.server.processes.reserved_port import reserved
 from nomemory.server.readers.calls import Assignment
@@ -30,6 +32,8 @@ from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
+from nomemory.server.standard_error import as_json_lines
+from nomemory.server.standing_faults import StandingFaults
 
 _WRITER = 0
 """The number of the writer's process in logs; readers count from 1."""
@@ -48,7 +52,7 @@ def serve(
     readers: Mapping[int, Started] = _NO_READERS,
     interceptors: MakeInterceptors = no_interceptors,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain.
+    """Serve until SIGTERM or SIGINT, then drain. Meanwhile standard error has JSON lines and nothing else.
 
     Args:
         settings: the configuration.
@@ -61,9 +65,11 @@ def serve(
         any of CANNOT_START.
         OSError: the system refuses something; it names the file.
     """
-    configure_logs(settings.server.log_level, None if settings.workers.count == 1 else _WRITER)
-    sys.setswitchinterval(_SWITCH_S)
-    uvloop.run(_serve(settings, ready, readers, interceptors))
+    os.umask(UMASK)
+    with as_json_lines(settings.server.log_level):
+        configure_logs(settings.server.log_level, None if settings.workers.count == 1 else _WRITER)
+        sys.setswitchinterval(_SWITCH_S)
+        uvloop.run(_serve(settings, ready, readers, interceptors))
 
 
 async def _serve(
@@ -103,12 +109,15 @@ async def running(
             return
         directory = DataDirectory(settings.server.data)
         stack.callback(os.close, directory.lock())
+        directory.refuse_full_disk(settings.server.free_bytes_min)
+        refuse_loss(directory)
+        faults = StandingFaults()
         if settings.workers.count == 1:
-            services, _ = await _make_everything(settings, directory, stack)
+            services, _ = await _make_everything(settings, directory, faults, stack)
             yield await stack.enter_async_context(serving(services, address, settings, access, host=interceptors()))
         else:
-            several = Readers(settings, readers)
-            yield await _serve_with_readers(settings, directory, address, several, interceptors, stack)
+            several = Readers(settings, readers, faults)
+            yield await _serve_with_readers(settings, directory, address, several, faults, interceptors, stack)
 
 
 async def _serve_with_readers(
@@ -116,6 +125,7 @@ async def _serve_with_readers(
     directory: DataDirectory,
     address: ListenAddress,
     readers: Readers,
+    faults: StandingFaults,
     interceptors: MakeInterceptors,
     stack: AsyncExitStack,
 ) -> ListenAddress:
@@ -123,7 +133,7 @@ async def _serve_with_readers(
     address = stack.enter_context(reserved(address))
     stack.push_async_callback(readers.close)
     await readers.start()
-    services, writer = await _make_everything(settings, directory, stack)
+    services, writer = await _make_everything(settings, directory, faults, stack)
     stack.push_async_callback(readers.close)  # before the parts that they call are taken down
     readers.assign(Assignment(settings, address, writer.describe_embedder(), interceptors), writer)
     own = serving(services, address, settings, make_access(settings), is_shared=True, host=interceptors())
@@ -134,8 +144,8 @@ async def _serve_with_readers(
 
 
 async def _make_everything(
-    settings: Settings, directory: DataDirectory, stack: AsyncExitStack
+    settings: Settings, directory: DataDirectory, faults: StandingFaults, stack: AsyncExitStack
 ) -> tuple[list[Service], WriterServices]:
     """Build all services of a server over its data directory, and the parts that its readers call."""
-    writer, words = WriterAssembly(settings, directory, stack).build()
-    return await make_services(settings, directory, writer, words, stack), writer
+    writer, words, damage = WriterAssembly(settings, directory, faults, stack).build()
+    return await make_services(settings, directory, writer, words, stack, damage), writer

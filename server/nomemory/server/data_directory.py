@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from nomemory.server.lexical.tantivy_schema import DIRECTORY
+from nomemory.server.private_files import make_private
+
+_PROBE_BYTES = 65_536
 
 
 class DataDirectoryBusyError(Exception):
     """Another server uses the directory."""
+
+
+class DataDirectoryUnusableError(Exception):
+    """The directory cannot be written, or its disk is full; the text says what to do."""
+
+
+_NOT_WRITABLE = """\
+the data directory {root} cannot be written: {cause}. Make room on its disk, give it to the user that the server runs \
+as, or choose another one with --data."""
+_FULL = """\
+the disk of {root} has {free:,} bytes free, and a server does not start with less than {least:,}: it would fail at the \
+next write. Make room, or set NOMEMORY_FREE_BYTES_MIN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +41,11 @@ class DataDirectory:
     def log(self) -> Path:
         """The message log's file."""
         return self.root / "log.db"
+
+    @property
+    def record(self) -> Path:
+        """The record of which log this is, and how far it was."""
+        return self.root / "log.json"
 
     @property
     def lexical(self) -> Path:
@@ -41,17 +63,40 @@ class DataDirectory:
         return self.root / "server.key"
 
     def lock(self) -> int:
-        """Create the directory if need be and take it; returns the file descriptor that holds the lock.
+        """Create the directory if need be, take it, and make it private; returns the descriptor that holds the lock.
 
         Raises:
             DataDirectoryBusyError: another process has it.
-            OSError: it cannot be created or written.
+            DataDirectoryUnusableError: it cannot be created or written.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            cause = error.strerror or str(error)
+            raise DataDirectoryUnusableError(_NOT_WRITABLE.format(root=self.root, cause=cause)) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             raise DataDirectoryBusyError(f"another server uses {self.root}") from None
+        make_private(self.root)
         return descriptor
+
+    def refuse_full_disk(self, least: int) -> None:
+        """Look for free space, in bytes.
+
+        Raises:
+            DataDirectoryUnusableError: there is less, or what there is cannot be written to.
+        """
+        free = shutil.disk_usage(self.root).free
+        if free < least:
+            raise DataDirectoryUnusableError(_FULL.format(root=self.root, free=free, least=least))
+        try:
+            with tempfile.TemporaryFile(dir=self.root) as probe:
+                probe.write(bytes(_PROBE_BYTES))
+                probe.flush()
+                os.fsync(probe.fileno())
+        except OSError as error:
+            cause = error.strerror or str(error)
+            raise DataDirectoryUnusableError(_NOT_WRITABLE.format(root=self.root, cause=cause)) from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import binascii
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from pathlib import Path
+from contextlib import suppress
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 _LENGTH_BYTES = {1: 2, 2: 4}  # by version
 _NONCE = 12
 KEY_BYTES = 32
+
+Ciphers = tuple[AESGCM, ...]
 
 
 class MalformedTokenError(Exception):
@@ -28,21 +30,26 @@ class ForgedTokenError(Exception):
     """The token was not sealed with this key for this log, or was changed."""
 
 
-class KeyFileError(Exception):
-    """The key file does not hold a key; the text says what to do."""
-
-
 class TokenCipher:
-    """Seals and opens tokens. `key` is 32 bytes; `log_id` names the log that the tokens speak of."""
+    """Seals and opens tokens.
 
-    def __init__(self, key: bytes, log_id: str) -> None:
-        self._cipher = AESGCM(key)
-        self._log_id = log_id.encode()
+    Args:
+        keys: one key of 32 bytes, or two, one after the other: the first one seals, each of them opens.
+        log: names the log, in its epoch, that the tokens speak of.
+    """
+
+    def __init__(self, keys: bytes, log: str) -> None:
+        self._ciphers = ciphers_of(keys)
+        self._log = log.encode()
+
+    def ciphers(self) -> Ciphers:
+        """Return the ciphers to use now; the first one seals."""
+        return self._ciphers
 
     def close(self, prefix: str, payload: bytes) -> str:
         """Seal a payload."""
         nonce = os.urandom(_NONCE)
-        sealed = self._cipher.encrypt(nonce, payload, self._bound(prefix))
+        sealed = self.ciphers()[0].encrypt(nonce, payload, self._bound(prefix))
         size = len(nonce) + len(sealed)
         version = 1 if size < 1 << 16 else 2
         header = bytes([version]) + size.to_bytes(_LENGTH_BYTES[version], "big")
@@ -57,13 +64,18 @@ class TokenCipher:
             ForgedTokenError: whole, but not ours.
         """
         raw = _decode(prefix, token)
-        try:
-            return self._cipher.decrypt(raw[:_NONCE], raw[_NONCE:], self._bound(prefix))
-        except InvalidTag:
-            raise ForgedTokenError from None
+        for cipher in self.ciphers():
+            with suppress(InvalidTag):
+                return cipher.decrypt(raw[:_NONCE], raw[_NONCE:], self._bound(prefix))
+        raise ForgedTokenError
 
     def _bound(self, prefix: str) -> bytes:
-        return prefix.encode() + self._log_id
+        return prefix.encode() + self._log
+
+
+def ciphers_of(keys: bytes) -> Ciphers:
+    """Return the cipher of each key."""
+    return tuple(AESGCM(keys[start : start + KEY_BYTES]) for start in range(0, len(keys), KEY_BYTES))
 
 
 def _decode(prefix: str, token: str) -> bytes:
@@ -80,43 +92,3 @@ def _decode(prefix: str, token: str) -> bytes:
     if header == 1 or size <= _NONCE or int.from_bytes(raw[1:header], "big") != size:
         raise MalformedTokenError
     return raw[header:]
-
-
-def load_key(path: Path) -> bytes:
-    """Read the key file; where there is none, one is made that only its owner can read.
-
-    Raises:
-        KeyFileError: the file does not hold a key.
-        OSError: it cannot be read or made.
-    """
-    if not path.exists():
-        _make_key(path)
-    key = path.read_bytes()
-    if len(key) != KEY_BYTES:
-        raise KeyFileError(_NO_KEY.format(path=path))
-    return key
-
-
-_NO_KEY = f"""\
-{{path}} does not hold a key of {KEY_BYTES} bytes. Restore it from a backup, or delete it: then a new key is made, and \
-cursors and write tokens in use are refused."""
-
-
-def _make_key(path: Path) -> None:
-    """Put a new key in its place in one step, so that a crash leaves the whole of it or none."""
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(os.urandom(KEY_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
-    _sync_directory(path.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

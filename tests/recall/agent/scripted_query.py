@@ -110,4 +110,4 @@ class ScriptedQuery:
         reply.told_apart = self._told_apart
         for earlier, later in self._relations.pop(0) if self._relations else ():
             reply.relations.add(earlier_message_id=earlier, later_message_id=later, nearness=4.0, shared_words=0.9)
-        reply.words_only = "SemanticSearch" in {*self._failing, self._hangs}
+        reply.words_only = reply.sufficiency_by_words = "SemanticSearch" in {*self._failing, self._hangs}

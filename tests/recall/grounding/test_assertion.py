@@ -94,6 +94,7 @@ def test_people_have_names_where_most_messages_do() -> None:
         ("I varnished it twice.", Role.USER, "Ravi", Attribution.UNSPECIFIED),
         ("You should varnish it twice.", Role.ASSISTANT, "", Attribution.OTHER),
         ("The user likes rain.", Role.SYSTEM, "", Attribution.OTHER),
+        ("I varnished it twice.", Role.TOOL, "", Attribution.OTHER),
         (PASTED, Role.USER, "", Attribution.QUOTED),
         (PASTED, Role.USER, "Ravi", Attribution.QUOTED),
         (PASTED, Role.ASSISTANT, "", Attribution.OTHER),

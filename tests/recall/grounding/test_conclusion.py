@@ -132,3 +132,18 @@ def test_whatever_is_concluded_is_cited_in_order_and_marks_point_to_newer_statem
     for place, statement in enumerate(synthesis.view.statements()):
         before = {c.message_id for one in synthesis.view.statements()[:place] for c in one.citations}
         assert statement.superseded_by in {"", *before}
+
+
+def test_a_message_without_a_word_to_search_for_is_quoted_whole() -> None:
+    thumb, stop = told("thumb", "👍", 2), told("stop", "To be or not to be.", 1)
+    view = conclude(asked("And?"), quoting(thumb, stop), findings(ranking(thumb, stop))).view
+    assert [one.text for one in view.statements()] == ["To be or not to be.", "👍"]
+
+
+def test_a_contradiction_beside_the_point_is_not_told() -> None:
+    never = told("never", "I have never kept bees.", 30)
+    bees = told("bees", "The bees in my garden swarmed.", 5)
+    found = findings(ranking(bees, OTHER, never), [Relation("never", "bees", 3.0, 0.9)], sufficiency=0.05)
+    synthesis = conclude(asked("Which car do I drive?"), quoting(bees), found)
+    assert (synthesis.verdict, synthesis.conflicts) == (Verdict.INSUFFICIENT, ())
+    assert len(synthesis.view.statements()) == 1

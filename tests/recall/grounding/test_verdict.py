@@ -27,7 +27,7 @@ def test_each_operating_point_decides_its_own_case(
     *, told_apart: bool, words_only: bool, named: bool, least: float
 ) -> None:
     for probability, verdict in ((least, Verdict.SUPPORTED), (least - 0.01, Verdict.INSUFFICIENT)):
-        known = Sufficiency(probability, told_apart, words_only)
+        known = Sufficiency(probability, told_apart, by_words=words_only)
         assert decide(known, RULE, cited=True, contradictory=False, named=named).verdict is verdict
 
 

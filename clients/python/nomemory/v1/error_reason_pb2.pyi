@@ -107,7 +107,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Example: {"code": "DEADLINE_EXCEEDED", "message": "the call took longer than its deadline"}
     """
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 17
-    """ERROR_REASON_OVERLOADED: too much is queued already. Retry as RetryInfo says.
+    """ERROR_REASON_OVERLOADED: the server, or the caller's share of it, is busy. Retry as RetryInfo says.
 
     Example: {"code": "RESOURCE_EXHAUSTED", "message": "too many writes are waiting"}
     """
@@ -253,7 +253,7 @@ ERROR_REASON_DEADLINE_EXCEEDED: ErrorReason.ValueType  # 16
 Example: {"code": "DEADLINE_EXCEEDED", "message": "the call took longer than its deadline"}
 """
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 17
-"""ERROR_REASON_OVERLOADED: too much is queued already. Retry as RetryInfo says.
+"""ERROR_REASON_OVERLOADED: the server, or the caller's share of it, is busy. Retry as RetryInfo says.
 
 Example: {"code": "RESOURCE_EXHAUSTED", "message": "too many writes are waiting"}
 """

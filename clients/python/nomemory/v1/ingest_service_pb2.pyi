@@ -450,6 +450,7 @@ class GetIndexStatusResponse(_message.Message):
     LEXICAL_FIELD_NUMBER: _builtins.int
     VECTOR_FIELD_NUMBER: _builtins.int
     EMBEDDER_FIELD_NUMBER: _builtins.int
+    FAULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def log(self) -> Global___LogStatus:
         """log is the system of record."""
@@ -466,6 +467,12 @@ class GetIndexStatusResponse(_message.Message):
     def embedder(self) -> Global___EmbedderStatus:
         """embedder is what feeds the vector index."""
 
+    @_builtins.property
+    def faults(self) -> _containers.RepeatedCompositeFieldContainer[Global___ServerFault]:
+        """faults are what is wrong with the parts of the server right now, oldest first; empty: nothing. They are of the whole
+        server, also with `user_id` set. Reads go on as far as they can meanwhile, and say what they lack.
+        """
+
     def __init__(
         self,
         *,
@@ -473,14 +480,56 @@ class GetIndexStatusResponse(_message.Message):
         lexical: Global___IndexStatus | None = ...,
         vector: Global___IndexStatus | None = ...,
         embedder: Global___EmbedderStatus | None = ...,
+        faults: _abc.Iterable[Global___ServerFault] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "lexical", b"lexical", "log", b"log", "vector", b"vector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "lexical", b"lexical", "log", b"log", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "faults", b"faults", "lexical", b"lexical", "log", b"log", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetIndexStatusResponse: _TypeAlias = GetIndexStatusResponse  # noqa: Y015
+
+@_typing.final
+class ServerFault(_message.Message):
+    """ServerFault is something that is wrong with a part of the server. It is gone from the status when it is over."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PART_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    part: _builtins.str
+    """part is `reader-N` (a process that answers calls), `lexical-indexer`, `vector-engine`, `vector-index`, `qdrant`,
+    `query-embedder` or `document-embedder`. There may be others in later versions.
+    """
+    kind: _builtins.str
+    """kind is `NOT_ANSWERING` (a process answers no heartbeat; it is killed and replaced), `MEMORY_EXCEEDED` (a process took
+    more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer) or
+    `INDEX_DAMAGED` (an index lacked what the log has; that is being indexed again). There may be others in later versions.
+    """
+    detail: _builtins.str
+    """detail says it in English, for people. It has no content, ids of users or secrets."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """since is when it began, as far as the server knows."""
+
+    def __init__(
+        self,
+        *,
+        part: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "kind", b"kind", "part", b"part", "since", b"since"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ServerFault: _TypeAlias = ServerFault  # noqa: Y015
 
 @_typing.final
 class LogStatus(_message.Message):
@@ -491,6 +540,10 @@ class LogStatus(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     USERS_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
+    DAMAGED_SEQUENCES_FIELD_NUMBER: _builtins.int
+    FAULT_FIELD_NUMBER: _builtins.int
+    CHECKED_TS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """sequence is the number of the latest change; with `user_id` set, of the latest change to this user's messages. 0 for a
     caller in a namespace: others move this counter, too.
@@ -499,16 +552,34 @@ class LogStatus(_message.Message):
     """messages is how many messages are stored."""
     users: _builtins.int
     """users is how many users have messages. With `user_id` set it is 0 or 1."""
+    damaged: _builtins.int
+    """damaged is how many messages are known to be damaged: their checksums do not hold. Calls that would return one of them
+    end with ERROR_REASON_STORAGE_UNAVAILABLE. 0: none is known.
+    """
+    fault: _builtins.str
+    """fault says in words what is wrong with the log's file. Empty if nothing is known to be, and for a caller in a namespace."""
+    @_builtins.property
+    def damaged_sequences(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """damaged_sequences are the sequences of the first 100 of them. Empty for a caller in a namespace."""
+
+    @_builtins.property
+    def checked_ts(self) -> _timestamp_pb2.Timestamp:
+        """checked_ts is when the whole log was last checked for damage. Unset: not since the server started."""
+
     def __init__(
         self,
         *,
         sequence: _builtins.int = ...,
         messages: _builtins.int = ...,
         users: _builtins.int = ...,
+        damaged: _builtins.int = ...,
+        damaged_sequences: _abc.Iterable[_builtins.int] | None = ...,
+        fault: _builtins.str = ...,
+        checked_ts: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checked_ts", b"checked_ts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "sequence", b"sequence", "users", b"users"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked_ts", b"checked_ts", "damaged", b"damaged", "damaged_sequences", b"damaged_sequences", "fault", b"fault", "messages", b"messages", "sequence", b"sequence", "users", b"users"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -526,6 +597,8 @@ class IndexStatus(_message.Message):
     PARKED_FIELD_NUMBER: _builtins.int
     PARKED_MESSAGE_IDS_FIELD_NUMBER: _builtins.int
     FAULT_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
+    FAULT_SINCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name tells which index it is; for vectors the collection, which is named after its model and dimension."""
     checkpoint: _builtins.int
@@ -537,10 +610,20 @@ class IndexStatus(_message.Message):
     parked: _builtins.int
     """parked is how many messages this index can never take (for instance a text that its model refuses)."""
     fault: _builtins.str
-    """fault is empty if the index's background work is healthy; else it names the kind of error that is being retried."""
+    """fault is empty if the index and its background work are healthy; else it names the kind of error that is being
+    retried, or the kind of the ServerFault of one of its parts.
+    """
+    notice: _builtins.str
+    """notice says in words what happened to the index when the server started, for instance that it belonged to another log
+    and is built anew. Empty if nothing did.
+    """
     @_builtins.property
     def parked_message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """parked_message_ids are the first 100 of them, if `user_id` was set."""
+
+    @_builtins.property
+    def fault_since(self) -> _timestamp_pb2.Timestamp:
+        """fault_since is when the fault began. Not set if there is none."""
 
     def __init__(
         self,
@@ -551,10 +634,12 @@ class IndexStatus(_message.Message):
         parked: _builtins.int = ...,
         parked_message_ids: _abc.Iterable[_builtins.str] | None = ...,
         fault: _builtins.str = ...,
+        notice: _builtins.str = ...,
+        fault_since: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fault_since", b"fault_since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "fault", b"fault", "name", b"name", "parked", b"parked", "parked_message_ids", b"parked_message_ids", "pending", b"pending"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "fault", b"fault", "fault_since", b"fault_since", "name", b"name", "notice", b"notice", "parked", b"parked", "parked_message_ids", b"parked_message_ids", "pending", b"pending"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

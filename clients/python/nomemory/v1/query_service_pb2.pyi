@@ -353,7 +353,8 @@ class SemanticSearchRequest(_message.Message):
     user_id: _builtins.str
     """user_id is whose messages are searched. Required. At most 128 characters."""
     query_text: _builtins.str
-    """query_text is embedded by the server. Not blank, at most 2,000 characters. FAILED_PRECONDITION
+    """query_text is embedded by the server, without the names of people who speak in the log: greetings hold names, and
+    what people say of themselves does not. Not blank, at most 2,000 characters. FAILED_PRECONDITION
     (ERROR_REASON_EMBEDDER_DISABLED) if the server has no embedder.
     """
     top_k: _builtins.int
@@ -571,6 +572,7 @@ class HybridSearchResponse(_message.Message):
     SUFFICIENCY_FIELD_NUMBER: _builtins.int
     TOLD_APART_FIELD_NUMBER: _builtins.int
     RELATIONS_FIELD_NUMBER: _builtins.int
+    SUFFICIENCY_BY_WORDS_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
     """truncated is true if the reply ended at 3 MB before `top_k` was reached."""
     index_behind: _builtins.bool
@@ -586,6 +588,10 @@ class HybridSearchResponse(_message.Message):
     told_apart: _builtins.bool
     """told_apart is true if the question names one of several speakers: then `sufficiency` knows of whom things were said,
     and can be trusted most.
+    """
+    sufficiency_by_words: _builtins.bool
+    """sufficiency_by_words is true if nearness in meaning has no part in `sufficiency`: `words_only`, or an embedder whose
+    figures it does not know (any but the local one). Compare it with a higher least value then.
     """
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___HybridItem]:
@@ -606,10 +612,11 @@ class HybridSearchResponse(_message.Message):
         sufficiency: _builtins.float = ...,
         told_apart: _builtins.bool = ...,
         relations: _abc.Iterable[Global___MessageRelation] | None = ...,
+        sufficiency_by_words: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "index_behind", b"index_behind", "items", b"items", "relations", b"relations", "sufficiency", b"sufficiency", "told_apart", b"told_apart", "truncated", b"truncated", "words_only", b"words_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_model", b"embedding_model", "index_behind", b"index_behind", "items", b"items", "relations", b"relations", "sufficiency", b"sufficiency", "sufficiency_by_words", b"sufficiency_by_words", "told_apart", b"told_apart", "truncated", b"truncated", "words_only", b"words_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -46,6 +46,7 @@ class GetServerInfoResponse(_message.Message):
     EMBEDDING_DIMENSION_FIELD_NUMBER: _builtins.int
     FEATURES_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    READS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """version is the server's version, such as `0.2.0`."""
     embedding_model: _builtins.str
@@ -62,6 +63,12 @@ class GetServerInfoResponse(_message.Message):
     def limits(self) -> Global___ServerLimits:
         """limits are this server's bounds on requests."""
 
+    @_builtins.property
+    def reads(self) -> Global___ReadLoad:
+        """reads are the dear reads (searches, recalls, counts, exports) that the answering process has in hand. Unset for a caller
+        in a namespace, and where this server serves no queries.
+        """
+
     def __init__(
         self,
         *,
@@ -70,14 +77,49 @@ class GetServerInfoResponse(_message.Message):
         embedding_dimension: _builtins.int = ...,
         features: _abc.Iterable[_builtins.str] | None = ...,
         limits: Global___ServerLimits | None = ...,
+        reads: Global___ReadLoad | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "reads", b"reads"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_dimension", b"embedding_dimension", "embedding_model", b"embedding_model", "features", b"features", "limits", b"limits", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_dimension", b"embedding_dimension", "embedding_model", b"embedding_model", "features", b"features", "limits", b"limits", "reads", b"reads", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetServerInfoResponse: _TypeAlias = GetServerInfoResponse  # noqa: Y015
+
+@_typing.final
+class ReadLoad(_message.Message):
+    """ReadLoad is how busy one process of a server is with dear reads."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNNING_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    USERS_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    running: _builtins.int
+    """running is how many are being worked on, those that wait for the embedder or the vector index included."""
+    waiting: _builtins.int
+    """waiting is how many wait for their turn."""
+    users: _builtins.int
+    """users is of how many users they are."""
+    refused: _builtins.int
+    """refused counts the reads that were refused with ERROR_REASON_OVERLOADED since the process started."""
+    def __init__(
+        self,
+        *,
+        running: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+        users: _builtins.int = ...,
+        refused: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refused", b"refused", "running", b"running", "users", b"users", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadLoad: _TypeAlias = ReadLoad  # noqa: Y015
 
 @_typing.final
 class ServerLimits(_message.Message):
@@ -94,6 +136,8 @@ class ServerLimits(_message.Message):
     QUERY_CHARS_FIELD_NUMBER: _builtins.int
     TOP_K_FIELD_NUMBER: _builtins.int
     TURNS_FIELD_NUMBER: _builtins.int
+    USER_READS_FIELD_NUMBER: _builtins.int
+    CALLER_READS_FIELD_NUMBER: _builtins.int
     request_bytes: _builtins.int
     """request_bytes is the most that a request may weigh. What goes beyond is RESOURCE_EXHAUSTED."""
     content_bytes: _builtins.int
@@ -108,6 +152,12 @@ class ServerLimits(_message.Message):
     """top_k is the most messages of a search by meaning."""
     turns: _builtins.int
     """turns is the most turns of a conversation in a recall."""
+    user_reads: _builtins.int
+    """user_reads is the most dear reads of one user that one process of the server has in hand. What goes beyond is
+    RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED), with RetryInfo.
+    """
+    caller_reads: _builtins.int
+    """caller_reads is the same of one caller."""
     def __init__(
         self,
         *,
@@ -118,10 +168,12 @@ class ServerLimits(_message.Message):
         query_chars: _builtins.int = ...,
         top_k: _builtins.int = ...,
         turns: _builtins.int = ...,
+        user_reads: _builtins.int = ...,
+        caller_reads: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_messages", b"batch_messages", "content_bytes", b"content_bytes", "page_size", b"page_size", "query_chars", b"query_chars", "request_bytes", b"request_bytes", "top_k", b"top_k", "turns", b"turns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_messages", b"batch_messages", "caller_reads", b"caller_reads", "content_bytes", b"content_bytes", "page_size", b"page_size", "query_chars", b"query_chars", "request_bytes", b"request_bytes", "top_k", b"top_k", "turns", b"turns", "user_reads", b"user_reads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -125,9 +125,13 @@ def _checked(draft: DraftCitation, text: str, retrieval: Retrieval, struck: _Str
 
 
 def _quoted(message: Retrieved, quote: str) -> Citation | None:
-    """Cite a quote where it first stands in a message; None if it does not, or if it says nothing (`I`, a dot)."""
+    """Cite a quote where it first stands in a message; None if it does not, or if it says nothing (`I`, a dot).
+
+    All of a message may be quoted, whatever it says: a thumbs-up, or “to be or not to be”.
+    """
     start = message.content.find(quote)
-    return _cite(message, start, start + len(quote)) if start >= 0 and terms(quote) else None
+    says_something = terms(quote) or quote.strip() == message.content.strip()
+    return _cite(message, start, start + len(quote)) if start >= 0 and says_something else None
 
 
 def _cite(message: Retrieved, start: int, end: int) -> Citation:

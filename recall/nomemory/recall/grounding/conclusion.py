@@ -62,7 +62,9 @@ def _by_rules(
     question: Question, draft: Draft, findings: Findings, rule: EnoughRule, misfit: tuple[str, ...]
 ) -> Synthesis:
     """Show both sides of each contradiction that the rules find, and decide by how likely the log is to answer."""
-    pairs = list(contradictions(findings.evidence, findings.relations, question))
+    named = is_named(findings.retrieval)
+    likely = rule.is_met(findings.sufficiency, named=named)  # else what contradicts itself is beside the point
+    pairs = list(contradictions(findings.evidence, findings.relations, question)) if likely else []
     view, notes = verify([*draft.statements, *_sides(pairs, draft.statements)], findings.retrieval)
     view = _marked(view, findings, {one.message_id for pair in pairs for one in pair})
     conflicts = tuple(_conflicts(view, pairs))
@@ -71,7 +73,7 @@ def _by_rules(
         rule,
         cited=bool(view.statements()),
         contradictory=bool(conflicts),
-        named=is_named(findings.retrieval),
+        named=named,
     )
     return Synthesis(view, ruling.verdict, conflicts, (*notes, *misfit, ruling.reason))
 

@@ -51,6 +51,6 @@ def decide(
         return Ruling(Verdict.SUPPORTED, "what was found is quoted; how likely it answers was not asked")
     least = rule.least(sufficiency, named=named)
     likely = f"the log answers with a probability of {sufficiency.probability:.2f}"
-    if sufficiency.probability < least:
+    if not rule.is_met(sufficiency, named=named):
         return Ruling(Verdict.INSUFFICIENT, f"{likely}; {least:.2f} would be enough")
     return Ruling(Verdict.SUPPORTED, likely)

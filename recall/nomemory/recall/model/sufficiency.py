@@ -12,12 +12,12 @@ class Sufficiency:
     Attributes:
         probability: how likely the log is to answer.
         told_apart: whether it knows of whom, among several speakers, things were said.
-        words_only: whether meaning had no part in it.
+        by_words: whether nearness in meaning has no part in it.
     """
 
     probability: float
     told_apart: bool
-    words_only: bool = False
+    by_words: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class EnoughRule:
         told_apart: the probability that is enough where the question names one of several speakers.
         named: the same where people with names speak and the question names none.
         unnamed: the same where a user talks with an assistant.
-        words_only: the same where meaning could not be searched.
+        words_only: the same where words alone tell: meaning could not be searched, or not by the local embedder.
         quoted: how likely a message must be to answer, to be quoted beside the first two.
     """
 
@@ -38,10 +38,14 @@ class EnoughRule:
     words_only: float = 0.75
     quoted: float = 0.175
 
+    def is_met(self, sufficiency: Sufficiency | None, *, named: bool) -> bool:
+        """Return whether it is likely enough that the log answers; so it is where nobody says how likely."""
+        return sufficiency is None or sufficiency.probability >= self.least(sufficiency, named=named)
+
     def least(self, sufficiency: Sufficiency, *, named: bool) -> float:
         """Return the probability that is enough."""
         if sufficiency.told_apart:
             return self.told_apart
-        if sufficiency.words_only:
+        if sufficiency.by_words:
             return self.words_only
         return self.named if named else self.unnamed

@@ -27,6 +27,8 @@ _WINDOWS_DAYS: Final = (7, 30, 180)
 _LATELY_DAYS: Final = 30
 """How far back to look first for a question about coming events."""
 _PAGE: Final = 20
+_PAGE_OF_TALK: Final = 50
+"""Two rankings are merged, and what stands low in one may stand high in the other."""
 _LOOKED_AROUND: Final = 2
 """How many of the best hits; the host reads around others after the search."""
 _OF_REWRITE: Final = 0.5
@@ -82,7 +84,7 @@ class RulesPlanner:
         self._steering = steering
         self._template = steering.template(intent)
         self._in_words = self._begins_with == LEXICAL_SEARCH
-        self._page = steering.page(_PAGE)
+        self._page = steering.page(_PAGE_OF_TALK if question.is_talk else _PAGE)
         self._scope = steering.first_scope(question, intent)
 
     @property

@@ -31,6 +31,8 @@ _PREFERRED: Final = 0.15
 _APART: Final = 1.0
 """How far below the ranking of the whole question anything else begins: no nearness makes up for it."""
 _RANK_SMOOTHING: Final = 10
+_TALK_SMOOTHING: Final = 3
+"""Of reciprocal ranks (Cormack, Clarke and Büttcher, 2009); small, so that both rankings' leaders stay in front."""
 _DECIMALS: Final = 9
 _NO_DEFAULTS: Final = Defaults()
 
@@ -89,12 +91,13 @@ class EvidenceRanking:
 
         Where a user talks with an assistant, what is nearer in meaning gains a little, what asserts something comes
         first, and where the question asks how things stand now, the later of the best gain. Between people with names
-        the order is HybridSearch's own: it knows who is asked about, and a question answers there as often as not.
+        the order is HybridSearch's own: it knows who is asked about, and a question answers there as often as not. What
+        bears on talk is ranked as a whole and by meaning alone, and both have the same say.
         """
         if self._ranked is None:
-            named = is_named(self._messages.values())
-            ordered = sorted(self._evidence(0.0 if named else _NEARNESS), key=_order, reverse=True)
-            self._ranked = tuple(ordered if named else self._latest_first(self._asserting_first(ordered)))
+            as_it_is = self._question.is_talk or is_named(self._messages.values())
+            ordered = sorted(self._evidence(0.0 if as_it_is else _NEARNESS), key=_order, reverse=True)
+            self._ranked = tuple(ordered if as_it_is else self._latest_first(self._asserting_first(ordered)))
         return self._ranked
 
     def _evidence(self, nearness: float) -> list[Evidence]:
@@ -124,6 +127,8 @@ class EvidenceRanking:
     def _scores(self) -> dict[str, float]:
         """Return what each message is worth. Beside a ranking of the whole question, only what steers has a say."""
         whole = self._whole.scores
+        if self._question.is_talk and whole:
+            return self._with_preference(_sum((1.0, _reciprocal(of)) for of in (whole, *self._voices.values())))
         steered = [(_WEIGHTS[voice.tool] * voice.weight, of) for voice, of in self._voices.items() if voice.weight < 1]
         others = [(_WEIGHTS[voice.tool], of) for voice, of in self._voices.items() if voice.weight >= 1]
         if not whole:
@@ -147,6 +152,12 @@ def _normalised(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
     least, most = min((hit.score for hit in items), default=0.0), max((hit.score for hit in items), default=0.0)
     span = most - least
     return {hit.message.message_id: (hit.score - least) / span if span else 1.0 for hit in items}
+
+
+def _reciprocal(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return the reciprocal ranks of scores, so that the first of every ranking counts the same."""
+    order = sorted(scores, key=scores.__getitem__, reverse=True)
+    return {message_id: 1 / (_TALK_SMOOTHING + rank) for rank, message_id in enumerate(order)}
 
 
 def _keep_best(known: dict[str, float], found: Mapping[str, float]) -> None:

@@ -293,7 +293,7 @@ class BoundTools:
             coverage=max(covered[:_FIRST], default=0.0),
             words_only=reply.words_only,
             meaning_off=reply.words_only,
-            sufficiency=Sufficiency(reply.sufficiency, reply.told_apart, reply.words_only) if found else None,
+            sufficiency=Sufficiency(reply.sufficiency, reply.told_apart, reply.sufficiency_by_words) if found else None,
             relations=tuple(map(_relation, reply.relations)),
         )
 

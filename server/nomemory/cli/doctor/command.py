@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from nomemory.cli.check import Check
 from nomemory.cli.configuration import configured
 from nomemory.cli.doctor.embedder import check_embedder
 from nomemory.cli.doctor.environment import check_packages, check_python, check_sqlite
@@ -19,20 +21,32 @@ from nomemory.cli.target import Target, target_option
 
 @click.command("doctor")
 @click.option("--data", type=click.Path(path_type=Path), help="The server's data directory.")
+@click.option("--repair", is_flag=True, help="Mend what is derived from the messages. The server must not be running.")
+@click.option("--accept-loss", is_flag=True, help="Go on with a message log that has lost changes, or without one.")
+@click.option("--delete-damaged", is_flag=True, help="Delete the messages whose checksums do not hold.")
 @target_option
 @output_option
-def doctor(*, data: Path | None, target: Target, output: Output) -> None:
+def doctor(
+    *, data: Path | None, repair: bool, accept_loss: bool, delete_damaged: bool, target: Target, output: Output
+) -> None:
     """Check the installation, the data directory and the server, and say what to do.
 
-    Changes nothing. The exit code is 1 if a check fails; a server that is not running is only a warning.
+    Changes nothing without an option that says so: --repair makes counts and the index of words agree with the
+    messages, and deletes no message. The exit code is 1 if a check fails; a server that is not running is a warning.
     """
     settings = configured(data=data)
+    if repair or accept_loss or delete_damaged:
+        from nomemory.cli.doctor.treatment import treat  # noqa: PLC0415 - loads the engines
+
+        for done in treat(settings.server.data, repair=repair, accept_loss=accept_loss, delete_damaged=delete_damaged):
+            output.notice(done)
     checks = list(
         itertools.chain(
             [check_python()],
             check_packages(),
             [check_sqlite()],
             check_storage(settings.server.data),
+            _check_data(settings.server.data),
             [check_embedder(settings)],
             check_server(target),
         )
@@ -40,3 +54,13 @@ def doctor(*, data: Path | None, target: Target, output: Output) -> None:
     output.checks(checks)
     if any(check.state == "fail" for check in checks):
         raise click.exceptions.Exit(1)
+
+
+def _check_data(data: Path) -> Iterator[Check]:
+    try:  # imported late: a package that is missing must not keep the doctor from starting
+        from nomemory.cli.doctor.data import check_data  # noqa: PLC0415
+        from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
+    except ImportError as error:
+        yield Check("Data", "skip", f"cannot be looked at: {error.name} is missing")
+        return
+    yield from check_data(DataDirectory(data))

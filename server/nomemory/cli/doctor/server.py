@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC
 from typing import Final
 
 import grpc
@@ -19,6 +20,7 @@ from nomemory.client.sync import Client
 from nomemory.v1 import ingest_service_pb2, server_service_pb2
 
 _TIMEOUT_S: Final = 5.0
+_NAMED_MAX: Final = 10
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
 _SEE_LOG: Final = "The server's log tells more."
 _WHOLE: Final = ""  # what grpc.health.v1 calls the server as a whole
@@ -80,14 +82,30 @@ def _check_indexes(target: Target, client: Client, info: server_service_pb2.GetS
     except NoMemoryError as error:
         yield Check("Indexes", "fail", next(lines(error, target.address)), _SEE_LOG)
         return
+    yield _check_log(status.log)
     yield _check_index("Index of words", status.lexical)
     if info.embedding_model:
         yield _check_index("Index of meaning", status.vector)
 
 
+def _check_log(log: ingest_service_pb2.LogStatus) -> Check:
+    if log.fault:
+        return Check("Server's log", "fail", f"its file is damaged: {log.fault}", "Restore a backup: nomemory restore")
+    if log.damaged:
+        sequences = ", ".join(map(str, log.damaged_sequences[:_NAMED_MAX]))
+        finding = f"{log.damaged:,} messages are damaged, sequences {sequences}"
+        return Check("Server's log", "fail", finding, "Restore a backup: nomemory restore")
+    if not log.HasField("checked_ts"):
+        return Check("Server's log", "ok", f"{log.messages:,} messages; the first check for damage is under way")
+    checked = log.checked_ts.ToDatetime(tzinfo=UTC)
+    return Check("Server's log", "ok", f"{log.messages:,} messages, sound when checked at {checked:%Y-%m-%d %H:%M} UTC")
+
+
 def _check_index(name: str, index: ingest_service_pb2.IndexStatus) -> Check:
     if index.fault:
         return Check(name, "fail", f"retrying after {index.fault}", _SEE_LOG)
+    if index.notice and index.pending:
+        return Check(name, "warn", f"{index.notice}; {index.pending:,} messages to go", "Wait until it has caught up.")
     if index.parked:
         finding = f"{index.parked:,} messages can never be indexed"
         return Check(name, "warn", finding, "nomemory status --user USER --json names them.")

@@ -142,7 +142,11 @@ def _kept_open(rejects: Rejects) -> Iterator[Rejects]:
 
 def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Summary:
     found, items = _parsed(source, plan)
-    upload = Upload(_send(client, plan), lambda refused, reasons: rejects.write(source.name, refused, reasons))
+    upload = Upload(
+        _send(client, plan),
+        lambda refused, reasons: rejects.write(source.name, refused, reasons),
+        functools.cache(lambda: client.server_info().limits.request_bytes),
+    )
     before = rejects.count
     try:
         with progress.importing(source, stderr_console()) as tell:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -16,10 +17,17 @@ from nomemory.cli.importing.source import Source
 
 BOM: Final = codecs.BOM_UTF8
 _CHUNK: Final = 1 << 20
+_VALUE_MAX: Final = 1 << 25
+"""Longest line in bytes, and longest item of an array in characters. A longer one is not held."""
+_SHOWN: Final = 1000  # characters of one that is too long
 _TAIL: Final = 12  # a literal or an escape that is cut off is no longer than this
 _NO_SEPARATOR: Final = re.compile(r"[^\s,]")
 _SPACE: Final = b" \t\r\n"
 _ZIP: Final = b"PK\x03\x04"
+
+
+class _OversizedError(ValueError):
+    """A value is too long to be held."""
 
 
 def records(source: Source) -> Iterator[Record | Refused]:
@@ -65,10 +73,24 @@ def _is_cut_off(error: json.JSONDecodeError, text: str) -> bool:
 
 
 def _lines(stream: io.BufferedReader[Source]) -> Iterator[Record | Refused]:
-    for number, line in enumerate(stream, 1):
+    for number in itertools.count(1):
+        line = stream.readline(_VALUE_MAX)
+        if not line:
+            return
         text = line.removeprefix(BOM) if number == 1 else line
-        if text.strip(_SPACE):
+        if len(line) == _VALUE_MAX and _skip_line(stream, line):
+            beginning = text[:_SHOWN].decode(errors="backslashreplace")
+            yield Refused(Place("line", number), beginning, (f"is a line of more than {_VALUE_MAX:,} bytes",))
+        elif text.strip(_SPACE):
             yield _line(Place("line", number), text.strip(_SPACE))
+
+
+def _skip_line(stream: io.BufferedReader[Source], beginning: bytes) -> bool:
+    """Read on to the next line, without holding what is skipped; return whether there was anything to skip."""
+    piece, skipped = beginning, False
+    while not piece.endswith(b"\n") and (piece := stream.readline(_CHUNK)):
+        skipped = True
+    return skipped
 
 
 def _line(place: Place, line: bytes) -> Record | Refused:
@@ -92,6 +114,8 @@ def _fault(error: ValueError | RecursionError) -> str:
     match error:
         case UnicodeDecodeError():
             return "is not UTF-8"
+        case _OversizedError():
+            return str(error)
         case json.JSONDecodeError():
             return f"is not JSON: {error.msg}"
         case RecursionError():
@@ -151,13 +175,17 @@ class _Window:
             try:
                 value, end = self._decoder.raw_decode(self._buffer, self._start)
             except json.JSONDecodeError as error:
-                if not (_is_cut_off(error, self._buffer) and self._grow(wanted)):
+                if not _is_cut_off(error, self._buffer):
+                    raise
+                if len(self._buffer) - self._start > _VALUE_MAX:
+                    raise _OversizedError(f"is an item of more than {_VALUE_MAX:,} characters") from None
+                if not self._grow(wanted):
                     raise
             else:
                 if end < len(self._buffer) or not self._grow(wanted):  # a number may go on beyond the window
                     self._start = end
                     return value
-            wanted *= 2  # so that a long value is not decoded over and over
+            wanted = min(wanted * 2, _VALUE_MAX)  # so that a long value is not decoded over and over
 
     def _grow(self, characters: int) -> bool:
         more = self._text.read(characters)

@@ -10,10 +10,16 @@ from typing import Final
 
 from nomemory.cli.import_summary import Tally, tally_of
 from nomemory.cli.importing.record import Accepted, Parsed, Refused, Skipped
+from nomemory.client.requests import BATCH_BYTES
 from nomemory.v1 import ingest_service_pb2, message_pb2
 
 STREAM_MESSAGES: Final = 1_000
 """Messages in one stream: as many rejections as a server lists, so that none goes unexplained."""
+
+REQUEST_BYTES: Final = 16 << 20
+"""Largest request that a server takes unless its settings say otherwise."""
+_FRAMING: Final = 1024
+"""More than what a request has beside its one message."""
 
 _IN_BATCH: Final = re.compile(r"^messages\[\d+\]\.?")
 
@@ -29,10 +35,13 @@ class Upload:
     Args:
         send: stores one stream.
         refuse: writes down what is refused, with the reasons.
+        request_bytes: returns the size of the largest request that the server takes. Asked only for a message that is
+            larger than any batch: such a request would end the whole stream.
     """
 
-    def __init__(self, send: Send, refuse: Refuse) -> None:
+    def __init__(self, send: Send, refuse: Refuse, request_bytes: Callable[[], int] = lambda: REQUEST_BYTES) -> None:
         self._send = send
+        self._request_bytes = request_bytes
         self._refuse = refuse
         self.tally = Tally()
         self.ignored: Counter[str] = Counter()
@@ -47,8 +56,17 @@ class Upload:
                 self._refuse(item, item.reasons)
             skipped = sum(isinstance(item, Skipped) for item in chunk)
             self.tally = self.tally.plus(Tally(rejected=len(refused), skipped=skipped))
-            self._store([item for item in chunk if isinstance(item, Accepted)])
+            self._store(list(self._refuse_oversized(item for item in chunk if isinstance(item, Accepted))))
             yield self.tally
+
+    def _refuse_oversized(self, items: Iterable[Accepted]) -> Iterator[Accepted]:
+        for item in items:
+            size = item.message.ByteSize()
+            if size <= BATCH_BYTES or size + _FRAMING <= self._request_bytes():
+                yield item
+            else:
+                self._refuse(item, (f"is {size:,} bytes long, more than the server takes in a request",))
+                self.tally = self.tally.plus(Tally(rejected=1))
 
     def _store(self, accepted: Sequence[Accepted]) -> None:
         if not accepted:

@@ -34,7 +34,7 @@ file_option = click.option(
 
 @click.group("keys")
 def keys() -> None:
-    """Make and revoke the API keys that a server takes.
+    """Make, rotate and revoke the API keys that a server takes.
 
     The file holds a hash of each key, so a key is shown once and never again. A running server sees a change at the
     next call.
@@ -102,11 +102,47 @@ def list_(*, path: Path) -> None:
 def revoke(*, key_id: str, path: Path) -> None:
     """Take a key out of the file: it is good for no further call."""
     with changed(path) as records:
-        found = [record for record in records if record.id == key_id]
-        if not found:
-            raise click.ClickException("there is no key with this id; nomemory keys list shows the ids.")
-        records.remove(found[0])
-    click.echo(f"Revoked {key_id} ({found[0].name}).", err=True)
+        found = _found(records, key_id)
+        records.remove(found)
+    click.echo(f"Revoked {key_id} ({found.name}).", err=True)
+
+
+@keys.command("rotate")
+@click.argument("key_id", metavar="ID")
+@click.option(
+    "--overlap",
+    type=span_option,
+    metavar="SPAN",
+    default="24h",
+    show_default=True,
+    help="How long the old key stays good.",
+)
+@file_option
+def rotate(*, key_id: str, overlap: timedelta, path: Path) -> None:
+    """Make a key in the place of another one, for the same name, scopes and namespace, and print it, once.
+
+    Both are good until the overlap is over. The new one lasts as long as the old one was made for.
+    """
+    now = datetime.now(UTC).replace(microsecond=0)
+    key = new_key()
+    with changed(path) as records:
+        old = _found(records, key_id)
+        if old.is_expired(now):
+            raise click.ClickException("this key has expired; nomemory keys create makes another one.")
+        lasts = None if old.expires is None else now + (old.expires - old.created)
+        ends = now + overlap if old.expires is None else min(old.expires, now + overlap)
+        records[records.index(old)] = old.model_copy(update={"expires": ends})
+        fresh = {"id": key.id, "sha256": key.digest(), "created": now, "expires": lasts}
+        records.append(old.model_copy(update=fresh))
+    click.echo(key.text())
+    click.echo(f"Keep it safe: it is not shown again. The old one is good until {ends:%Y-%m-%d %H:%M} UTC.", err=True)
+
+
+def _found(records: Sequence[KeyRecord], key_id: str) -> KeyRecord:
+    found = next((record for record in records if record.id == key_id), None)
+    if found is None:
+        raise click.ClickException("there is no key with this id; nomemory keys list shows the ids.")
+    return found
 
 
 def _expiry(record: KeyRecord, now: datetime) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.factory import checks_credentials, choose_authenticator
+from nomemory.server.identity.half_configuration import refuse_half_configuration
 from nomemory.server.identity.tls import tls_files
 from nomemory.server.listen_address import ListenAddress, Protection, parse_listen_address, refuse_exposure
 from nomemory.server.settings import Settings
@@ -23,7 +24,9 @@ def listen_address(settings: Settings) -> ListenAddress:
 
     Raises:
         ListenAddressError: it is not of the form HOST:PORT, or would open an unprotected server to other machines.
+        IdentitySettingsError: half of a kind of credentials is configured.
     """
+    refuse_half_configuration(settings)
     address = parse_listen_address(settings.server.listen)
     credentials, tls = checks_credentials(settings), tls_files(settings) is not None
     refuse_exposure(address, Protection(credentials, tls, settings.identity.insecure_plaintext))

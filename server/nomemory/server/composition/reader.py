@@ -25,6 +25,7 @@ from nomemory.server.composition.services import make_services
 from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.query_cache import CachedEmbedder
+from nomemory.server.embedding.shared_embedder import SharedEmbedder
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.factory import open_lexical_index
 from nomemory.server.lexical.protocol import IndexUnusableError
@@ -88,7 +89,8 @@ async def _serve_assigned(assignment: Assignment, writer: WriterClient) -> None:
 async def _make_services(assignment: Assignment, writer: WriterClient, stack: AsyncExitStack) -> list[Service]:
     """Build what a reader serves: everything, with remote parts where only the writer's process has them."""
     settings, directory = assignment.settings, DataDirectory(assignment.settings.server.data)
-    embedder = CachedEmbedder(RemoteEmbedder(writer, assignment.embedder), settings.embedder.cache_max)
+    shared = SharedEmbedder(RemoteEmbedder(writer, assignment.embedder), settings.reads.embeddings_max)
+    embedder = CachedEmbedder(shared, settings.embedder.cache_max)
     stack.push_async_callback(embedder.close)
     backlog = BacklogReader(collection_of(settings, directory.vectors, embedder).backlog)
     stack.callback(backlog.close)

@@ -14,7 +14,9 @@ from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.bound_tools import QueryStub
 from nomemory.server.composition.recall_planner import RecallSettingsError, choose_planner
 from nomemory.server.listen_address import parse_listen_address
+from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.recall_host import Metadata, RecallHost
+from nomemory.server.rpc.recall_remote_query import RemoteQuery
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2_grpc
@@ -35,6 +37,7 @@ def recall_service(
 
     Raises:
         RecallSettingsError: the settings contradict each other.
+        OSError: the audit file cannot be written.
     """
     planned_by = choose_planner(settings, stack)
     enough = EnoughRule(
@@ -46,7 +49,7 @@ def recall_service(
     )
     skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
     host = RecallHost(stub, metadata, planned_by, enough)
-    return RecallService(host.ask, skills, host_budget(settings), settings, dimension)
+    return RecallService(host.ask, skills, host_budget(settings), settings, dimension, audit_of(settings))
 
 
 def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, Metadata]:
@@ -60,7 +63,7 @@ def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, 
     stack.push_async_callback(channel.close)
     key = settings.recall.query_key
     metadata = (("authorization", f"Bearer {key.get_secret_value()}"),) if key else ()
-    return query_service_pb2_grpc.QueryServiceStub(channel), metadata
+    return RemoteQuery(query_service_pb2_grpc.QueryServiceStub(channel)), metadata
 
 
 def _channel(settings: Settings) -> grpc.aio.Channel:

@@ -27,4 +27,4 @@ def recall_only_services(settings: Settings, stack: AsyncExitStack) -> list[Serv
         )
     stub, metadata = remote_query(settings, stack)
     served: list[Service] = [recall_service(settings, stub, metadata, stack)]
-    return [*served, server_service(settings, served, None)]
+    return [*served, server_service(settings, served, None, None)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from nomemory.server import __version__
+from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.composition.recall_planner import plans_with_model
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.identity.factory import checks_credentials
@@ -25,13 +26,16 @@ _SERVICES: Final = {
 """The feature that each service is."""
 
 
-def server_service(settings: Settings, served: Sequence[Service], embedder: Embedder | None) -> ServerService:
+def server_service(
+    settings: Settings, served: Sequence[Service], embedder: Embedder | None, scheduler: ReadScheduler | None
+) -> ServerService:
     """Make the service that describes a server.
 
     Args:
         settings: the server's.
         served: the other services of this server.
         embedder: the server's; None where another server embeds.
+        scheduler: in front of its reads; None where another server reads.
     """
     services = [_SERVICES[service.full_name] for service in served]
     embeds = embedder is not None and embedder.kind != "none"
@@ -42,7 +46,8 @@ def server_service(settings: Settings, served: Sequence[Service], embedder: Embe
             embedding_dimension=embedder.dimension if embedder else 0,
             features=[*services, *_further_features(settings, services, embeds=embeds)],
             limits=_limits(settings, services),
-        )
+        ),
+        scheduler,
     )
 
 
@@ -67,6 +72,8 @@ def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
     if QUERY in services:
         found.page_size = limits.page_size_max
         found.top_k = limits.top_k_max
+        found.user_reads = settings.reads.user_max
+        found.caller_reads = settings.reads.caller_max
     if QUERY in services or RECALL in services:
         found.query_chars = limits.query_max_chars
     if RECALL in services:

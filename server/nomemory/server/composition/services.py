@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
+from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
 from nomemory.server.cursor import Cursors
@@ -11,6 +12,7 @@ from nomemory.server.data_directory import DataDirectory
 from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.hybrid.weights import weights_without
 from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite_reader import SqliteLogReader
@@ -19,14 +21,19 @@ from nomemory.server.reads.conversation_listing import ConversationListing
 from nomemory.server.reads.export import Export
 from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
+from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.reads.user_listing import UserListing
+from nomemory.server.rpc.admitted_service import AdmittedService
+from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
+from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
-from nomemory.server.token_cipher import TokenCipher, load_key
+from nomemory.server.vector.protocol import VectorSearch
+from nomemory.server.vector.shared_search import SharedVectors
 from nomemory.server.write_token import WriteTokens
 
 _EXPORTED_AT_ONCE = 1000
@@ -34,7 +41,12 @@ _EXPORTED_AT_ONCE = 1000
 
 
 async def make_services(
-    settings: Settings, directory: DataDirectory, writer: WriterServices, words: LexicalIndex, stack: AsyncExitStack
+    settings: Settings,
+    directory: DataDirectory,
+    writer: WriterServices,
+    words: LexicalIndex,
+    stack: AsyncExitStack,
+    damage: LogDamage | None = None,
 ) -> list[Service]:
     """Build what is served in one process; its recall reads without a socket.
 
@@ -44,11 +56,14 @@ async def make_services(
         writer: the parts that a server has once, here or in another process.
         words: the lexical index for reading.
         stack: takes down what is opened here.
+        damage: told of what is found to be damaged in the log.
     """
-    log = open_log(settings, directory, stack)
-    cipher = TokenCipher(load_key(directory.key), await log.log_id())
+    log = open_log(settings, directory, stack, damage)
+    cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
+    speakers = Speakers(log)
+    vectors = SharedVectors(writer.vectors, settings.reads.vectors_max)
     by_time = TimeListing(log, cursors, reply_max)
     query = QueryService(
         log,
@@ -57,32 +72,44 @@ async def make_services(
         UserListing(log, cursors),
         Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
         LexicalListing(words, log, cursors, reply_max),
-        NearestMessages(writer.vectors, writer.embedder, writer.progress, log, reply_max),
-        _hybrid(settings, writer, words, log),
+        NearestMessages(vectors, writer.embedder, writer.progress, log, speakers, reply_max),
+        _hybrid(settings, writer, vectors, words, log, speakers),
         tokens,
         dimension,
         settings,
     )
-    ingest = IngestService(writer.log, writer.report, tokens, dimension, settings)
+    ingest = IngestService(writer.log, writer.report, tokens, dimension, settings, audit_of(settings))
     recall = recall_service(settings, InProcessQuery(query), (), stack, dimension)
-    served: list[Service] = [query, ingest, recall]
-    return [*served, server_service(settings, served, writer.embedder)]
+    scheduler = ReadScheduler(settings)
+    reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))
+    served: list[Service] = [reads, ingest, recalls]
+    return [*served, server_service(settings, served, writer.embedder, scheduler)]
 
 
-def open_log(settings: Settings, directory: DataDirectory, stack: AsyncExitStack) -> LogReader:
+def open_log(
+    settings: Settings, directory: DataDirectory, stack: AsyncExitStack, damage: LogDamage | None = None
+) -> LogReader:
     """Open the message log for reading; the stack closes it."""
-    log = SqliteLogReader(directory.log, Lifetimes.of_days(settings.retention.days))
+    log = SqliteLogReader(directory.log, Lifetimes.of_days(settings.retention.days), damage)
     stack.push_async_callback(log.close)
     return log
 
 
-def _hybrid(settings: Settings, writer: WriterServices, words: LexicalIndex, log: LogReader) -> HybridMessages:
+def _hybrid(
+    settings: Settings,
+    writer: WriterServices,
+    vectors: VectorSearch,
+    words: LexicalIndex,
+    log: LogReader,
+    speakers: Speakers,
+) -> HybridMessages:
     return HybridMessages(
         words,
-        writer.vectors,
+        vectors,
         writer.embedder,
         writer.progress,
         log,
+        speakers,
         weights=weights_without(settings.hybrid.without),
         candidates_max=settings.hybrid.candidates_max,
         timeline_max=settings.hybrid.timeline_max,

@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import Final
 
 from nomemory.server.composition.recall_planner import RecallSettingsError
-from nomemory.server.data_directory import DataDirectoryBusyError
+from nomemory.server.data_directory import DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.embedding.factory import EmbedderSettingsError
 from nomemory.server.hybrid.weights import UnknownStepError
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddressError
+from nomemory.server.log.loss import LogLostError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
-from nomemory.server.token_cipher import KeyFileError
+from nomemory.server.server_key import KeyFileError
 
 CANNOT_START: Final = (
     DataDirectoryBusyError,
+    DataDirectoryUnusableError,
     EmbedderSettingsError,
     IdentitySettingsError,
     KeyFileError,
     ListenAddressError,
+    LogLostError,
     LogUnusableError,
     LogVersionError,
     RecallSettingsError,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, closing
 
+import structlog
+
 from nomemory.server.composition.services import open_log
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import choose_embedder
@@ -12,40 +14,69 @@ from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
 from nomemory.server.lexical.protocol import LexicalIndex, LexicalProgress
+from nomemory.server.lexical.tantivy_schema import discard_foreign_words
+from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry_sweeper import ExpirySweeper
+from nomemory.server.log.identity import LogPosition
+from nomemory.server.log.inspection import LogInspector
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import ChangeFeed, ExpiredMessages
+from nomemory.server.log.record import write_record
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.processes.supervisor import Supervisor
+from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.readers.writer_services import WriterServices
-from nomemory.server.rpc.index_status import LEXICAL_JOB, VECTOR_JOB, StatusReport
+from nomemory.server.rpc.index_status import LEXICAL_JOB, VECTOR_JOB, Notices, StatusReport
 from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import StandingFaults
+from nomemory.server.vector.checkpoint import discard_foreign_vectors
+from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.vector.reachability import Reachability
+
+_log = structlog.get_logger("server")
+_ANEW = "it did not belong to this log, or was ahead of it, and is built anew since the server started"
+
+
+def _noticed(index: str, was_foreign: bool) -> str:  # noqa: FBT001 - what the function before it returned
+    if not was_foreign:
+        return ""
+    _log.warning("an index does not belong to this log, or is ahead of it, and is built anew", index=index)
+    return _ANEW
 
 
 class WriterAssembly:
     """Builds the parts and starts their background work. The stack takes them down in the opposite order."""
 
-    def __init__(self, settings: Settings, directory: DataDirectory, stack: AsyncExitStack) -> None:
+    def __init__(
+        self, settings: Settings, directory: DataDirectory, faults: StandingFaults, stack: AsyncExitStack
+    ) -> None:
         self._settings = settings
         self._directory = directory
+        self._faults = faults
+        self._vigil = Vigil(Patience.of(settings), faults)
         self._stack = stack
         self._supervisor = Supervisor()
         self._committed = CommitSignal()
+        self._damage = LogDamage()
 
-    def build(self) -> tuple[WriterServices, LexicalIndex]:
-        """Build everything; return the lexical index for reading, too."""
-        embedder = choose_embedder(self._settings)
+    def build(self) -> tuple[WriterServices, LexicalIndex, LogDamage]:
+        """Build everything; return the lexical index for reading, too, and what is known of damage to the log."""
+        embedder = choose_embedder(self._settings, self._vigil)
         self._stack.push_async_callback(embedder.close)
         writer = self._log_writer()
-        log = open_log(self._settings, self._directory, self._stack)
+        log = open_log(self._settings, self._directory, self._stack, self._damage)
+        self._inspect()
+        notices = self._discard_foreign_indexes(embedder)
         lexical, words = self._lexical()
         vectors, vector_indexer = self._vector(embedder)
-        report = StatusReport(log, lexical, vector_indexer, embedder, self._supervisor.fault)
-        return WriterServices(writer, vectors, embedder, vector_indexer, report), words
+        report = StatusReport(
+            log, lexical, vector_indexer, embedder, self._supervisor.fault, self._faults, notices, self._damage
+        )
+        return WriterServices(writer, vectors, embedder, vector_indexer, report), words, self._damage
 
     def _log_writer(self) -> SqliteLogWriter:
         writer = SqliteLogWriter(
@@ -67,8 +98,37 @@ class WriterAssembly:
         self._stack.callback(sweeper.stop)
         self._stack.callback(self._supervisor.stop)
 
+    def _inspect(self) -> None:
+        settings = self._settings
+        inspector = LogInspector(self._directory.log, self._damage, settings.check.interval_s, settings.check.pause_s)
+        task = self._supervisor.start_task("log-inspector", inspector.run)
+        self._stack.push_async_callback(asyncio.wait, [task])
+        self._stack.callback(inspector.stop)
+        self._stack.callback(self._supervisor.stop)
+
+    def _discard_foreign_indexes(self, embedder: Embedder) -> Notices:
+        """Discard the indexes that cannot go on with this log, and record how far it is, now and in the end."""
+        log = self._position()
+        write_record(self._directory.record, log)
+        self._stack.callback(self._record_end)
+        collection = collection_of(self._settings, self._directory.vectors, embedder)
+        return Notices(
+            _noticed("lexical", discard_foreign_words(self._directory.lexical, log)),
+            _noticed(collection.name, discard_foreign_vectors(collection, log)),
+        )
+
+    def _record_end(self) -> None:
+        try:
+            write_record(self._directory.record, self._position())
+        except OSError as error:
+            _log.warning("it could not be recorded how far the log is", cause=error.strerror)
+
+    def _position(self) -> LogPosition:
+        with closing(self._open_feed()) as feed:
+            return feed.position()
+
     def _open_feed(self) -> ChangeFeed:
-        return SqliteChangeFeed(self._directory.log)
+        return SqliteChangeFeed(self._directory.log, self._damage)
 
     def _lexical(self) -> tuple[LexicalProgress, LexicalIndex]:
         words = open_or_discard_lexical_index(self._directory.lexical)
@@ -80,6 +140,7 @@ class WriterAssembly:
             batch_max=self._settings.lexical.batch_max,
             batch_bytes=self._settings.lexical.batch_bytes,
             wake=self._committed.lexical,
+            vigil=self._vigil,
         )
         task = self._supervisor.start_task(LEXICAL_JOB, indexer.run)
         self._stack.push_async_callback(asyncio.wait, [task])
@@ -88,15 +149,25 @@ class WriterAssembly:
 
     def _vector(self, embedder: Embedder) -> tuple[VectorIndex, VectorIndexer]:
         directory = self._directory.vectors
-        index = choose_vector_index(self._settings, directory, embedder)
+        index = choose_vector_index(self._settings, directory, embedder, self._vigil)
         self._stack.push_async_callback(index.close)
-        indexer = VectorIndexer(self._open_feed, index, embedder, directory, self._settings, self._committed.vector)
+        indexer = VectorIndexer(
+            self._open_feed, index, embedder, directory, self._settings, self._committed.vector, self._faults
+        )
         self._stack.callback(indexer.close)
+        if self._settings.vector.qdrant_url is not None:
+            self._probe(index)
         task = self._supervisor.start_task(VECTOR_JOB, indexer.run)
         self._stack.push_async_callback(asyncio.wait, [task])
         self._stack.callback(indexer.stop)
         self._stack.callback(self._supervisor.stop)
         return index, indexer
+
+    def _probe(self, index: VectorIndex) -> None:
+        reachability = Reachability(index, self._settings.vector.probe_s, self._faults)
+        task = self._supervisor.start_task("vector-probe", reachability.run)
+        self._stack.push_async_callback(asyncio.wait, [task])
+        self._stack.callback(reachability.stop)
 
 
 class CommitSignal:

@@ -13,8 +13,10 @@ from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.persistent_cache import KeptEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.query_cache import CachedEmbedder
+from nomemory.server.embedding.shared_embedder import SharedEmbedder
 from nomemory.server.embedding.vector_store import KeptVectors, KeptVectorsError
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
+from nomemory.server.processes.watch import Vigil
 from nomemory.server.settings import Settings
 
 EmbedderFactory = Callable[[Settings], Embedder]
@@ -27,20 +29,25 @@ class EmbedderSettingsError(ValueError):
     """The settings do not describe an embedder; the text says what to set."""
 
 
-def choose_embedder(settings: Settings) -> Embedder:
+def choose_embedder(settings: Settings, vigil: Vigil | None = None) -> Embedder:
     """Make the embedder, with a memory for queries, and a file of vectors if there is to be one. Nothing is sent yet.
 
     `auto` is `local` where its package is installed, else `none`: see `local_is_available`.
+
+    Args:
+        settings: which.
+        vigil: how processes of its own are watched.
 
     Raises:
         EmbedderSettingsError: there is no such embedder, a setting is missing or contradicts the model, or the file
             cannot be used.
     """
-    return CachedEmbedder(_kept(_embedder(settings), settings), settings.embedder.cache_max)
+    shared = SharedEmbedder(_embedder(settings, vigil), settings.reads.embeddings_max)
+    return CachedEmbedder(_kept(shared, settings), settings.embedder.cache_max)
 
 
 def _kept(embedder: Embedder, settings: Settings) -> Embedder:
-    if settings.embedder.cache is None or isinstance(embedder, NoEmbedder):
+    if settings.embedder.cache is None or embedder.kind == NoEmbedder.kind:
         return embedder
     model = f"{embedder.kind} {embedder.model} {embedder.dimension}"
     try:
@@ -50,9 +57,9 @@ def _kept(embedder: Embedder, settings: Settings) -> Embedder:
     return KeptEmbedder(embedder, kept)
 
 
-def _embedder(settings: Settings) -> Embedder:
+def _embedder(settings: Settings, vigil: Vigil | None) -> Embedder:
     if settings.embedder.kind in _BUILT_IN:
-        return _BUILT_IN[settings.embedder.kind](settings)
+        return _BUILT_IN[settings.embedder.kind](settings, vigil)
     try:
         make = EMBEDDERS.load(settings.embedder.kind)
     except ExtensionError as error:
@@ -60,23 +67,23 @@ def _embedder(settings: Settings) -> Embedder:
     return make(settings)
 
 
-def _auto(settings: Settings) -> Embedder:
-    return _local(settings) if local_is_available() else _none(settings)
+def _auto(settings: Settings, vigil: Vigil | None) -> Embedder:
+    return _local(settings, vigil) if local_is_available() else _none(settings, vigil)
 
 
-def _local(settings: Settings) -> LocalEmbedder:
+def _local(settings: Settings, vigil: Vigil | None) -> LocalEmbedder:
     if not local_is_available():
         raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
     if settings.embedder.dimension not in (0, local.DIMENSION):
         raise EmbedderSettingsError(f"the local embedder's vectors have {local.DIMENSION} numbers: unset the dimension")
-    return LocalEmbedder(settings.embedder.timeout_s)
+    return LocalEmbedder(settings.embedder.timeout_s, vigil)
 
 
-def _none(settings: Settings) -> NoEmbedder:
+def _none(settings: Settings, _vigil: Vigil | None) -> NoEmbedder:
     return NoEmbedder(settings.embedder.dimension or _CALLERS_DIMENSION)
 
 
-def _openai(settings: Settings) -> Embedder:
+def _openai(settings: Settings, _vigil: Vigil | None) -> Embedder:
     """Import the client only where there is an endpoint: it takes half a second."""
     from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect  # noqa: PLC0415
 
@@ -89,7 +96,7 @@ def _openai(settings: Settings) -> Embedder:
     )
 
 
-_BUILT_IN: Final[Mapping[str, EmbedderFactory]] = MappingProxyType(
+_BUILT_IN: Final[Mapping[str, Callable[[Settings, Vigil | None], Embedder]]] = MappingProxyType(
     {"auto": _auto, "local": _local, "openai": _openai, "none": _none}
 )
 

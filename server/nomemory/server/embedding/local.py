@@ -11,6 +11,7 @@ from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.unavailable import unavailable
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
 from nomemory.server.processes.worker_errors import WorkerError, WorkerLostError
 
@@ -35,15 +36,17 @@ class LocalEmbedder:
 
     Args:
         timeout_s: how long a text may take. A process that takes longer is killed and counts as crashed.
+        vigil: how the processes are watched.
     """
 
     kind = "local"
     model = MODEL
     dimension = DIMENSION
 
-    def __init__(self, timeout_s: float) -> None:
-        self._queries = _worker(0, timeout_s)
-        self._documents = _worker(_DOCUMENTS_NICENESS, timeout_s)
+    def __init__(self, timeout_s: float, vigil: Vigil | None = None) -> None:
+        vigil = vigil or Vigil()
+        self._queries = _worker(0, timeout_s, "query-embedder", vigil)
+        self._documents = _worker(_DOCUMENTS_NICENESS, timeout_s, "document-embedder", vigil)
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -92,7 +95,8 @@ class LocalEmbedder:
         raise TextRefusedError(position, f"the model died of it {_CRASHES_MAX} times")
 
 
-def _worker(niceness: int, timeout_s: float) -> Worker:
+def _worker(niceness: int, timeout_s: float, part: str, vigil: Vigil) -> Worker:
     """Make the worker of one process. Two threads of OpenMP on a busy machine are many times slower than one."""
     one_thread = {"OMP_NUM_THREADS": "1"}
-    return Worker(Launch("nomemory.server.embedding.local_worker", (str(niceness),), one_thread), timeout_s)
+    launch = Launch("nomemory.server.embedding.local_worker", (str(niceness),), one_thread)
+    return Worker(launch, timeout_s, part, vigil)

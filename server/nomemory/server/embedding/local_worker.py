@@ -19,10 +19,10 @@ def main(descriptor: int, niceness: int) -> None:
     try:
         pipe.ready()
         while True:
-            for call in pipe.receive(wait=True):
-                text, is_query = call.request
-                vector = model.encode(readable(text), is_query)
-                pipe.reply(call.call_id, vector.astype("<f4").tobytes())
+            call = pipe.receive_one()
+            text, is_query = call.request
+            vector = model.encode(readable(text), is_query)
+            pipe.reply(call.call_id, vector.astype("<f4").tobytes())
     except (EOFError, ConnectionError):
         return
 

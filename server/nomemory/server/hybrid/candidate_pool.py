@@ -19,6 +19,7 @@ from nomemory.server.hybrid.word_scores import Found, rarity
 from nomemory.server.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.log.protocol import LogReader, Position
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
+from nomemory.server.reads.speakers import SPEAKERS_MAX, Speakers
 from nomemory.server.vector.protocol import VectorHit
 
 _COMMON: Final = 4096
@@ -26,14 +27,6 @@ _COMMON: Final = 4096
 _SURROUNDED: Final = 32
 """Candidates whose surroundings are read."""
 _AROUND: Final = 4
-_LATEST: Final = 40
-"""Latest messages that are read to find the speakers of a long log."""
-_DAYS_BACK: Final = (1, 7, 30, 90, 365, 1095)
-"""Days before the latest messages at which a long log is sampled for speakers who are silent now."""
-_SAMPLED: Final = 12
-_DAY_US: Final = 86_400_000_000
-SPEAKERS_MAX: Final = 40
-"""Most speakers' names that a question is parsed with: of those who speak most."""
 _NO_BOUND: Final = 2**62
 _AT_ONCE: Final = 128
 """Messages that are read from the log at once."""
@@ -60,13 +53,17 @@ class Stretches:
     Args:
         log: where the messages are.
         words: the lexical index.
+        speakers: of a log that is too long to be ranked whole.
         candidates_max: how many messages each of words and meaning proposes.
         timeline_max: all messages of a user with at most this many are ranked.
     """
 
-    def __init__(self, log: LogReader, words: LexicalIndex, candidates_max: int, timeline_max: int) -> None:
+    def __init__(
+        self, log: LogReader, words: LexicalIndex, speakers: Speakers, candidates_max: int, timeline_max: int
+    ) -> None:
         self._log = log
         self._words = words
+        self._speakers = speakers
         self._candidates_max = candidates_max
         self._timeline_max = timeline_max
         self._kept = KeptTimelines()
@@ -88,8 +85,7 @@ class Stretches:
         whole = await self._whole(user_id, until_us)
         if whole is not None:
             return whole.timeline.foremost(SPEAKERS_MAX)
-        sampled = timeline(await self._sampled(user_id, until_us), read=self._spoken.read)
-        return sampled.foremost(SPEAKERS_MAX)
+        return await self._speakers.of(user_id, until_us)
 
     async def read(
         self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]]
@@ -153,18 +149,6 @@ class Stretches:
             if len(page) < _AT_ONCE:
                 return
             before = Position(page[-1].ts_us, page[-1].message_id)
-
-    async def _sampled(self, user_id: str, until_us: int | None) -> list[LoggedMessage]:
-        sampled = await self._log.page(user_id, EVERYTHING, before=_end(until_us), pinned=_NO_BOUND, limit=_LATEST)
-        oldest = sampled[-1:]
-        for days in _DAYS_BACK:
-            if not oldest:
-                break
-            before = Position(oldest[0].ts_us - days * _DAY_US, "")
-            page = await self._log.page(user_id, EVERYTHING, before=before, pinned=_NO_BOUND, limit=_SAMPLED)
-            sampled += page
-            oldest = page[-1:]
-        return sampled
 
     async def _resolved(self, user_id: str, sequences: Sequence[int]) -> AsyncGenerator[Sequence[LoggedMessage], None]:
         for at in range(0, len(sequences), _AT_ONCE):

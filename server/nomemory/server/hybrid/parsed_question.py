@@ -11,13 +11,12 @@ from typing import Final
 from nomemory.text.analysis import streams
 from nomemory.text.asking import without_asking_words
 from nomemory.text.language import Language, language_of
-from nomemory.text.names import FIRST_LETTERS, beginning, without_names
+from nomemory.text.names import beginning, beginnings, without_speakers
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.time_expressions import Precision
 from nomemory.text.time_range import TimeRange
 
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
-_CAPITALISED: Final = re.compile(r"\b[A-Z][a-z]+\b(?:['’]s)?")
 _TERMS_MAX: Final = 128
 """How many terms of a sentence are searched for, from the first: as many as a query may have."""
 _PATTERNS_KEPT: Final = 256
@@ -78,7 +77,7 @@ def parsed(reading: QuestionReading, speakers: Sequence[str]) -> ParsedQuestion:
 def _sentence(sentence: str, speakers: Sequence[str]) -> ParsedSentence:
     found = _terms(sentence)[:_TERMS_MAX]
     topic = frozenset(_terms(_first_clause(sentence)))
-    return ParsedSentence(_without_speakers(sentence, speakers) or sentence, found, topic)
+    return ParsedSentence(without_speakers(sentence, speakers) or sentence, found, topic)
 
 
 def _terms(text: str) -> tuple[str, ...]:
@@ -93,17 +92,8 @@ def _first_clause(sentence: str) -> str:
     return clauses[0] if len(clauses) > 1 else ""
 
 
-def _without_speakers(sentence: str, speakers: Sequence[str]) -> str:
-    """Remove speakers' names, shortened ones too: they stand in greetings, and rarely in what the speakers say."""
-    beginnings = set(_beginnings(speakers))
-    bare = _CAPITALISED.sub(
-        lambda word: " " if beginning(word[0]) in beginnings else word[0], without_names(sentence, speakers)
-    )
-    return " ".join(bare.split())
-
-
 def _named(text: str, speakers: Sequence[str]) -> Iterable[str]:
-    begun = set(_beginnings(_WORD.findall(text.lower())))
+    begun = beginnings(_WORD.findall(text.lower()))
     return (name for name in speakers if beginning(name) in begun or _mentioned(name).search(text))
 
 
@@ -111,7 +101,3 @@ def _named(text: str, speakers: Sequence[str]) -> Iterable[str]:
 def _mentioned(name: str) -> re.Pattern[str]:
     """Return the pattern of a name as a word of its own, or within a script without spaces."""
     return re.compile(rf"(?<![a-z0-9]){re.escape(name.strip() or name)}(?![a-z0-9])", re.IGNORECASE)
-
-
-def _beginnings(words: Iterable[str]) -> Iterable[str]:
-    return (beginning(word) for word in words if len(word) >= FIRST_LETTERS)

@@ -13,7 +13,7 @@ import numpy as np
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.hybrid.candidate_pool import SPEAKERS_MAX, Stretch, Stretches
+from nomemory.server.hybrid.candidate_pool import Stretch, Stretches
 from nomemory.server.hybrid.meaning import Meaning, meaning_of
 from nomemory.server.hybrid.parsed_question import ParsedQuestion, ParsedSentence, parsed
 from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, places_of, preferred
@@ -28,6 +28,7 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.server.reads.nearest_messages import VectorProgress
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
+from nomemory.server.reads.speakers import SPEAKERS_MAX, Speakers
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
 from nomemory.text.question_reading import QuestionReading
 
@@ -78,7 +79,7 @@ class HybridHit:
 
 @dataclass(frozen=True, slots=True)
 class HybridAnswer:
-    """The best messages, best first."""
+    """The best messages, best first. `by_words`: nearness in meaning has no part in `sufficiency`."""
 
     items: list[HybridHit]
     truncated: bool
@@ -86,6 +87,7 @@ class HybridAnswer:
     words_only: bool
     sufficiency: float
     told_apart: bool
+    by_words: bool = True
     relations: Sequence[Relation] = ()
 
 
@@ -108,6 +110,7 @@ class HybridMessages:
         embedder: embeds the question's sentences.
         progress: says how far the vector index is.
         log: where the messages are.
+        speakers: who speaks in a long log.
         weights: of the ranking's steps.
         candidates_max: how many messages each of words and meaning proposes.
         timeline_max: all messages of a user with at most this many are ranked.
@@ -121,6 +124,7 @@ class HybridMessages:
         embedder: Embedder,
         progress: VectorProgress,
         log: LogReader,
+        speakers: Speakers,
         *,
         weights: Weights,
         candidates_max: int,
@@ -134,7 +138,7 @@ class HybridMessages:
         self._log = log
         self._weights = weights
         self._candidates_max = candidates_max
-        self._stretches = Stretches(log, words, candidates_max, timeline_max)
+        self._stretches = Stretches(log, words, speakers, candidates_max, timeline_max)
         self._reply_max_bytes = reply_max_bytes
 
     async def search(self, query: HybridQuery) -> HybridAnswer:
@@ -172,6 +176,7 @@ class HybridMessages:
             words_only=nearest is None,
             sufficiency=sufficiency(candidates, persons, len(stretch.timeline.speakers)),
             told_apart=told_apart(persons, len(stretch.timeline.speakers)),
+            by_words=candidates.cosines is None,
             relations=await self._relations(query, stretch.timeline, items) if query.relates else (),
         )
 

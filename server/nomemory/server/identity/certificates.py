@@ -23,7 +23,7 @@ class CertificateEntry(BaseModel):
     model_config = _STRICT
 
     name: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")]
-    certificate: Annotated[str, Field(pattern=r"^(dns|uri|email|cn):\S.*$")]
+    certificate: Annotated[str, Field(pattern=r"^(dns|uri|email|cn):[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$")]
     scopes: frozenset[Scope]
     namespace: NamespaceName | None = None
 

@@ -13,10 +13,10 @@ from nomemory.server.identity.credentials import (
     SentKey,
     SentToken,
     invalid_credentials,
-    peer_names,
     sent_credential,
 )
 from nomemory.server.identity.metadata import Metadata
+from nomemory.server.identity.peer_certificate import peer_names
 from nomemory.server.identity.tokens import Tokens
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,9 +13,6 @@ AUTHORIZATION: Final = "authorization"
 API_KEY: Final = "x-api-key"
 CARRIERS: Final = frozenset({AUTHORIZATION, API_KEY})
 """The metadata in which credentials travel."""
-
-_CERTIFICATE: Final = "x509_pem_cert"
-_NAMES: Final = {"dns": "peer_dns", "uri": "peer_uri", "email": "peer_email", "cn": "x509_common_name"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +48,6 @@ def sent_credential(metadata: Metadata) -> SentKey | SentToken | None:
     if bearers:
         return _bearer(_text(bearers[0]))
     return None
-
-
-def peer_names(peer: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
-    """Return the names in the certificate of a connection's other end, each with its kind: `dns:chat.example`.
-
-    They come from a certificate that the handshake has checked. None where there was none.
-    """
-    if _CERTIFICATE not in peer:
-        return None
-    return frozenset(
-        f"{kind}:{value.decode(errors='replace')}" for kind, key in _NAMES.items() for value in peer.get(key, ())
-    )
 
 
 def _bearer(value: str) -> SentKey | SentToken:

@@ -13,6 +13,7 @@ from nomemory.server.identity.authenticator import Authenticator
 from nomemory.server.identity.certificates import Certificates
 from nomemory.server.identity.credential_authenticator import CredentialAuthenticator
 from nomemory.server.identity.fetch import fetch, is_trustworthy
+from nomemory.server.identity.half_configuration import refuse_half_configuration
 from nomemory.server.identity.key_set_url import KeySetTimes, KeySetUrl
 from nomemory.server.identity.local import LocalAuthenticator
 from nomemory.server.identity.namespace import Namespace, namespace_of
@@ -45,8 +46,9 @@ def choose_authenticator(settings: Settings) -> Authenticator:
     """Make the authenticator. Nothing is fetched yet.
 
     Raises:
-        IdentitySettingsError: a setting is missing or contradicts another, or a file cannot be used.
+        IdentitySettingsError: a setting is missing, empty or contradicts another, or a file cannot be used.
     """
+    refuse_half_configuration(settings)
     if not checks_credentials(settings):
         return LocalAuthenticator()
     return CredentialAuthenticator(

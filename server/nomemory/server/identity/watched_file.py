@@ -62,5 +62,5 @@ class WatchedFile(Generic[_Content]):
             unusable = FileUnusableError(f"{self._path}: {error.strerror or 'cannot be read'}")
         except ValueError as error:
             unusable = FileUnusableError(f"{self._path}: {error}")
-        _log.error("a file of credentials cannot be used", path=str(self._path))
+        _log.error("a file of keys or credentials cannot be used", path=str(self._path))
         return unusable

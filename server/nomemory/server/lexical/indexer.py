@@ -69,8 +69,8 @@ class LexicalIndexer:
         """Follow the log until `stop`. Raises whatever the log or the engine raises, as an ordinary exception."""
         with (
             ordinary_panics(),
-            TantivyLexicalWriter(self._directory, self._heap_bytes) as writer,
             closing(self._open_feed()) as feed,
+            TantivyLexicalWriter(self._directory, self._heap_bytes, feed.position().identity.name) as writer,
         ):
             self._note(writer.applied)
             while not self._stopping.is_set():

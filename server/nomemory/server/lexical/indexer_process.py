@@ -9,6 +9,8 @@ from nomemory.server.lexical.indexer_calls import FAILURES_BY_NAME, AwaitCommit,
 from nomemory.server.processes.child_process import ChildProcess
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.watch import Vigil
+from nomemory.server.standing_faults import LEXICAL_INDEXER
 
 _MODULE = "nomemory.server.lexical.indexer_worker"
 
@@ -30,11 +32,21 @@ class LexicalIndexerProcess:
         batch_max: most changes in one commit.
         batch_bytes: size of messages that is enough for one commit.
         wake: set after each commit to the log.
+        vigil: how the process is watched.
     """
 
     def __init__(
-        self, log: Path, directory: Path, *, heap_bytes: int, batch_max: int, batch_bytes: int, wake: asyncio.Event
+        self,
+        log: Path,
+        directory: Path,
+        *,
+        heap_bytes: int,
+        batch_max: int,
+        batch_bytes: int,
+        wake: asyncio.Event,
+        vigil: Vigil | None = None,
     ) -> None:
+        self._vigil = vigil or Vigil()
         arguments = (str(log), str(directory), str(heap_bytes), str(batch_max), str(batch_bytes))
         self._launch = Launch(_MODULE, arguments, logs=True)
         self._wake = wake
@@ -58,7 +70,7 @@ class LexicalIndexerProcess:
         Raises:
             WorkerUnavailableError: the process cannot be started.
         """
-        self._child = child = await ChildProcess.start(self._launch)
+        self._child = child = await ChildProcess.start(self._launch, LEXICAL_INDEXER, self._vigil)
         waking = asyncio.create_task(self._pass_on_wakes(child.pipe))
         try:
             await self._follow(child.pipe)

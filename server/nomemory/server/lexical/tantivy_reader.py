@@ -1,8 +1,9 @@
-"""The reading side of the lexical index. Its methods answer at once: none of them suspends."""
+"""The reading side of the lexical index. Its methods answer at once, without suspending, but for dear searches."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -54,6 +55,9 @@ _SPANS_KEPT = 1024
 
 _MANY = 1024
 """Matches that take longer to walk through than a further search does."""
+
+_DEAR = 16
+"""Leaves of a query from which on it is searched for in a thread. The engine lets go of the interpreter's lock."""
 
 _OF_LATELY = 6.0
 """How many times more matches than are wanted are to be expected in a stretch of time: people talk in bursts."""
@@ -147,7 +151,8 @@ class TantivyLexicalIndex:
         if limit < 1:  # the engine panics
             return []
         with _answering():
-            return self._best(user_id, query, weights, narrowed, pinned, after, limit)
+            find = self._finding(user_id, query, weights, narrowed, pinned, after, limit)
+            return find() if len(query.leaves) < _DEAR else await asyncio.to_thread(find)
 
     async def total(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages of a user that a filter admits."""
@@ -191,7 +196,7 @@ class TantivyLexicalIndex:
         self._applied = read_checkpoint(self._index)
         self._committed = committed
 
-    def _best(
+    def _finding(
         self,
         user_id: str,
         query: Query,
@@ -200,35 +205,41 @@ class TantivyLexicalIndex:
         pinned: int,
         after: RankPosition | None,
         limit: int,
-    ) -> list[LexicalHit]:
+    ) -> Callable[[], list[LexicalHit]]:
+        """Return what finds the best in the present view, in any thread, whatever the view is by then."""
+        searcher = self._searcher
         mine, narrowing = of_user(user_id), list(of_filter(narrowed))
         if pinned < self._applied:
             narrowing.append(of_range("seq", most=pinned))
         messages = self._messages(user_id)
         likely = expected_all(messages, query, weights)
-        lately = self._lately(user_id, likely, narrowed, after, limit if query.is_uniform else limit * len(FORMS) / 2)
+        wanted = limit if query.is_uniform else limit * len(FORMS) / 2
+        lately = list(self._lately(user_id, likely, narrowed, after, wanted))
         if query.is_uniform:
             matching = all_of([mine, *narrowing, of_node(query.root, mine)])
-            return Listing(self._searcher, matching).by_time(sum(weights, start=0.0), after, limit, lately)
+            return lambda: Listing(searcher, matching).by_time(sum(weights, start=0.0), after, limit, lately)
 
         def listing(leaves: Collection[Leaf] = ()) -> Listing:
             ranking = all_of([of_ranking(query, weights, mine, leaves), *narrowing])
-            return Listing(self._searcher, ranking, scoring, by_form=query.by_form)
+            return Listing(searcher, ranking, scoring, by_form=query.by_form)
 
         def scoring(score: float) -> tantivy.Query | None:
             tied = of_score(query, weights, score, mine)
             return None if tied is None else all_of([tied, *narrowing])
 
-        if likely > _CROWDED * limit * len(FORMS):  # the best score has more ties than are wanted
-            page = listing().tied(sum(weights, start=0.0), after, limit, lately)
-            if len(page) >= limit:
-                return page
-        few = telling(query, weights) if narrowed == EVERYTHING else None
-        if few and _is_worthwhile(few, expected(messages, query, weights), limit) and _is_before(few, after):
-            page = listing(few.leaves).by_rank(after, limit)
-            if len(page) >= limit:
-                return page
-        return listing().by_rank(after, limit)
+        def find() -> list[LexicalHit]:
+            if likely > _CROWDED * limit * len(FORMS):  # the best score has more ties than are wanted
+                page = listing().tied(sum(weights, start=0.0), after, limit, lately)
+                if len(page) >= limit:
+                    return page
+            few = telling(query, weights) if narrowed == EVERYTHING else None
+            if few and _is_worthwhile(few, expected(messages, query, weights), limit) and _is_before(few, after):
+                page = listing(few.leaves).by_rank(after, limit)
+                if len(page) >= limit:
+                    return page
+            return listing().by_rank(after, limit)
+
+        return find
 
     def _of_user(self, user_id: str) -> int:
         return count(self._searcher, of_user(user_id))

@@ -11,6 +11,7 @@ import tantivy
 
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
 from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.log.identity import Checkpoint, LogIdentity, LogPosition
 
 _NAME = "lexical-v"
 _VERSION = 3
@@ -21,6 +22,9 @@ index is then built anew from the log."""
 
 CHECKPOINT = "checkpoint"
 """The `kind` of the one document that holds the applied sequence. It has no user, so that no search finds it."""
+
+_NAMED = "log"
+"""A further `kind` of that document, if it names the log."""
 
 WORTH = "worth"
 """The field by which a ranking is weighted."""
@@ -119,6 +123,50 @@ def read_checkpoint(index: tantivy.Index) -> int:
     addresses = [address for _, address in searcher.search(of_checkpoint, limit=1).hits]
     applied = searcher.fast_field_values("applied", addresses)
     return int(applied[0] or 0) if applied else 0
+
+
+def checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tantivy.Document:
+    """Return the document that says how far the index is, and with which log (`LogIdentity.name`, or nothing)."""
+    kinds = [CHECKPOINT, *([_NAMED, _name_term(log)] if log else [])]
+    return tantivy.Document.from_dict({"kind": kinds, "applied": applied}, schema)
+
+
+def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint | None:
+    """Return how far the index is; None if there is none that can be read. Nothing is created.
+
+    The index tells only whether it is of a given log, not of which other one.
+    """
+    if not (directory / "meta.json").exists():
+        return None
+    try:
+        index = open_index(directory)
+    except IndexUnusableError:
+        return None
+    if not _has_kind(index, _NAMED):
+        return Checkpoint("", read_checkpoint(index))
+    is_of_it = log is not None and _has_kind(index, _name_term(log.name))
+    return Checkpoint(log.name if log and is_of_it else _ANOTHER, read_checkpoint(index))
+
+
+def discard_foreign_words(directory: Path, log: LogPosition) -> bool:
+    """Delete an index that cannot go on with this log; return whether it was so."""
+    known = lexical_checkpoint(directory, log.identity)
+    if known is None or known.can_go_on(log):
+        return False
+    discard_index(directory)
+    return True
+
+
+_ANOTHER = "another"
+
+
+def _name_term(log: str) -> str:
+    return f"{_NAMED} {log}"
+
+
+def _has_kind(index: tantivy.Index, kind: str) -> bool:
+    query = tantivy.Query.term_query(index.schema, "kind", kind)
+    return bool(index.searcher().search(query, limit=1).hits)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from nomemory.server.lexical.tantivy_schema import (
     CHECKPOINT,
     METADATA,
     WORTH,
+    checkpoint_document,
     discard_former,
     open_index,
     open_or_rebuild,
@@ -34,15 +35,17 @@ class TantivyLexicalWriter:
     Args:
         directory: where the index lives; created if it is missing.
         heap_bytes: memory for what is not yet committed, at least 15 MB.
+        log: the name of the log whose changes it takes (`LogIdentity.name`).
 
     Raises:
         ValueError: another writer has the directory open.
     """
 
-    def __init__(self, directory: Path, heap_bytes: int) -> None:
+    def __init__(self, directory: Path, heap_bytes: int, log: str = "") -> None:
         discard_former(directory)
         index = open_or_rebuild(directory)
         self._directory = directory
+        self._log = log
         self._applied = read_checkpoint(index)
         self._schema = index.schema
         self._writer = index.writer(heap_bytes, num_threads=1)
@@ -83,7 +86,7 @@ class TantivyLexicalWriter:
         """
         open_index(self._directory)  # to commit onto damaged files would end the process: the engine aborts
         self._writer.delete_documents_by_term("kind", CHECKPOINT)
-        self._writer.add_document(tantivy.Document(kind=CHECKPOINT, applied=applied))
+        self._writer.add_document(checkpoint_document(self._schema, applied, self._log))
         self._writer.commit()
         self._applied = applied
 

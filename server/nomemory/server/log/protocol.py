@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from nomemory.server.log.identity import LogIdentity, LogPosition
 from nomemory.server.message import Filter, LoggedMessage, Message
 
 
@@ -105,7 +106,7 @@ class Touched(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One entry of the feed. Exactly one of `stored` and `removed_sequence` is set.
+    """One entry of the feed. One of `stored` and `removed_sequence` is set, or neither: the stored version is damaged.
 
     `stored` is a version that is current at the time of reading. `removed_sequence` is the sequence of a version
     that is gone, because it was deleted or replaced. Versions that came and went meanwhile are not in the feed.
@@ -157,8 +158,8 @@ class LogReader(Protocol):
     round trip where the engine is across a network.
     """
 
-    async def log_id(self) -> str:
-        """Return the random name that this log got when it was created."""
+    async def identity(self) -> LogIdentity:
+        """Return which log this is."""
 
     async def sequence(self) -> int:
         """Return the sequence of the latest change (0 in an empty log)."""
@@ -226,17 +227,28 @@ class LogReader(Protocol):
         """Close the connection."""
 
 
+class StoredVersion(NamedTuple):
+    """A version of a message, without its content. `size` is the length of its bytes."""
+
+    message_id: str
+    sequence: int
+    size: int
+
+
 class ChangeFeed(Protocol):
     """What an index that follows the log reads of it, over all users. It has what has expired until that is removed.
 
     Its calls block: they are made in background threads. A feed belongs to the thread that opened it.
     """
 
+    def position(self) -> LogPosition:
+        """Return which log this is, and the sequence of its latest change."""
+
     def sequence(self) -> int:
         """Return the sequence of the latest change (0 in an empty log). The feed has everything up to there."""
 
-    def is_empty(self) -> bool:
-        """Return whether the log holds no message at all."""
+    def has_points(self, *, own_vectors_only: bool) -> bool:
+        """Return whether the log holds any message, or any with a caller's own vector."""
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` entries of the feed with `sequence > after`, in order of sequence."""
@@ -253,6 +265,15 @@ class ChangeFeed(Protocol):
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""
+
+    def users(self, after: str, limit: int) -> list[str]:
+        """Return users who have messages, in order of their ids, beyond one."""
+
+    def versions(self, user_id: str, until: int, *, own_vectors_only: bool) -> list[StoredVersion]:
+        """Return the messages of a user whose sequence is at most `until`, without their contents, in any order.
+
+        With `own_vectors_only`, messages without a caller's own vector are left out.
+        """
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
         """Return the callers' own vectors (little-endian float32) of those messages that brought one."""

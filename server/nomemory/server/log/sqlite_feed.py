@@ -8,8 +8,11 @@ from pathlib import Path
 import orjson
 
 from nomemory.server import wire
-from nomemory.server.log.protocol import Change, Touched
+from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.identity import LogPosition
+from nomemory.server.log.protocol import Change, StoredVersion, Touched
 from nomemory.server.log.sqlite_rows import SqliteRows
+from nomemory.server.log.sqlite_schema import position
 from nomemory.server.message import LoggedMessage
 
 _BETWEEN = "seq > ? AND seq <= ?"
@@ -21,25 +24,35 @@ _REMOVED = f"SELECT seq, user_id, message_id FROM removals WHERE {_BETWEEN}"  # 
 
 
 class SqliteChangeFeed:
-    """A read-only connection to the log; implements `ChangeFeed`."""
+    """A read-only connection to the log; implements `ChangeFeed`. A damaged message is as if it were not there.
 
-    def __init__(self, path: Path) -> None:
-        self._rows = SqliteRows(path)
+    Args:
+        path: the database file.
+        damage: told of damaged messages.
+    """
+
+    def __init__(self, path: Path, damage: LogDamage | None = None) -> None:
+        self._rows = SqliteRows(path, damage=damage)
+
+    def position(self) -> LogPosition:
+        """Return which log this is, and the sequence of its latest change."""
+        return position(self._rows.connection)
 
     def sequence(self) -> int:
         """Return the sequence of the latest change."""
         return self._rows.sequence()
 
-    def is_empty(self) -> bool:
-        """Return whether the log holds no message at all."""
-        return self._rows.connection.execute("SELECT 1 FROM messages LIMIT 1").fetchone() is None
+    def has_points(self, *, own_vectors_only: bool) -> bool:
+        """Return whether the log holds any message, or any with a caller's own vector."""
+        table = "embeddings" if own_vectors_only else "messages"
+        return self._rows.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` entries of the feed, read from one snapshot so that none is overtaken."""
         connection = self._rows.connection
         connection.execute("BEGIN")
         try:
-            stored = self._rows.messages("seq > ? ORDER BY seq LIMIT ?", (after, limit))
+            stored, damaged = self._rows.sifted("seq > ? ORDER BY seq LIMIT ?", (after, limit))
             removed = connection.execute(
                 "SELECT seq, user_id, message_id, removed_seq FROM removals WHERE seq > ? ORDER BY seq LIMIT ?",
                 (after, limit),
@@ -47,6 +60,7 @@ class SqliteChangeFeed:
         finally:
             connection.execute("COMMIT")
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in stored]
+        feed += [Change(*row) for row in damaged]
         feed += [Change(seq, user, message, removed_sequence=gone) for seq, user, message, gone in removed]
         return sorted(feed, key=lambda change: change.sequence)[:limit]
 
@@ -60,12 +74,23 @@ class SqliteChangeFeed:
 
     def with_metadata(self, after: int, until: int) -> list[Touched]:
         """Return the stored messages between two sequences that have metadata."""
-        stored = self._rows.messages(_BETWEEN, (after, until), source="messages INDEXED BY messages_by_seq")
+        stored, _ = self._rows.sifted(_BETWEEN, (after, until), source="messages INDEXED BY messages_by_seq")
         return [Touched(m.sequence, m.user_id, m.message_id) for m in stored if wire.decode(m.wire).metadata]
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""
-        return self._rows.by_ids(user_id, message_ids)
+        return self._rows.sound_by_ids(user_id, message_ids)
+
+    def users(self, after: str, limit: int) -> list[str]:
+        """Return users who have messages, in order of their ids, beyond one."""
+        statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
+        return [user_id for (user_id,) in self._rows.connection.execute(statement, (after, limit))]
+
+    def versions(self, user_id: str, until: int, *, own_vectors_only: bool) -> list[StoredVersion]:
+        """Return the messages of a user whose sequence is at most `until`, without their contents."""
+        only = f"AND {_HAS_VECTOR}" if own_vectors_only else ""
+        statement = f"SELECT message_id, seq, length(wire) FROM messages WHERE user_id = ? AND seq <= ? {only}"  # noqa: S608
+        return list(map(StoredVersion._make, self._rows.connection.execute(statement, (user_id, until))))
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the callers' own vectors of those messages that brought one."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
+
+from google.protobuf.message import DecodeError
 
 from nomemory.server import wire
 from nomemory.server.message import Message
@@ -36,6 +38,7 @@ BY_ENTRY: Final = f"{TABLE} CROSS JOIN messages USING (user_id, ts, message_id)"
 """The messages that have an entry, in their order, as a source of statements: bind `mark`."""
 
 _FORGET: Final = f"DELETE FROM {TABLE} WHERE (user_id, mark, ts, message_id) = (?, ?, ?, ?)"  # noqa: S608
+_FORGET_ALL: Final = f"DELETE FROM {TABLE} WHERE (user_id, ts, message_id) = (?, ?, ?)"  # noqa: S608
 _INSERT: Final = f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?)"  # noqa: S608
 _COUNT: Final = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE user_id=? AND mark=? LIMIT ?)"  # noqa: S608
 _FEW: Final = 4096
@@ -44,6 +47,15 @@ _AT_ONCE: Final = 1024
 """Messages that are read at once when the table is filled from an older log."""
 
 Row = tuple[str, bytes, int, str]
+
+
+class Place(NamedTuple):
+    """Where a message stands, and its bytes as a ChatMessage."""
+
+    user_id: str
+    ts_us: int
+    message_id: str
+    wire: bytes
 
 
 def stored_mark(entry: Entry) -> bytes:
@@ -57,9 +69,16 @@ def rows_of(message: Message) -> Iterator[Row]:
         yield message.user_id, stored_mark(entry), message.ts_us, message.message_id
 
 
-def forget_entries(connection: sqlite3.Connection, wires: Iterable[bytes]) -> None:
-    """Delete the rows of messages, given as the bytes of ChatMessages."""
-    connection.executemany(_FORGET, [row for each in wires for row in rows_of(wire.decode(each))])
+def forget_entries(connection: sqlite3.Connection, places: Iterable[Place]) -> None:
+    """Delete the rows of messages."""
+    damaged, rows = list[tuple[str, int, str]](), list[Row]()
+    for place in places:
+        try:
+            rows += rows_of(wire.decode(place.wire))
+        except DecodeError:
+            damaged.append(place[:3])
+    connection.executemany(_FORGET, rows)
+    connection.executemany(_FORGET_ALL, damaged)
 
 
 def rarest_first(connection: sqlite3.Connection, user_id: str, entries: Iterable[Entry]) -> list[bytes]:

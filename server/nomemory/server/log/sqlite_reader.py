@@ -12,20 +12,21 @@ from typing import NamedTuple
 
 import orjson
 
+from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import Around, ConversationSummary, LogCounts, Position, Surroundings, UserCount
 from nomemory.server.log.sqlite_conditions import Clause, all_clauses, clauses, joined
 from nomemory.server.log.sqlite_expiry import Expiry
 from nomemory.server.log.sqlite_metadata import BY_ENTRY, HAS_ENTRY, rarest_first
-from nomemory.server.log.sqlite_rows import SqliteRows
+from nomemory.server.log.sqlite_rows import BY_ID, SqliteRows
 from nomemory.server.log.sqlite_scans import SqliteScans
-from nomemory.server.log.sqlite_schema import log_id
+from nomemory.server.log.sqlite_schema import identity
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
 from nomemory.server.sqlite_users import users_condition
 
 _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
 _NEWER = "user_id=? AND (ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT ?"
-_ANCHOR = "SELECT ts, wire FROM messages INDEXED BY messages_by_id WHERE user_id=? AND message_id=?"
 _COUNTS = """
 SELECT ifnull(max(latest_seq), 0), ifnull(sum(messages - ifnull(gone, 0)), 0),
   count(nullif(messages - ifnull(gone, 0), 0))
@@ -56,17 +57,18 @@ class SqliteLogReader:
     Args:
         path: the database file.
         lifetimes: what has expired is not read.
+        damage: told of what is found to be damaged.
     """
 
-    def __init__(self, path: Path, lifetimes: Lifetimes | None = None) -> None:
+    def __init__(self, path: Path, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
         self._expiry = Expiry(lifetimes or Lifetimes())
-        self._rows = SqliteRows(path, self._expiry)
-        self._connection = self._rows.connection
-        self._scans = SqliteScans(path)
+        self._damage = damage or LogDamage()
+        self._rows = SqliteRows(path, self._expiry, self._damage)
+        self._scans = SqliteScans(path, self._damage)
 
-    async def log_id(self) -> str:
-        """Return the name of this log."""
-        return log_id(self._connection)
+    async def identity(self) -> LogIdentity:
+        """Return which log this is."""
+        return identity(self._rows.connection)
 
     async def sequence(self) -> int:
         """Return the sequence of the latest change."""
@@ -74,33 +76,31 @@ class SqliteLogReader:
 
     async def user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to this user's messages."""
-        row = self._connection.execute("SELECT latest_seq FROM users WHERE user_id=?", (user_id,)).fetchone()
-        return int(row[0]) if row else 0
+        rows = self._rows.fetch("SELECT latest_seq FROM users WHERE user_id=?", (user_id,))
+        return int(rows[0][0]) if rows else 0
 
     async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
         """Count messages and users, of one user or of all whose ids begin with a prefix."""
         gone, values = self._expiry.gone(user_id)
         condition, of_users = users_condition(user_id, prefix)
-        row = self._connection.execute(
-            f"{_COUNTS.format(gone=gone)} WHERE {condition}", (*values, *of_users)
-        ).fetchone()
+        (row,) = self._rows.fetch(f"{_COUNTS.format(gone=gone)} WHERE {condition}", (*values, *of_users))
         return LogCounts(*row)
 
     async def pending(self, after: int, user_id: str | None, prefix: str = "") -> int:
         """Count the messages with `sequence > after`, of one user or of all whose ids begin with a prefix."""
         condition, values = users_condition(user_id, prefix)
-        row = self._connection.execute(
+        rows = self._rows.fetch(
             f"SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND {condition}",  # noqa: S608 - ours
             (after, *values),
-        ).fetchone()
-        return int(row[0])
+        )
+        return int(rows[0][0])
 
     async def page(
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
         page = self._stretch(user_id, narrowed, before, pinned, limit, oldest_first=False)
-        return self._rows.messages(page.where, page.values, source=page.source)
+        return self._rows.messages(user_id, page.where, page.values, source=page.source)
 
     async def wires(
         self,
@@ -114,7 +114,7 @@ class SqliteLogReader:
     ) -> list[bytes]:
         """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
         page = self._stretch(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
-        return self._rows.wires(page.where, page.values, source=page.source)
+        return self._rows.wires(user_id, page.where, page.values, source=page.source)
 
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""
@@ -136,7 +136,7 @@ class SqliteLogReader:
         gone, moments = self._expiry.gone(None)
         condition, values = users_condition(None, prefix)
         statement = _USERS.format(gone=gone, condition=condition)
-        rows = self._connection.execute(statement, (*moments, after, *values, limit))
+        rows = self._rows.fetch(statement, (*moments, after, *values, limit))
         return list(map(UserCount._make, rows))
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
@@ -146,7 +146,7 @@ class SqliteLogReader:
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions; those that are gone, or are another user's, are not in the answer."""
         found = self._rows.messages(
-            "seq IN (SELECT value FROM json_each(?)) AND +user_id=?", (orjson.dumps(list(sequences)), user_id)
+            user_id, "seq IN (SELECT value FROM json_each(?)) AND +user_id=?", (orjson.dumps(list(sequences)), user_id)
         )
         return {message.sequence: message for message in found}
 
@@ -156,14 +156,13 @@ class SqliteLogReader:
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
-        living, moments = self._rows.living()
-        anchor = self._connection.execute(f"{_ANCHOR} AND {living}", (user_id, message_id, *moments)).fetchone()
-        if anchor is None:
+        found = self._rows.messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
+        if not found:
             return None
-        ts_us, wire = anchor
-        older = self._rows.wires(_OLDER, (user_id, ts_us, message_id, before))
-        newer = self._rows.wires(_NEWER, (user_id, ts_us, message_id, after))
-        return Surroundings(older[::-1], wire, newer)
+        (anchor,) = found
+        older = self._rows.wires(user_id, _OLDER, (user_id, anchor.ts_us, message_id, before))
+        newer = self._rows.wires(user_id, _NEWER, (user_id, anchor.ts_us, message_id, after))
+        return Surroundings(older[::-1], anchor.wire, newer)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -197,15 +196,16 @@ class SqliteLogReader:
         """
         if not narrowed.metadata:
             return "messages", []
-        marks = rarest_first(self._connection, user_id, narrowed.metadata)
+        with self._damage.reading():
+            marks = rarest_first(self._rows.connection, user_id, narrowed.metadata)
         if narrowed.conversation_id:
             return "messages", [Clause(HAS_ENTRY, (mark,)) for mark in marks]
         return BY_ENTRY, [Clause("mark=?", marks[:1]), *(Clause(HAS_ENTRY, (mark,)) for mark in marks[1:])]
 
     def _around(self, anchor: LoggedMessage, before: int, after: int) -> Around:
         place = (anchor.user_id, anchor.ts_us, anchor.message_id)
-        older = self._rows.messages(_OLDER, (*place, before))
-        newer = self._rows.messages(_NEWER, (*place, after))
+        older = self._rows.messages(anchor.user_id, _OLDER, (*place, before))
+        newer = self._rows.messages(anchor.user_id, _NEWER, (*place, after))
         return Around(older[::-1], newer)
 
 

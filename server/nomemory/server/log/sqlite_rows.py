@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import orjson
 
+from nomemory.server.log.checksum import checksum, hold, start_of
+from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.sqlite_expiry import Condition, Expiry
 from nomemory.server.log.sqlite_schema import latest_sequence, open_for_reading
 from nomemory.server.message import LoggedMessage
 
-_ROW = "messages.user_id, messages.message_id, messages.ts, seq, wire"
-_ALL = "messages"
+_ROW = "messages.user_id, messages.message_id, messages.ts, seq, wire, crc"
+_PLACE = "messages.message_id, messages.ts, seq"
+_CHECKED = "wire, seq + ?, crc"
+ALL = "messages"
+# Left to itself SQLite walks through all that the user ever said.
+BY_ID = f"{ALL} INDEXED BY messages_by_id"
+
+# Any: each statement says what its columns are.
+Row = tuple[Any, ...]
+
+
+class DamagedRow(NamedTuple):
+    """Where a damaged version stands."""
+
+    sequence: int
+    user_id: str
+    message_id: str
 
 
 class SqliteRows:
@@ -21,51 +41,97 @@ class SqliteRows:
     Args:
         path: the database file.
         expiry: what hides messages that have expired; None: they are read like others.
+        damage: told of what is found to be damaged.
 
     Attributes:
         connection: for statements about anything but messages.
+
+    Raises (any method): Fault STORAGE_UNAVAILABLE if the file cannot be read, or a message is damaged.
     """
 
-    def __init__(self, path: Path, expiry: Expiry | None = None) -> None:
+    def __init__(self, path: Path, expiry: Expiry | None = None, damage: LogDamage | None = None) -> None:
         self.connection = open_for_reading(path)
         self._expiry = expiry
+        self._damage = damage or LogDamage()
 
     def sequence(self) -> int:
         """Return the sequence of the latest change."""
-        return latest_sequence(self.connection)
+        with self._damage.reading():
+            return latest_sequence(self.connection)
 
     def living(self) -> Condition:
         """Return the condition on `messages` that hides what has expired, and its values."""
         return ("TRUE", ()) if self._expiry is None else self._expiry.living()
 
-    def messages(self, where: str, values: Sequence[object], *, source: str = _ALL) -> list[LoggedMessage]:
-        """Return the messages of a source that a condition admits, in its order."""
-        living, moments = self.living()
-        rows: list[tuple[str, str, int, int, bytes]] = self.connection.execute(
-            f"SELECT {_ROW} FROM {source} WHERE {living} AND {where}",  # noqa: S608 - our text, bound values
-            (*moments, *values),
-        ).fetchall()
-        return list(map(LoggedMessage._make, rows))
+    def fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
+        """Return all rows of a statement. What it returns of messages is not checked."""
+        try:
+            return self.connection.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._damage.fault_of(error) or error from error
 
-    def wires(self, where: str, values: Sequence[object], *, source: str = _ALL) -> list[bytes]:
+    def messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
+        """Return the messages of a source that a condition admits, in its order. It admits only those of a user."""
+        rows = self._read(f"{_PLACE}, {_CHECKED}", source, where, values, start_of(user_id))
+        if not rows:
+            return []
+        ids, times, sequences, wires, starts, sums = zip(*rows, strict=True)
+        self._check(user_id, wires, starts, sums)
+        return list(map(LoggedMessage, repeat(user_id), ids, times, sequences, wires))
+
+    def wires(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
-        living, moments = self.living()
-        rows: list[tuple[bytes]] = self.connection.execute(
-            f"SELECT wire FROM {source} WHERE {living} AND {where}",  # noqa: S608 - as above
-            (*moments, *values),
-        ).fetchall()
-        return [wire for (wire,) in rows]
+        rows = self._read(_CHECKED, source, where, values, start_of(user_id))
+        if not rows:
+            return []
+        wires, starts, sums = zip(*rows, strict=True)
+        self._check(user_id, wires, starts, sums)
+        return list(wires)
+
+    def sifted(
+        self, where: str, values: Sequence[object], *, source: str = ALL
+    ) -> tuple[list[LoggedMessage], list[DamagedRow]]:
+        """Return what `messages` does, and apart from it what is damaged, which is noted."""
+        sound, damaged = list[LoggedMessage](), list[DamagedRow]()
+        for *row, crc in self._read(_ROW, source, where, values):
+            message = LoggedMessage._make(row)
+            if checksum(message.user_id, message.sequence, message.wire) == crc:
+                sound.append(message)
+            else:
+                self._damage.met(message.user_id, message.sequence)
+                damaged.append(DamagedRow(message.sequence, message.user_id, message.message_id))
+        return sound, damaged
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
-        found = self.messages(
-            "user_id=? AND message_id IN (SELECT value FROM json_each(?))",
-            (user_id, orjson.dumps(list(message_ids))),
-            # Left to itself SQLite walks through all that the user ever said.
-            source=f"{_ALL} INDEXED BY messages_by_id",
-        )
-        return {message.message_id: message for message in found}
+        return {
+            message.message_id: message
+            for message in self.messages(user_id, *_by_ids(user_id, message_ids), source=BY_ID)
+        }
+
+    def sound_by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+        """Return what `by_ids` does without what is damaged."""
+        sound, _ = self.sifted(*_by_ids(user_id, message_ids), source=BY_ID)
+        return {message.message_id: message for message in sound}
 
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()
+
+    def _check(self, user_id: str, wires: Sequence[bytes], starts: Sequence[int], sums: tuple[int, ...]) -> None:
+        if hold(wires, starts, sums):
+            return
+        versions = zip(starts, wires, sums, strict=True)
+        damaged = [start - start_of(user_id) for start, wire, crc in versions if not hold([wire], [start], (crc,))]
+        for sequence in damaged[1:]:
+            self._damage.met(user_id, sequence)
+        raise self._damage.met(user_id, damaged[0])
+
+    def _read(self, columns: str, source: str, where: str, values: Sequence[object], *first: int) -> list[Row]:
+        living, moments = self.living()
+        statement = f"SELECT {columns} FROM {source} WHERE {living} AND {where}"  # noqa: S608 - our text, bound values
+        return self.fetch(statement, (*first, *moments, *values))
+
+
+def _by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:
+    return "user_id=? AND message_id IN (SELECT value FROM json_each(?))", (user_id, orjson.dumps(list(message_ids)))

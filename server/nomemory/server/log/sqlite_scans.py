@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.sqlite_schema import open_for_reading
 
 # Any: each statement says what its columns are.
@@ -22,15 +23,21 @@ class SqliteScans:
 
     Args:
         path: the database file.
+        damage: told if it cannot be read.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, damage: LogDamage) -> None:
         self._path = path
+        self._damage = damage
         self._thread = ThreadPoolExecutor(1, "log-scans")
         self._connection: sqlite3.Connection | None = None
 
     async def rows(self, statement: str, values: Sequence[object]) -> list[Row]:
-        """Return all rows of a statement, as of one moment: it sees every write that was acknowledged before."""
+        """Return all rows of a statement, as of one moment: it sees every write that was acknowledged before.
+
+        Raises:
+            Fault: STORAGE_UNAVAILABLE if the file cannot be read.
+        """
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._fetch, statement, values)
 
     async def close(self) -> None:
@@ -39,9 +46,10 @@ class SqliteScans:
         self._thread.shutdown()
 
     def _fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
-        if self._connection is None:
-            self._connection = open_for_reading(self._path)
-        return self._connection.execute(statement, values).fetchall()
+        with self._damage.reading():
+            if self._connection is None:
+                self._connection = open_for_reading(self._path)
+            return self._connection.execute(statement, values).fetchall()
 
     def _close(self) -> None:
         if self._connection is not None:

@@ -5,22 +5,29 @@ changes of the whole log; a row's `seq` identifies one version of one message. `
 are gone, so that indexes can follow; it holds no content. `embeddings` is looked up by an index apart: a vector is too
 long to be compared with. `requests` remembers which ids the messages of a request got: a digest of the request's id, no
 content. `expire_us` is NULL where a message does not expire by itself. (In older logs `embeddings` is clustered by its
-key, which reads and writes the same, only slower.) `metadata_entries` is described in `sqlite_metadata`.
+key, which reads and writes the same, only slower.) `metadata_entries` is described in `sqlite_metadata`. `crc` is the
+checksum of a version (`checksum`). `meta` has the log's name and its epoch (`identity`).
 """
 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Final
 
+from nomemory.server.log.checksum import SQL_NAME, add_checksum
+from nomemory.server.log.identity import LogIdentity, LogPosition
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite_metadata import METADATA_TABLE, fill_entries
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 DERIVED_IDS = "derived_ids"
 """The key in `meta` of a log that may have messages whose ids were derived from their requests."""
+EPOCH = "epoch"
+"""The key in `meta` of the log's epoch; none: the first."""
 LAST_ID = "last_id"
 """The key in `meta` of the number of the last id that was made."""
 
@@ -47,6 +54,7 @@ CREATE TABLE messages (
   conversation_id TEXT NOT NULL,
   wire BLOB NOT NULL,
   expire_us INTEGER,
+  crc INTEGER NOT NULL,
   PRIMARY KEY (user_id, ts, message_id)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX messages_by_id ON messages (user_id, message_id);
@@ -84,9 +92,23 @@ INSERT INTO meta VALUES ('{DERIVED_IDS}', '1');
 """  # noqa: S608 - as above
 """Brings a log of schema 1 to schema 2: it has no messages that expire, and derived ids from requests."""
 
+_FROM_2 = f"""
+ALTER TABLE messages ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE messages SET crc = {SQL_NAME}(user_id, seq, wire);
+"""  # noqa: S608 - as above
+"""Brings a log of schema 2 to schema 3: what it has is trusted from here on."""
 
-_STEPS = {0: _SCHEMA, 1: _FROM_1}
-"""What makes this schema out of each that can be opened; an empty file has 0."""
+
+def _nothing_more(_connection: sqlite3.Connection) -> None:
+    """Add nothing to what the statements did."""
+
+
+_STEPS: Final[Mapping[int, Sequence[tuple[str, Callable[[sqlite3.Connection], None]]]]] = {
+    0: [(_SCHEMA, _nothing_more)],
+    1: [(_FROM_1, fill_entries), (_FROM_2, _nothing_more)],
+    2: [(_FROM_2, _nothing_more)],
+}
+"""What makes this schema out of each that can be opened, one after the other; an empty file has 0."""
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
@@ -109,7 +131,31 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 _UNUSABLE = """\
 the message log {path} cannot be used: {cause}. If its disk is full or not writable, see to that; if the file is \
-damaged, put one from a backup in its place. `nomemory doctor` tells more."""
+damaged, put one from a backup in its place with `nomemory restore`. `nomemory doctor` tells more."""
+
+
+def position_at(path: Path) -> LogPosition | None:
+    """Return which log a file holds, and its latest sequence, without changing anything; None if it holds no log.
+
+    Raises:
+        LogUnusableError: the file cannot be read.
+        LogVersionError: it has a schema that this server does not know.
+    """
+    if not path.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            _refuse_unknown(version)
+            return position(connection) if version else None
+    except sqlite3.Error as error:
+        raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
+
+
+def begin_epoch(connection: sqlite3.Connection) -> LogPosition:
+    """Give the log a new epoch, durably: from now on its sequences mean other changes than they did to others."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, lower(hex(randomblob(8))))", (EPOCH,))
+    return position(connection)
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
@@ -120,16 +166,25 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def log_id(connection: sqlite3.Connection) -> str:
-    """Return the random name that this log got when it was created.
+def identity(connection: sqlite3.Connection) -> LogIdentity:
+    """Return which log this is.
 
     Raises:
-        sqlite3.Error: there is none, or the file cannot be read.
+        sqlite3.Error: it has no name, or the file cannot be read.
     """
-    name = meta(connection, "log_id")
-    if name is None:
+    log_id = meta(connection, "log_id")
+    if log_id is None:
         raise sqlite3.DatabaseError("the log has no name")
-    return name
+    return LogIdentity(log_id, meta(connection, EPOCH) or "")
+
+
+def position(connection: sqlite3.Connection) -> LogPosition:
+    """Return which log this is, and its latest sequence.
+
+    Raises:
+        sqlite3.Error: as `identity`.
+    """
+    return LogPosition(identity(connection), latest_sequence(connection))
 
 
 def meta(connection: sqlite3.Connection, key: str) -> str | None:
@@ -157,15 +212,27 @@ def _create(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA_VERSION:
         return
-    if version not in _STEPS:
-        raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
-    connection.executescript(f"BEGIN IMMEDIATE; {_STEPS[version]}")
-    fill_entries(connection)
+    _refuse_unknown(version)
+    add_checksum(connection)
+    connection.execute("BEGIN IMMEDIATE")
+    for statements, then in _STEPS[version]:
+        _execute_all(connection, statements)
+        then(connection)
     connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
     connection.execute("COMMIT")
 
 
+def _refuse_unknown(version: int) -> None:
+    if version not in {*_STEPS, SCHEMA_VERSION}:
+        raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
+
+
+def _execute_all(connection: sqlite3.Connection, statements: str) -> None:
+    """Execute statements within the transaction that is open: a script would end it first."""
+    for statement in statements.split(";"):
+        connection.execute(statement)
+
+
 def _probe(connection: sqlite3.Connection) -> None:
     """Read what every start needs, so that a damaged file is found here."""
-    log_id(connection)
-    latest_sequence(connection)
+    position(connection)

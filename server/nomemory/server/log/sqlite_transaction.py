@@ -12,12 +12,13 @@ from typing import Self
 import orjson
 
 from nomemory.server.log.batch import BatchPlan, Key, Version, plan_batch
+from nomemory.server.log.checksum import checksum
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Swept, Written
 from nomemory.server.log.sqlite_conditions import Clause, all_clauses, joined
 from nomemory.server.log.sqlite_expiry import Expiry
 from nomemory.server.log.sqlite_given_ids import GivenIds
-from nomemory.server.log.sqlite_metadata import TABLE, Row, forget_entries, rows_of
+from nomemory.server.log.sqlite_metadata import TABLE, Place, Row, forget_entries, rows_of
 from nomemory.server.log.sqlite_sweep import find_expired
 from nomemory.server.message import Filter, Message
 
@@ -114,6 +115,11 @@ class Transaction:
         deleted = self._remove_where(user_id, which, values)
         return Deleted(deleted, (), self.sequence)
 
+    def delete_version(self, user_id: str, sequence: int) -> Deleted:
+        """Delete one version of a message, whatever its bytes are."""
+        deleted = self._remove_where(user_id, "user_id=? AND seq=?", (user_id, sequence))
+        return Deleted(deleted, (), self.sequence)
+
     def erase(self, user_id: str) -> Erased:
         """Delete all of a user."""
         was_known = self._connection.execute("SELECT 1 FROM users WHERE user_id=?", (user_id,)).fetchone() is not None
@@ -160,7 +166,8 @@ class Transaction:
             "DELETE FROM messages WHERE user_id=? AND ts=? AND message_id=?",
             [(user, version.ts_us, message) for (user, message), version in versions.items()],
         )
-        forget_entries(self._connection, [version.wire for version in versions.values()])
+        places = [Place(user, version.ts_us, message, version.wire) for (user, message), version in versions.items()]
+        forget_entries(self._connection, places)
         self._connection.executemany("DELETE FROM embeddings WHERE user_id=? AND message_id=?", list(versions))
         if gone:
             self._count(Counter(user for user, _ in versions), sign=-1)
@@ -170,7 +177,8 @@ class Transaction:
         for store in plan.stores.values():
             m = store.message
             key = (m.user_id, m.ts_us, m.message_id)
-            rows.append((*key, self._next(), m.role.value, m.conversation_id, store.wire, m.expire_us))
+            crc = checksum(m.user_id, self._next(), store.wire)
+            rows.append((*key, self.sequence, m.role.value, m.conversation_id, store.wire, m.expire_us, crc))
             entries += rows_of(m)
             if m.embedding is not None:
                 vectors.append((m.user_id, m.message_id, m.embedding))

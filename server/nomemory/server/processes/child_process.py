@@ -8,6 +8,7 @@ from typing import Self
 
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.watch import Vigil, Watch
 from nomemory.server.processes.worker_errors import WorkerUnavailableError
 
 _START_MAX_S = 120.0
@@ -21,9 +22,11 @@ class ChildProcess:
         pipe: this end of the pipe.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], pipe: PipeConnection) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], pipe: PipeConnection, part: str, vigil: Vigil) -> None:
         self._process = process
         self.pipe = pipe
+        watch = Watch(part, process.pid, pipe, process.kill, vigil)
+        self._watching = asyncio.create_task(watch.run(), name=f"watch-{part}")
 
     @property
     def process_id(self) -> int:
@@ -31,14 +34,14 @@ class ChildProcess:
         return self._process.pid
 
     @classmethod
-    async def start(cls, launch: Launch) -> Self:
-        """Start a process and wait until it is ready.
+    async def start(cls, launch: Launch, part: str, vigil: Vigil) -> Self:
+        """Start a process, watch it from then on, and wait until it is ready.
 
         Raises:
             WorkerUnavailableError: it cannot be started; the text is its own where it said why.
         """
         process, ours = launch.start()
-        child = cls(process, await PipeConnection.open(ours))
+        child = cls(process, await PipeConnection.open(ours), part, vigil)
         try:
             await child._wait_ready()
         except BaseException:
@@ -52,6 +55,7 @@ class ChildProcess:
 
     async def close(self, grace_s: float = _EXIT_MAX_S) -> None:
         """Close the pipe, which ends the process; kill it if it does not end. Returns when it is gone."""
+        self._watching.cancel()
         self.pipe.close()
         await wait_ended(self._process, grace_s)
         await self.pipe.wait_closed()

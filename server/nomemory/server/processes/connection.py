@@ -9,7 +9,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Self, cast
 
-from nomemory.server.processes.frames import READY, FrameBuffer, Reply, Withdrawal, pack
+from nomemory.server.processes.frames import READY, FrameBuffer, Heartbeat, Reply, Withdrawal, pack
 
 Answer = Callable[[Any], Coroutine[Any, Any, object]]
 """Answers a request of the other end."""
@@ -81,6 +81,11 @@ class PipeConnection(asyncio.Protocol):
         """Return whether calls can be made."""
         return self._is_open
 
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the other end has said that it is ready, or why it cannot be."""
+        return self._ready.done()
+
     async def wait_ready(self) -> None:
         """Wait until the other end says that it is ready.
 
@@ -114,6 +119,14 @@ class PipeConnection(asyncio.Protocol):
         finally:
             del self._waiting[call_id]
 
+    def beat(self) -> asyncio.Future[Reply | None]:
+        """Ask for a heartbeat; the future is done when it has come, or the other end is gone."""
+        call_id = next(self._ids)
+        arriving = self._waiting[call_id] = self._loop.create_future()
+        arriving.add_done_callback(lambda _arrived: self._waiting.pop(call_id))
+        self._write(call_id, Heartbeat())
+        return arriving
+
     def notify(self, request: object) -> None:
         """Send a request whose answer does not matter."""
         self._write(next(self._ids), request)
@@ -145,7 +158,7 @@ class PipeConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
         """Fail the calls to the other end, and drop its own."""
         self._is_open = False
-        for call_id in self._waiting:
+        for call_id in list(self._waiting):
             self._settle(call_id, None)
         for task in list(self._answering.values()):
             task.cancel()
@@ -157,6 +170,8 @@ class PipeConnection(asyncio.Protocol):
         elif isinstance(body, Withdrawal):
             if call_id in self._answering:
                 self._answering[call_id].cancel()
+        elif isinstance(body, Heartbeat):
+            self._write(call_id, Reply())
         else:
             task = self._answering[call_id] = self._loop.create_task(self._answer(body))
             task.add_done_callback(partial(self._reply, call_id))

@@ -32,6 +32,11 @@ class Withdrawal:
 
 
 @dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A request that every process answers at once, or between two pieces of its work: it is alive."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReceivedCall:
     """A request as it reaches a worker, with the id to reply under."""
 
@@ -55,6 +60,7 @@ class FrameBuffer:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._put_back: list[tuple[int, Any]] = []
 
     def __len__(self) -> int:
         """Return how many bytes are buffered."""
@@ -64,9 +70,14 @@ class FrameBuffer:
         """Add what has arrived."""
         self._buffer += piece
 
+    def put_back(self, frames: list[tuple[int, Any]]) -> None:
+        """Put frames back that were taken, in front of what has arrived since."""
+        self._put_back = frames + self._put_back
+
     def take(self) -> list[tuple[int, Any]]:
-        """Remove the complete frames; return the id of the call and the body of each."""
-        taken, at = [], 0
+        """Remove the complete frames; return the id of the call and the body of each. What was put back comes first."""
+        taken, at = self._put_back, 0
+        self._put_back = []
         while len(self._buffer) - at >= HEADER.size:
             length, call_id = HEADER.unpack_from(self._buffer, at)
             start, end = at + HEADER.size, at + HEADER.size + length

@@ -13,7 +13,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nomemory.server import standard_error
+from nomemory.server.private_files import UMASK
 from nomemory.server.processes.worker_errors import WorkerUnavailableError
+from nomemory.server.settings.settings import without_settings
 
 Started = tuple[subprocess.Popen[bytes], socket.socket]
 """A process, and this end of the pipe to it."""
@@ -24,8 +27,9 @@ class Launch:
     """How to start a process: a module that is run with the pipe's descriptor and then these arguments.
 
     Attributes:
-        environment: added to this process's own.
-        logs: whether it writes to this process's standard error.
+        environment: added to this process's own, of which the settings are left out: they may hold secrets, and
+            others can read an environment. What a process needs of them it gets by the pipe or as arguments.
+        logs: whether it writes to this process's standard error even where that is not of JSON lines.
     """
 
     module: str
@@ -41,16 +45,17 @@ class Launch:
         """
         ours, theirs = socket.socketpair()
         with theirs:
-            descriptor = theirs.fileno()
+            descriptor, log = theirs.fileno(), standard_error.log_descriptor()
             command = [sys.executable, "-P", "-m", self.module, str(descriptor), *self.arguments]
             try:
                 process = subprocess.Popen(  # noqa: S603 - a command of our own
                     command,
-                    pass_fds=[descriptor],
-                    env={**os.environ, **self.environment},
+                    pass_fds=[descriptor] if log is None else [descriptor, log],
+                    env={**without_settings(os.environ), **standard_error.inherited(), **self.environment},
+                    umask=UMASK,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=None if self.logs else subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL if log is None and not self.logs else None,
                 )
             except OSError as error:
                 ours.close()

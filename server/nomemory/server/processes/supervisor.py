@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import structlog
 
@@ -21,17 +22,26 @@ _ENDINGS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit
 """Exceptions that end a job without a failure. All others are failures, even a BaseException such as a panic."""
 
 
+@dataclass(frozen=True, slots=True)
+class JobFault:
+    """The kind of error that a job fails with, since when, and when it did last, in seconds since the Unix epoch."""
+
+    kind: str
+    since_s: float
+    latest_s: float
+
+
 class Supervisor:
     """Runs jobs until they end. A job that raises is started again; the wait grows while it keeps failing soon."""
 
     def __init__(self) -> None:
-        self._faults: dict[str, tuple[str, float]] = {}
+        self._faults: dict[str, JobFault] = {}
         self._stopped = asyncio.Event()
 
-    def fault(self, name: str) -> str:
-        """Name the kind of error that a job failed with lately; empty if it is healthy."""
-        kind, when = self._faults.get(name, ("", 0.0))
-        return kind if time.monotonic() - when < _REMEMBERED_S else ""
+    def fault(self, name: str) -> JobFault | None:
+        """Return the error that a job failed with lately; None if it is healthy."""
+        fault = self._faults.get(name)
+        return fault if fault is not None and time.time() - fault.latest_s < _REMEMBERED_S else None
 
     def start_task(self, name: str, job: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         """Run a job on the event loop."""
@@ -62,7 +72,8 @@ class Supervisor:
                 await self._stopped.wait()
 
     def _note(self, name: str, error: BaseException, wait_s: float) -> None:
-        self._faults[name] = (type(error).__name__, time.monotonic())
+        before, now_s = self.fault(name), time.time()
+        self._faults[name] = JobFault(type(error).__name__, before.since_s if before else now_s, now_s)
         frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
         _log.error("background work failed", job=name, kind=type(error).__name__, frames=frames[-6:], retry_s=wait_s)
         _log.debug("background work failed, in full", job=name, exc_info=error)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from nomemory.server.backoff import Backoff
 from nomemory.server.processes.child_process import ChildProcess
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError
 from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker_errors import (
     WorkerError,
     WorkerFailedError,
@@ -21,19 +23,24 @@ _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
 
 
 class Worker:
-    """A worker that the first call starts, and the first call after its death starts again.
+    """A worker that the first call starts. When it dies it is started again.
 
     Args:
         launch: how to start it.
         timeout_s: how long it may say nothing while calls wait; then it is killed. The same for a single call, but
             that alone costs only the call.
+        part: what it is called in faults.
+        vigil: how it is watched.
     """
 
-    def __init__(self, launch: Launch, timeout_s: float) -> None:
+    def __init__(self, launch: Launch, timeout_s: float, part: str, vigil: Vigil) -> None:
         self._launch = launch
+        self._part = part
+        self._vigil = vigil
         self._timeout_s = timeout_s
         self._child: ChildProcess | None = None
         self._starting: asyncio.Task[ChildProcess] | None = None
+        self._reviving: asyncio.Task[None] | None = None
         self._backoff = Backoff(_FIRST_DELAY_S, _LONGEST_DELAY_S, at_once=True)
         self._closed = False
 
@@ -65,10 +72,17 @@ class Worker:
         self._backoff.reset()
         return answer
 
+    def end(self) -> None:
+        """Kill the process; the next call starts another one."""
+        if self._child is not None:
+            self._child.pipe.refuse_calls()
+            self._child.kill()
+
     async def close(self) -> None:
-        """Let the process finish its calls, then end it."""
+        """Let the process finish its calls, then end it. One that is still starting is killed."""
         self._closed = True
         if self._starting is not None:
+            self._starting.cancel()  # what it loads may take longer than anybody would wait
             await asyncio.wait([self._starting])
         if self._child is not None:
             await self._child.close()
@@ -105,8 +119,16 @@ class Worker:
         if self._child is not None:
             await self._child.close()
         await asyncio.sleep(delay_s)
-        self._child = await ChildProcess.start(self._launch)
+        self._child = await ChildProcess.start(self._launch, self._part, self._vigil)
+        self._reviving = asyncio.create_task(self._revive(self._child))
         return self._child
+
+    async def _revive(self, child: ChildProcess) -> None:
+        """Start another process when this one has ended, so that nobody waits for it later. Once: calls try again."""
+        await child.pipe.wait_closed()
+        if not self._closed:
+            with suppress(WorkerUnavailableError):
+                await self._started()
 
     def _note_started(self, starting: asyncio.Task[ChildProcess]) -> None:
         self._starting = None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 import socket
-from typing import Any
+import threading
 
-from nomemory.server.processes.frames import READY, FrameBuffer, ReceivedCall, Reply, Withdrawal, pack
+from nomemory.server.processes.frames import READY, FrameBuffer, Heartbeat, ReceivedCall, Reply, Withdrawal, pack
 
 _CHUNK = 1 << 16
 _DRAIN_MAX = 8 << 20
@@ -23,6 +23,7 @@ class WorkerPipe:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._socket = socket.socket(fileno=descriptor)
+        self._sending = threading.Lock()
         self._arrived = FrameBuffer()
 
     def ready(self) -> None:
@@ -33,31 +34,60 @@ class WorkerPipe:
         """Report why calls can never be answered. The text reaches the operator."""
         self.fail(READY, error)
 
+    def receive_one(self) -> ReceivedCall:
+        """Wait for calls, and return the earliest. What is withdrawn while that is answered is never returned.
+
+        Raises:
+            EOFError: the other end is gone, so that nobody waits for the calls that are left.
+        """
+        first, *others = self.receive(wait=True)
+        self._arrived.put_back([(call.call_id, call.request) for call in others])
+        return first
+
     def receive(self, *, wait: bool) -> list[ReceivedCall]:
         """Return the calls that have arrived, without those that are withdrawn already; with `wait`, at least one.
+
+        Heartbeats are answered here: whoever receives calls, or looks for them between two pieces of work, is alive.
 
         Raises:
             EOFError: the other end is gone.
         """
         self._drain()
-        calls = _calls(self._arrived.take())
+        calls = self._calls()
         while wait and not calls:
             self._feed(self._socket.recv(_CHUNK))
             self._drain()
-            calls = _calls(self._arrived.take())
+            calls = self._calls()
         return calls
 
     def reply(self, call_id: int, value: object) -> None:
-        """Answer a call."""
-        self._socket.sendall(pack(call_id, Reply(value)))
+        """Answer a call. Any thread may do so."""
+        self._send(call_id, Reply(value))
 
     def fail(self, call_id: int, error: str) -> None:
         """Answer that a call failed; `error` names the kind and holds no content of messages."""
-        self._socket.sendall(pack(call_id, Reply(error=error)))
+        self._send(call_id, Reply(error=error))
 
     def close(self) -> None:
         """Close the pipe for both ends."""
         self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _send(self, call_id: int, reply: Reply) -> None:
+        with self._sending:
+            self._socket.sendall(pack(call_id, reply))
+
+    def _calls(self) -> list[ReceivedCall]:
+        """Answer heartbeats; leave out calls that were withdrawn before they began. What has begun is finished."""
+        frames = self._arrived.take()
+        for call_id, body in frames:
+            if isinstance(body, Heartbeat):
+                self.reply(call_id, None)
+        withdrawn = {call_id for call_id, body in frames if isinstance(body, Withdrawal)}
+        return [
+            ReceivedCall(call_id, body)
+            for call_id, body in frames
+            if call_id not in withdrawn and not isinstance(body, Heartbeat)
+        ]
 
     def _drain(self) -> None:
         while len(self._arrived) < _DRAIN_MAX:
@@ -70,9 +100,3 @@ class WorkerPipe:
         if not piece:
             raise EOFError
         self._arrived.feed(piece)
-
-
-def _calls(frames: list[tuple[int, Any]]) -> list[ReceivedCall]:
-    """Leave out calls that were withdrawn before they began. A call that has begun is finished."""
-    withdrawn = {call_id for call_id, body in frames if isinstance(body, Withdrawal)}
-    return [ReceivedCall(call_id, body) for call_id, body in frames if call_id not in withdrawn]

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -14,12 +15,14 @@ from nomemory.server.processes.child_process import wait_ended
 from nomemory.server.processes.connection import PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Started
 from nomemory.server.processes.supervisor import Supervisor
+from nomemory.server.processes.watch import Patience, Vigil, Watch
 from nomemory.server.readers.answering import ReaderCalls
 from nomemory.server.readers.calls import Assignment
 from nomemory.server.readers.launch import reader_numbers, start_reader
 from nomemory.server.readers.startup_barrier import StartupBarrier
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import StandingFaults
 
 _log = structlog.get_logger("workers")
 
@@ -37,9 +40,11 @@ class Readers:
     Args:
         settings: how many, and how long they may take to start and to drain.
         started: those that have been started already, by their numbers.
+        faults: where it is noted that one does not answer.
     """
 
-    def __init__(self, settings: Settings, started: Mapping[int, Started]) -> None:
+    def __init__(self, settings: Settings, started: Mapping[int, Started], faults: StandingFaults) -> None:
+        self._vigil = Vigil(replace(Patience.of(settings), memory_max_bytes=0), faults)
         self._numbers = reader_numbers(settings)
         self._started = dict(started)
         self._start_s = settings.workers.start_s
@@ -88,7 +93,12 @@ class Readers:
         """Start a reader and answer it until it is gone."""
         process, ours = self._started.pop(number) if number in self._started else start_reader(number)
         self._processes[number] = process
-        await self._answer(number, await PipeConnection.open(ours, self._calls.answer, self._calls.describe_error))
+        pipe = await PipeConnection.open(ours, self._calls.answer, self._calls.describe_error)
+        watching = asyncio.create_task(Watch(f"reader-{number}", process.pid, pipe, process.kill, self._vigil).run())
+        try:
+            await self._answer(number, pipe)
+        finally:
+            watching.cancel()
         exit_code = await wait_ended(process, self._grace_s)
         del self._processes[number]
         if not self._is_draining:

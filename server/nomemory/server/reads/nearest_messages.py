@@ -12,7 +12,9 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter
 from nomemory.server.reads.ranked import Ranked, best
 from nomemory.server.reads.reply_budget import fitting
+from nomemory.server.reads.speakers import Speakers
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
+from nomemory.text.names import without_speakers
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,14 @@ class NearestMessages:
         embedder: Embedder,
         progress: VectorProgress,
         log: LogReader,
+        speakers: Speakers,
         reply_max_bytes: int,
     ) -> None:
         self._index = index
         self._embedder = embedder
         self._progress = progress
         self._log = log
+        self._speakers = speakers
         self._reply_max_bytes = reply_max_bytes
 
     @property
@@ -83,10 +87,16 @@ class NearestMessages:
             Fault: EMBEDDER_DISABLED, EMBEDDER_UNAVAILABLE or INDEX_UNAVAILABLE.
         """
         behind = self._progress.behind(query.user_id, await self._log.user_sequence(query.user_id))
-        vector = query.vector or await self._embedder.embed_query(query.text or "")
+        vector = query.vector or await self._embedder.embed_query(await self._meant(query))
         ranked = await self._ranked(query, vector)
         items = ranked[: fitting((item.message for item in ranked), self._reply_max_bytes)]
         return Nearest(items, truncated=len(items) < len(ranked), behind=behind)
+
+    async def _meant(self, query: NearestQuery) -> str:
+        """Return the text without speakers' names, which stand in greetings; a text of nothing else as it is."""
+        text = query.text or ""
+        names = await self._speakers.of(query.user_id, query.narrowed.until_us)
+        return without_speakers(text, names) or text
 
     async def _ranked(self, query: NearestQuery, vector: Vector) -> list[Ranked]:
         async def fetch(limit: int) -> list[VectorHit]:

@@ -53,20 +53,24 @@ class CallLifecycle:
         self._bulk_deadline_s = bulk_deadline_s
 
     @asynccontextmanager
-    async def admitted(self, method: Method, context: Context) -> AsyncIterator[Call]:
-        """Admit a call and hold it to its deadline. An error inside ends it with a status of the contract."""
+    async def admitted(self, method: Method, context: Context) -> AsyncIterator[tuple[Call, asyncio.Timeout]]:
+        """Admit a call and hold it to its deadline. An error inside ends it with a status of the contract.
+
+        Returns:
+            The call, and what ends it at its deadline.
+        """
         started = time.perf_counter()
         metadata = tuple(context.invocation_metadata() or ())
         request_id = request_id_of(metadata)
         deadline = _deadline(context, self._bulk_deadline_s if method.need.is_bulk else self._deadline_s)
         facts = {"method": method.name, "request_id": request_id}
         try:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(deadline) as timeout:
                 caller = await self._access.caller(metadata, context.auth_context)
                 facts["caller"] = caller.name
                 admission = self._access.admit(caller, method.need, metadata)
                 facts |= admission.facts()
-                yield Call(request_id, deadline, admission)
+                yield Call(request_id, deadline, admission), timeout
         except asyncio.CancelledError:
             _log.info("rpc", **facts, code="CANCELLED", ms=_milliseconds(started))
             raise
@@ -82,6 +86,18 @@ class CallLifecycle:
             await _abort(context, fault, request_id)
         context.set_trailing_metadata((*context.trailing_metadata(), (REQUEST_ID, request_id)))
         _log.info("rpc", **facts, code="OK", ms=_milliseconds(started))
+
+    def deadline(self, context: Context) -> float:
+        """Return when a call ends that is not bulk, in the event loop's time."""
+        return _deadline(context, self._deadline_s)
+
+    @asynccontextmanager
+    async def refusing(self, context: Context) -> AsyncIterator[None]:
+        """End a call that needs no admission with a status of the contract if it is refused inside."""
+        try:
+            yield
+        except (Fault, TimeoutError) as error:
+            await _abort(context, fault_of(error, _log), request_id_of(tuple(context.invocation_metadata() or ())))
 
 
 def _deadline(context: Context, default_s: float) -> float:

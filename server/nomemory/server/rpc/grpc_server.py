@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -12,12 +13,16 @@ from grpc_reflection.v1alpha import reflection
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.tls import TlsFiles, server_credentials, tls_files
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
+from nomemory.server.rpc.bounds import Bounds
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.call_lifecycle import CallLifecycle
 from nomemory.server.rpc.handlers import generic_handler, needs_by_path
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import NoMemoryInterceptor
+from nomemory.server.rpc.open_files import affordable_connections
+from nomemory.server.rpc.stranger_watch import watch_strangers
 from nomemory.server.settings import Settings
+from nomemory.server.settings.connections import ConnectionSettings
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
@@ -47,7 +52,8 @@ async def serving(
         ListenAddressError: the port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    own = _interceptor(services, settings, access)
+    bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
+    own = _interceptor(services, settings, access, bounds)
     server = _server(settings, (*host.outer, own, *host.inner), is_shared=is_shared)
     server.add_generic_rpc_handlers([generic_handler(service) for service in services])
     states = health.aio.HealthServicer()
@@ -59,17 +65,22 @@ async def serving(
     await server.start()
     for name in ("", *names):
         await states.set(name, _SERVING)
+    watch = asyncio.create_task(watch_strangers(bound.port, bounds.standing, settings.connections))
     try:
         yield bound
     finally:
+        watch.cancel()
         await states.enter_graceful_shutdown()
         await server.stop(settings.timing.drain_s)
 
 
-def _interceptor(services: Sequence[Service], settings: Settings, access: Access) -> NoMemoryInterceptor:
+def _interceptor(
+    services: Sequence[Service], settings: Settings, access: Access, bounds: Bounds
+) -> NoMemoryInterceptor:
     lifecycle = CallLifecycle(access, settings.timing.deadline_default_s, settings.timing.deadline_import_s)
     needs = {path: need for service in services for path, need in needs_by_path(service).items()}
-    return NoMemoryInterceptor(lifecycle, needs, frozenset({_HEALTH, reflection.SERVICE_NAME}))
+    open_services = frozenset({_HEALTH, reflection.SERVICE_NAME})
+    return NoMemoryInterceptor(lifecycle, needs, open_services, bounds)
 
 
 def _server(
@@ -81,12 +92,26 @@ def _server(
         interceptors=interceptors,
         options=[
             *age,
+            *_connection_limits(settings.connections),
             # Without this a second server on the same port binds silently and takes half of the connections.
             ("grpc.so_reuseport", int(is_shared)),
             ("grpc.max_receive_message_length", settings.limits.request_max_bytes),
             ("grpc.max_send_message_length", -1),
         ],
     )
+
+
+def _connection_limits(connections: ConnectionSettings) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_allowed_incoming_connections", affordable_connections(connections.connections_max)),
+        ("grpc.max_concurrent_streams", connections.connection_streams_max),
+        ("grpc.max_connection_idle_ms", int(connections.connection_idle_s * 1000)),
+        ("grpc.server_handshake_timeout_ms", int(connections.connection_handshake_s * 1000)),
+        ("grpc.keepalive_time_ms", int(connections.keepalive_s * 1000)),
+        ("grpc.keepalive_timeout_ms", int(connections.keepalive_timeout_s * 1000)),
+        # What arrives before anybody reads it would grow with the speed of the line.
+        ("grpc.http2.bdp_probe", 0),
+    ]
 
 
 def _bind(server: grpc.aio.Server, address: ListenAddress, tls: TlsFiles | None) -> ListenAddress:

@@ -43,14 +43,15 @@ def room(settings: Settings, snippet_chars: int | None) -> Beside:
     return beside
 
 
-async def highlights(
-    items: Sequence[Ranked], query: Query, settings: Settings, snippet_chars: int | None
-) -> list[pb.Highlight]:
-    """Return a highlight for each message, none if `snippet_chars` is None. Other calls run in between."""
+async def highlights(items: Sequence[Ranked], query: Query, settings: Settings, snippet_chars: int | None) -> bytes:
+    """Return the bytes of a reply that has a highlight for each message; none if `snippet_chars` is None.
+
+    Other calls run in between. To encode the highlights of a large page all at once would hold them up.
+    """
     if snippet_chars is None:
-        return []
+        return b""
     extent = Extent(settings.limits.highlight_max_chars, settings.limits.highlight_spans_max)
-    made, since_pause = [], 0
+    made, since_pause = list[bytes](), 0
     for item in items:
         content = message_pb2.ChatMessage.FromString(item.message.wire).content
         if len(content) > _SHORT_CHARS:
@@ -61,14 +62,14 @@ async def highlights(
         if since_pause > _SHORT_CHARS:
             await asyncio.sleep(0)
             since_pause = 0
-    return made
+    return b"".join(made)
 
 
-def _highlight(message: LoggedMessage, content: str, query: Query, snippet_chars: int, extent: Extent) -> pb.Highlight:
+def _highlight(message: LoggedMessage, content: str, query: Query, snippet_chars: int, extent: Extent) -> bytes:
     found = highlight(content, query, snippet_chars, extent)
     start, end = found.snippet
     made = pb.Highlight(message_id=message.message_id, snippet_text=content[start:end], truncated=found.truncated)
     for span in found.spans:
         made.spans.add(start=span.start, end=span.end)
     made.snippet.start, made.snippet.end = start, end
-    return made
+    return pb.LexicalSearchResponse(highlights=[made]).SerializeToString()

@@ -1,8 +1,8 @@
 """A stub of the QueryService that calls the service in the same process, without a socket.
 
 It returns the contract's messages and raises `AioRpcError` for a fault, as a `grpc.aio` stub does. An unexpected error
-passes through to the call that reads. A call costs the decoding of its reply; over a loopback channel it would cost
-about a millisecond.
+passes through to the call that reads, and so does OVERLOADED: this server has no room, which is no fault of a search.
+A call costs the decoding of its reply; over a loopback channel it would cost about a millisecond.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def _unary(method: _Method[_Request], reply_type: type[_Reply]) -> Callable[...,
             async with asyncio.timeout_at(own.deadline):
                 return reply_type.FromString(await method(request, own))
         except Fault as fault:
+            if fault.reason == Reason.ERROR_REASON_OVERLOADED:
+                raise
             raise _as_rpc_error(fault, own.request_id) from fault
         except TimeoutError as error:
             late = Fault(Reason.ERROR_REASON_DEADLINE_EXCEEDED, "the call took longer than its deadline")

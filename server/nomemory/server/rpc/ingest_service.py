@@ -10,6 +10,7 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.scope import Scope
 from nomemory.server.log.protocol import LogWriter, Outcome, Written
+from nomemory.server.rpc.audit import NO_AUDIT, Action, Audit
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_ingest import (
     ImportBatch,
@@ -42,6 +43,7 @@ class IngestService:
     tokens: WriteTokens
     dimension: int
     settings: Settings
+    audit: Audit = NO_AUDIT
     full_name: str = "nomemory.v1.IngestService"
 
     def needs(self) -> Mapping[str, Need]:
@@ -70,10 +72,11 @@ class IngestService:
         """Return the methods that answer with a stream: none."""
         return {}
 
-    async def write_messages(self, request: pb.WriteMessagesRequest, _call: Call) -> pb.WriteMessagesResponse:
+    async def write_messages(self, request: pb.WriteMessagesRequest, call: Call) -> pb.WriteMessagesResponse:
         """Store a batch, all or nothing."""
         batch = await decode_write(request, self.settings, self.dimension)
         written = await self.writer.write(batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id)
+        self.audit.stored(call, "write", batch.messages, written.outcomes)
         results = [
             pb.WriteResult(message_id=message_id, outcome=_OUTCOMES[outcome])
             for message_id, outcome in zip(written.message_ids, written.outcomes, strict=True)
@@ -88,28 +91,34 @@ class IngestService:
         try:
             async for request in requests:
                 batch = await decode_import(request, self.settings, self.dimension)
-                tally.add(batch, await self._write_in_turn(batch, call), size=len(request.messages))
+                written = await self._write_in_turn(batch, call)
+                self.audit.stored(call, "import", batch.messages, written.outcomes)
+                tally.add(batch, written, size=len(request.messages))
         except Fault as fault:
             raise tally.ended_by(fault) from fault
         tally.response.write_token = self.tokens.issue(tally.sequence)
         return tally.response
 
-    async def delete_messages(self, request: pb.DeleteMessagesRequest, _call: Call) -> pb.DeleteMessagesResponse:
+    async def delete_messages(self, request: pb.DeleteMessagesRequest, call: Call) -> pb.DeleteMessagesResponse:
         """Delete messages of one user."""
         batch = decode_delete(request, self.settings)
         if batch.narrowed is None:
             receipt = await self.writer.delete(batch.user_id, batch.message_ids)
         else:
             receipt = await self.writer.delete_matching(batch.user_id, batch.narrowed)
+        action: Action = "delete" if batch.narrowed is None else "delete-matching"
+        self.audit.removed(call, action, batch.user_id, receipt.deleted)
         return pb.DeleteMessagesResponse(
             deleted=receipt.deleted,
             missing_message_ids=receipt.missing,
             write_token=self.tokens.issue(receipt.sequence),
         )
 
-    async def erase_user(self, request: pb.EraseUserRequest, _call: Call) -> pb.EraseUserResponse:
+    async def erase_user(self, request: pb.EraseUserRequest, call: Call) -> pb.EraseUserResponse:
         """Delete everything of one user, and say what still holds bytes of it."""
-        erased = await self.writer.erase(decode_erase(request, self.settings))
+        user_id = decode_erase(request, self.settings)
+        erased = await self.writer.erase(user_id)
+        self.audit.removed(call, "erase", user_id, erased.deleted)
         response = pb.EraseUserResponse(
             deleted=erased.deleted,
             sequence=erased.sequence,

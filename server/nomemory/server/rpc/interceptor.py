@@ -1,8 +1,10 @@
 """The interceptor that stands before every method of the contract.
 
-It settles who calls and which user a recall is bound to, then parses the request and confines it to the users whom the
-caller may read. A method runs only when all of that is done. What it replies leaves with the user ids that the caller
-knows. `grpc_server.py` says where a host's own interceptors stand.
+It settles who calls and which user a recall is bound to. Only then it reads the request, within bounds, parses it and
+confines it to the users whom the caller may read. gRPC itself would read a single request before anybody is asked,
+however large, so to gRPC each method takes a stream; on the wire that is the same. A method runs only when all of that
+is done. What it replies leaves with the user ids that the caller knows. `grpc_server.py` says where a host's own
+interceptors stand.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.identity.access import Need, confine, release
+from nomemory.server.rpc.bounds import Bounds
 from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.call_lifecycle import CallLifecycle, Context, Method
 from nomemory.server.rpc.current_call import set_current_call
 from nomemory.server.rpc.handlers import Handler
+from nomemory.server.rpc.open_methods import OpenMethods
 
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
 
@@ -32,10 +36,15 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         lifecycle: what every call goes through, from its id to its line in the log.
         needs: what each method needs of its caller, by the method's path: `/nomemory.v1.QueryService/ListMessages`.
         open_services: names of services that anybody may call. Any other method does not exist.
+        bounds: what calls may hold while they come and leave.
     """
 
-    def __init__(self, lifecycle: CallLifecycle, needs: Mapping[str, Need], open_services: frozenset[str]) -> None:
+    def __init__(
+        self, lifecycle: CallLifecycle, needs: Mapping[str, Need], open_services: frozenset[str], bounds: Bounds
+    ) -> None:
         self._lifecycle = lifecycle
+        self._bounds = bounds
+        self._opened = OpenMethods(bounds, lifecycle)
         self._methods = {path: Method(path, need) for path, need in needs.items()}
         self._open = open_services
         self._guarded: dict[str, tuple[Handler, Handler]] = {}
@@ -46,37 +55,41 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         """Return the handler of a call, guarded; None answers UNIMPLEMENTED."""
         path = handler_call_details.method
         method = self._methods.get(path)
-        if method is None:
-            return await continuation(handler_call_details) if self._is_open(path) else None
+        if method is None and not self._is_open(path):
+            return None
         handler = await continuation(handler_call_details)
         return None if handler is None else self._guarded_once(path, handler, method)
 
     def guarded(self, handler: Handler, method: Method) -> Handler:
-        """Return a handler that takes and returns bytes and admits a call before it runs the one it is given."""
+        """Return a handler that takes and returns bytes and admits a call before it reads for the one it is given."""
         if handler.request_streaming:
             return grpc.stream_unary_rpc_method_handler(self._client_stream(handler, method))
         if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(self._server_stream(handler, method))
-        return grpc.unary_unary_rpc_method_handler(self._unary(handler, method))
+            return grpc.stream_stream_rpc_method_handler(self._server_stream(handler, method))
+        return grpc.stream_unary_rpc_method_handler(self._unary(handler, method))
 
-    def _guarded_once(self, path: str, handler: Handler, method: Method) -> Handler:
+    def _guarded_once(self, path: str, handler: Handler, method: Method | None) -> Handler:
         # The server's own handlers are the same for every call. A host's inner interceptor may make new ones each time.
         known = self._guarded.get(path)
         if known is None or known[0] is not handler:
-            known = self._guarded[path] = handler, self.guarded(handler, method)
+            guarded = self._opened.bounded(handler) if method is None else self.guarded(handler, method)
+            known = self._guarded[path] = handler, guarded
         return known[1]
 
     def _is_open(self, path: str) -> bool:
         return path.removeprefix("/").partition("/")[0] in self._open
 
-    def _unary(self, handler: Handler, method: Method) -> Callable[[bytes, Context], Awaitable[bytes]]:
+    def _unary(self, handler: Handler, method: Method) -> Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]:
         answer: Any = handler.unary_unary
 
-        async def handle(raw: bytes, context: Context) -> bytes:
-            async with self._lifecycle.admitted(method, context) as call:
-                request = _confined(handler, raw, call)
+        async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
+            async with self._lifecycle.admitted(method, context) as (call, _):
+                request = _confined(handler, await self._bounds.request(stream, context), call)
                 set_current_call(call)
-                return _released(handler, await answer(request, context), call, method)
+                with self._bounds.answering():
+                    reply = _released(handler, await answer(request, context), call, method)
+                self._bounds.reply(len(reply), call.deadline, context)
+                return reply
 
         return handle
 
@@ -86,22 +99,33 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         answer: Any = handler.stream_unary
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
-            async with self._lifecycle.admitted(method, context) as call:
+            async with self._lifecycle.admitted(method, context) as (call, _):
                 set_current_call(call)
-                requests = (_confined(handler, raw, call) async for raw in stream)
-                return _released(handler, await answer(requests, context), call, method)
+                with self._bounds.answering(), self._bounds.upload(stream, context) as arriving:
+                    requests = (_confined(handler, raw, call) async for raw in arriving)
+                    reply = _released(handler, await answer(requests, context), call, method)
+                self._bounds.reply(len(reply), call.deadline, context)
+                return reply
 
         return handle
 
-    def _server_stream(self, handler: Handler, method: Method) -> Callable[[bytes, Context], AsyncIterator[bytes]]:
+    def _server_stream(
+        self, handler: Handler, method: Method
+    ) -> Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]:
         answer: Any = handler.unary_stream
 
-        async def handle(raw: bytes, context: Context) -> AsyncIterator[bytes]:
-            async with self._lifecycle.admitted(method, context) as call:
-                request = _confined(handler, raw, call)
+        async def handle(stream: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+            async with self._lifecycle.admitted(method, context) as (call, timeout):
+                request = _confined(handler, await self._bounds.request(stream, context), call)
                 set_current_call(call)
-                async for reply in answer(request, context):
-                    yield _released(handler, reply, call, method)
+                with self._bounds.answering():
+                    async for reply in answer(request, context):
+                        raw = _released(handler, reply, call, method)
+                        # Cancelled while gRPC sends, the call would hang without a status: who does not read is closed.
+                        timeout.reschedule(None)
+                        with self._bounds.one_reply(len(raw), call.deadline, context):
+                            yield raw
+                        timeout.reschedule(call.deadline)
 
         return handle
 

@@ -106,10 +106,10 @@ class QueryService:
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
-            highlights=await highlights(page.items, query.query, self.settings, query.snippet_chars),
             index_behind=page.behind,
         )
-        return listing_reply([item.message.wire for item in page.items], query.mask, reply)
+        shown = await highlights(page.items, query.query, self.settings, query.snippet_chars)
+        return listing_reply([item.message.wire for item in page.items], query.mask, reply) + shown
 
     async def semantic_search(self, request: pb.SemanticSearchRequest, call: Call) -> bytes:
         """Find messages near in meaning."""
@@ -148,6 +148,7 @@ class QueryService:
             embedding_model="" if answer.words_only else self.by_meaning.model,
             sufficiency=answer.sufficiency,
             told_apart=answer.told_apart,
+            sufficiency_by_words=answer.by_words,
             relations=map(encode_relation, answer.relations),
         )
         return hybrid_reply(answer.items, query.mask, reply, explain=query.explain)

@@ -13,6 +13,7 @@ from nomemory.recall.skills.skill import Skill
 from nomemory.recall.synthesis.base import Synthesiser
 from nomemory.recall.tools.bound_tools import QueryStub
 from nomemory.server.rpc.decode_recall import RecallQuery
+from nomemory.server.rpc.recall_patience import PatientPlanner, PatientSynthesiser
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -47,13 +48,14 @@ class RecallHost:
 
     async def ask(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
         """Recall for one user, with a planner and a synthesiser made for this recall."""
+        planner, synthesiser = self.planned_by.planner(), self.planned_by.synthesiser()
         return await recall(
             self.stub,
             user_id,
             query.question,
             skill=skill,
-            planner=self.planned_by.planner(),
-            synthesiser=self.planned_by.synthesiser(),
+            planner=planner and PatientPlanner(planner),
+            synthesiser=synthesiser and PatientSynthesiser(synthesiser),
             budget=query.budget,
             rule=self.rule,
             on_step=on_step,

@@ -22,6 +22,7 @@ from nomemory.recall.tools.query_stub import (
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.scope import Scope
+from nomemory.server.rpc.audit import NO_AUDIT, Audit
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_recall import RecallQuery, decode_recall
 from nomemory.server.rpc.recall_reply import recall_reply, step_reply
@@ -42,6 +43,7 @@ class RecallService:
         skills: what a request may choose from.
         budget: the host's.
         dimension: of the vectors that are searched; None where they are another server's.
+        audit: notes recalls in somebody's name.
     """
 
     ask: Ask
@@ -49,6 +51,7 @@ class RecallService:
     budget: Budget
     settings: Settings
     dimension: int | None = None
+    audit: Audit = NO_AUDIT
     full_name: str = "nomemory.v1.RecallService"
 
     def needs(self) -> Mapping[str, Need]:
@@ -71,7 +74,7 @@ class RecallService:
         """Search and answer."""
         user_id, query, skill = self._prepared(request, call)
         with _faults():
-            result = await self.ask(user_id, query, skill, _unseen)
+            result = await self._asked(call, user_id, query, skill, _unseen)
         return self._reply(result, include_trace=query.include_trace)
 
     async def stream_recall(
@@ -83,7 +86,7 @@ class RecallService:
 
         async def work() -> RecallResult:
             try:
-                return await self.ask(user_id, query, skill, steps.put)
+                return await self._asked(call, user_id, query, skill, steps.put)
             finally:
                 steps.put_nowait(None)
 
@@ -96,6 +99,12 @@ class RecallService:
             yield pb.StreamRecallResponse(result=self._reply(result, include_trace=False))
         finally:
             task.cancel()
+
+    async def _asked(self, call: Call, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
+        with self.audit.recalling(call) as retrieved:
+            result = await self.ask(user_id, query, skill, on_step)
+            retrieved.messages = len(result.evidence)
+            return result
 
     def _prepared(self, request: pb.RecallRequest, call: Call) -> tuple[str, RecallQuery, Skill]:
         user_id = call.bound_user()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.identity.access import FOR_EVERYBODY, Need
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.v1 import server_service_pb2 as pb
@@ -15,10 +16,12 @@ class ServerService:
     """Serves `nomemory.v1.ServerService`.
 
     Attributes:
-        info: the answer. It is the same for every caller, as long as the server runs.
+        info: what is the same for every caller, as long as the server runs.
+        scheduler: knows what is in hand; None where no reads are served.
     """
 
     info: pb.GetServerInfoResponse
+    scheduler: ReadScheduler | None = None
     full_name: str = "nomemory.v1.ServerService"
 
     def needs(self) -> Mapping[str, Need]:
@@ -37,6 +40,13 @@ class ServerService:
         """Return the methods that answer with a stream: none."""
         return {}
 
-    async def get_server_info(self, _request: pb.GetServerInfoRequest, _call: Call) -> pb.GetServerInfoResponse:
-        """Describe the server."""
-        return self.info
+    async def get_server_info(self, _request: pb.GetServerInfoRequest, call: Call) -> pb.GetServerInfoResponse:
+        """Describe the server. How busy it is tells of all its users: a caller in a namespace does not learn it."""
+        if self.scheduler is None or call.namespace is not None:
+            return self.info
+        load = self.scheduler.load()
+        described = pb.GetServerInfoResponse(
+            reads=pb.ReadLoad(running=load.running, waiting=load.waiting, users=load.users, refused=load.refused)
+        )
+        described.MergeFrom(self.info)
+        return described

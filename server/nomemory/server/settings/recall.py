@@ -45,7 +45,12 @@ class RecallSettings(SettingsGroup):
         0.45, ge=0, le=1, description="The same where people with names speak, and the question names none of them."
     )
     sufficiency_unnamed: float = Field(0.22, ge=0, le=1, description="The same where a user talks with an assistant.")
-    sufficiency_words_only: float = Field(0.75, ge=0, le=1, description="The same where meaning could not be searched.")
+    sufficiency_words_only: float = Field(
+        0.75,
+        ge=0,
+        le=1,
+        description="The same where words alone tell: meaning cannot be searched, or not by the local embedder.",
+    )
     quoted: float = Field(
         0.175,
         ge=0,

@@ -17,7 +17,15 @@ class ServerSettings(SettingsGroup):
 
     data: Path = Field(Path("./data"), description="Directory of the log, the indexes and the server's key.")
     listen: str = Field("127.0.0.1:7700", description="HOST:PORT to serve on; port 0 picks a free one.")
+    free_bytes_min: int = Field(
+        32_000_000, ge=0, description="Free bytes on the data's disk without which the server does not start."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level to log.")
+    audit: bool = Field(
+        default=True,
+        description="Whether each write, deletion, erasure and recall in somebody's name leaves a line of audit.",
+    )
+    audit_file: Path | None = Field(None, description="File that gets these lines. Unset: standard error.")
     reflection: bool = Field(
         default=True, description="Whether the server describes its contract to anybody who can reach it."
     )

@@ -6,10 +6,14 @@ Each is a variable of the environment; `docs/settings.md` is generated from this
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
+from nomemory.server.settings.admission import AdmissionSettings
+from nomemory.server.settings.check import CheckSettings
+from nomemory.server.settings.connections import ConnectionSettings
 from nomemory.server.settings.embedder import EmbedderSettings
 from nomemory.server.settings.group import PREFIX, SettingsGroup
 from nomemory.server.settings.hybrid import HybridSettings
@@ -18,6 +22,7 @@ from nomemory.server.settings.lexical import LexicalSettings
 from nomemory.server.settings.limits import LimitSettings
 from nomemory.server.settings.log import LogSettings
 from nomemory.server.settings.openai import OpenAISettings
+from nomemory.server.settings.processes import ProcessSettings
 from nomemory.server.settings.recall import RecallSettings
 from nomemory.server.settings.retention import RetentionSettings
 from nomemory.server.settings.server import ServerSettings
@@ -34,9 +39,13 @@ class Settings(BaseModel):
     server: ServerSettings
     identity: IdentitySettings
     workers: WorkerSettings
+    processes: ProcessSettings
+    connections: ConnectionSettings
     limits: LimitSettings
     timing: TimingSettings
+    reads: AdmissionSettings
     log: LogSettings
+    check: CheckSettings
     retention: RetentionSettings
     lexical: LexicalSettings
     vector: VectorSettings
@@ -84,6 +93,12 @@ def groups() -> dict[str, type[SettingsGroup]]:
         for name, field in Settings.model_fields.items()
         if isinstance(field.annotation, type) and issubclass(field.annotation, SettingsGroup)
     }
+
+
+def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the variables of settings, however they are spelt."""
+    own = {variable for group in groups().values() for variable in group.variables().values()}
+    return {name: value for name, value in environment.items() if name.upper() not in own}
 
 
 def _variable(name: str) -> str:

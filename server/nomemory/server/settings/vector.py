@@ -25,6 +25,11 @@ class VectorSettings(SettingsGroup):
     )
     flush_s: float = Field(5.0, gt=0, description="How often the embedded vector index is flushed to disk.")
     timeout_s: float = Field(30.0, gt=0, description="How long the vector engine may take to answer.")
+    probe_s: float = Field(
+        5.0,
+        gt=0,
+        description="How often a Qdrant server is asked whether it is there, and how long it may take to say so.",
+    )
     hot_user_s: float = Field(
         60.0,
         ge=0,

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import orjson
+
 from nomemory.server.log.protocol import Touched
 
 PENDING, APPLIED, PARKED = range(3)
@@ -28,6 +30,7 @@ CREATE TABLE IF NOT EXISTS work (
 CREATE INDEX IF NOT EXISTS pending_by_age ON work (oldest) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS pending_by_user ON work (user_id, oldest) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS settled ON work (state, user_id, message_id) WHERE state > 0;
+CREATE TABLE IF NOT EXISTS followed (log TEXT NOT NULL, is_begun INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS feed (fed INTEGER NOT NULL, pending INTEGER NOT NULL);
 INSERT INTO feed (fed, pending) SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM feed);
 """
@@ -49,6 +52,7 @@ ON CONFLICT DO UPDATE SET
     latest = max(latest, excluded.latest), state = {PENDING}, reason = ''
 """  # noqa: S608 - the states are our own numbers
 _SETTLE = "UPDATE work SET state = ?, reason = ? WHERE user_id = ? AND message_id = ? AND latest = ? AND state = 0"
+_KNOWN = "SELECT message_id FROM work WHERE user_id = ? AND message_id IN (SELECT value FROM json_each(?))"
 _TAKE = "SELECT user_id, message_id, latest, oldest = latest FROM work WHERE state = 0"
 
 
@@ -89,12 +93,27 @@ class Backlog:
         return int(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
 
     @property
+    def checkpoint(self) -> int:
+        """The log's sequence up to which everything has been applied or parked."""
+        (oldest,) = self._connection.execute("SELECT min(oldest) FROM work WHERE state = 0").fetchone()
+        return self.fed if oldest is None else min(self.fed, oldest - 1)
+
+    @property
     def unmarked(self) -> int:
         """The sequence up to which the index may hold messages without the marks of their metadata.
 
         While the feed is taken in up to there, only messages with metadata are work: the others are known already.
         """
         return int(self._connection.execute("SELECT unmarked FROM feed").fetchone()[0])
+
+    def follow(self, log: str) -> None:
+        """Note which log's feed this takes in (`LogIdentity.name`), unless that is known already.
+
+        One of the version before, which has taken something in, has an index that is begun.
+        """
+        self._connection.execute(
+            "INSERT INTO followed SELECT ?, fed > 0 FROM feed WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,)
+        )
 
     def feed(self, changes: Iterable[Touched], fed: int) -> None:
         """Take in entries of the feed, and with them the sequence up to which there are no others."""
@@ -123,6 +142,10 @@ class Backlog:
             self._collect(taken, "ORDER BY oldest LIMIT ?", (limit,))
         return list(taken.values())[:limit]
 
+    def known(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
+        """Name those of a user's messages that wait, were applied and not made durable yet, or were set aside."""
+        return known_messages(self._connection, user_id, message_ids)
+
     def mark_applied(self, done: Iterable[Pending]) -> None:
         """Note that the index has this work, though not yet durably. A message that changed meanwhile stays pending."""
         self._settle([(APPLIED, "", i.user_id, i.message_id, i.latest) for i in done])
@@ -132,8 +155,13 @@ class Backlog:
         self._settle([(PARKED, reason, i.user_id, i.message_id, i.latest) for i, reason in aside.items()])
 
     def forget_applied(self) -> None:
-        """Drop applied work. Call it when the index has made everything marked durable."""
-        self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
+        """Drop applied work. Call it when the index has made everything marked durable.
+
+        What is marked was put into an index that had nothing that this backlog does not know of.
+        """
+        with self._transaction():
+            self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
+            self._connection.execute("UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
 
     def close(self) -> None:
         """Close the file."""
@@ -155,6 +183,12 @@ class Backlog:
         with self._transaction():
             count = self._connection.executemany(_SETTLE, settled).rowcount
             self._connection.execute("UPDATE feed SET pending = pending - ?", (count,))
+
+
+def known_messages(connection: sqlite3.Connection, user_id: str, message_ids: Sequence[str]) -> set[str]:
+    """Name those of a user's messages that have a row in a backlog."""
+    rows = connection.execute(_KNOWN, (user_id, orjson.dumps(list(message_ids))))
+    return {message_id for (message_id,) in rows}
 
 
 def _open_or_begin_anew(path: Path) -> sqlite3.Connection:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nomemory.server.sqlite_users import users_condition
-from nomemory.server.vector.backlog import PARKED
+from nomemory.server.vector.backlog import PARKED, known_messages
 
 _PROGRESS = "SELECT fed, (SELECT min(oldest) FROM work WHERE state = 0 AND user_id = ?) FROM feed"
 
@@ -69,6 +69,10 @@ class BacklogReader:
             (PARKED, user_id, limit),
         )
         return [message_id for (message_id,) in rows]
+
+    def known(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
+        """Name those of a user's messages that wait, were applied and not made durable yet, or were set aside."""
+        return known_messages(self._connection, user_id, message_ids)
 
     def close(self) -> None:
         """Close the connection."""

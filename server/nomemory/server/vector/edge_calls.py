@@ -52,6 +52,34 @@ class FirstVectors:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadPoints:
+    """Read what is stored of some users, as far as one piece of work goes. Answer: PointsRead.
+
+    Attributes:
+        offset: the point of the first user to go on at; None: the first.
+        with_vectors: whether the vectors are looked at, too.
+    """
+
+    user_ids: tuple[str, ...]
+    offset: str | None
+    with_vectors: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PointsRead:
+    """The sequences of the sound points, for the first of the users that were asked for; one for each point.
+
+    Attributes:
+        offset: where the last of these users goes on; None if that was all of them.
+        unsound: how many points cannot be used.
+    """
+
+    sequences: list[list[int]]
+    offset: str | None
+    unsound: int
+
+
+@dataclass(frozen=True, slots=True)
 class Flush:
     """Bring everything to disk. Answer: None."""
 
@@ -61,5 +89,5 @@ class Count:
     """Count the points. Answer: an int."""
 
 
-EdgeCall = Upsert | Remove | NearestPoints | GetVectors | FirstVectors | Flush | Count
+EdgeCall = Upsert | Remove | NearestPoints | GetVectors | FirstVectors | ReadPoints | Flush | Count
 Scored = tuple[float, int, int]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,10 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Filter
 from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
-from nomemory.server.processes.worker_errors import WorkerError
+from nomemory.server.processes.worker_errors import WorkerError, WorkerSlowError
+from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.best_parts import nearest
 from nomemory.server.vector.edge_calls import (
     Count,
@@ -20,11 +24,14 @@ from nomemory.server.vector.edge_calls import (
     Flush,
     GetVectors,
     NearestPoints,
+    PointsRead,
+    ReadPoints,
     Remove,
     Upsert,
 )
 from nomemory.server.vector.points import conditions
-from nomemory.server.vector.protocol import VectorHit, VectorPoint
+from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
+from nomemory.server.vector.shard_opening import condemn, forgive
 from nomemory.server.vector.usable import usable_points, usable_query
 
 _UPSERT_MAX = 256
@@ -41,12 +48,17 @@ class EdgeIndex:
         directory: where the shard lives; one process at a time may have it open.
         dimension: how many numbers a vector has.
         timeout_s: how long the engine may be silent before it is killed and started anew.
+        vigil: how its process is watched.
     """
 
-    def __init__(self, directory: Path, dimension: int, timeout_s: float) -> None:
+    def __init__(self, directory: Path, dimension: int, timeout_s: float, vigil: Vigil | None = None) -> None:
+        self._directory = directory
         self._dimension = dimension
-        arguments = (str(directory), str(dimension))
-        self._worker = Worker(Launch("nomemory.server.vector.edge_worker", arguments), timeout_s)
+        self.suspect = asyncio.Event()
+        vigil = vigil or Vigil()
+        arguments = (str(directory), str(dimension), str(vigil.patience.memory_max_bytes))
+        launch = Launch("nomemory.server.vector.edge_worker", arguments)
+        self._worker = Worker(launch, timeout_s, VECTOR_ENGINE, vigil)
 
     @property
     def process_id(self) -> int | None:
@@ -90,14 +102,38 @@ class EdgeIndex:
         """Count the points."""
         return int(await self._ask(Count()))
 
+    async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+        """Read what is stored of users, piece by piece, so that searches are answered in between."""
+        by_user: list[Counter[int]] = []
+        offset, unsound = None, 0
+        while len(by_user) < len(user_ids) or offset is not None:
+            left = tuple(user_ids[len(by_user) - (offset is not None) :])
+            read: PointsRead = await self._ask(ReadPoints(left, offset, with_vectors))
+            if offset is not None:
+                by_user[-1].update(read.sequences.pop(0))
+            by_user += map(Counter, read.sequences)
+            offset, unsound = read.offset, unsound + read.unsound
+        return StoredPoints(by_user, unsound)
+
+    async def give_up(self) -> None:
+        """Have the next process of the engine begin with an empty shard."""
+        condemn(self._directory)
+        self._worker.end()
+
+    async def probe(self) -> None:
+        """Do nothing: the engine's process is watched as every worker is."""
+
     async def close(self) -> None:
         """Flush, and end the worker."""
         await self._worker.close()
+        forgive(self._directory)
 
     async def _ask(self, call: EdgeCall) -> Any:  # noqa: ANN401 - what each call answers is said at the call
         try:
             return await self._worker.call(call)
         except WorkerError as error:
+            if not isinstance(error, WorkerSlowError):
+                self.suspect.set()
             raise Fault(
                 Reason.ERROR_REASON_INDEX_UNAVAILABLE,
                 "the vector index does not answer",

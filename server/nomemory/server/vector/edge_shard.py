@@ -6,13 +6,14 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import unpack
+from uuid import UUID
 
 import numpy as np
 import qdrant_edge as qdrant
 
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.vector.edge_calls import NearestPoints, Scored
+from nomemory.server.vector.edge_calls import NearestPoints, PointsRead, ReadPoints, Scored
 from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
 from nomemory.server.vector.points import (
     CONVERSATION,
@@ -37,6 +38,9 @@ _PAYLOAD_INDEXES: dict[str, qdrant.KeywordIndexParams | qdrant.IntegerIndexParam
     TIME: qdrant.IntegerIndexParams(lookup=False, range=True, enable_hnsw=False),
 }
 _EXACT = qdrant.SearchParams(exact=True)
+_LENGTH_ERROR_MAX = 1e-3
+_READ_MAX = 1000
+"""Points that are read in one piece of work: a few milliseconds, or some twenty with their vectors."""
 
 
 class Shard:
@@ -48,6 +52,7 @@ class Shard:
             _create(directory, config)
         self._engine = qdrant.EdgeShard.load(str(directory), config)
         _index_payload(self._engine)  # one that an earlier version made may lack an index
+        self._dimension = dimension
         self._known = KnownPoints(self._look_up)
 
     def upsert(self, points: Sequence[VectorPoint]) -> None:
@@ -74,7 +79,7 @@ class Shard:
             by_id = {record.id: record for record in records}
             for part in block:
                 record = by_id.get(part)
-                if record is None or _sequence(record) != sequence:
+                if record is None or _sequence(record) != sequence or not has_sound_vector(record, self._dimension):
                     return vectors
                 vectors.append(_vector(record))
         return vectors
@@ -89,7 +94,22 @@ class Shard:
         by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
         identities: list[Identity] = [point_id(user_id, message_id, 0) for message_id in message_ids]
         records = self._engine.retrieve(identities, with_payload=False, with_vector=True)
-        return {by_point[str(record.id)]: _vector(record) for record in records}
+        sound = [record for record in records if has_sound_vector(record, self._dimension)]
+        return {by_point[str(record.id)]: _vector(record) for record in sound}
+
+    def read_points(self, wanted: ReadPoints) -> PointsRead:
+        """Read what is stored of users, found as a search finds it."""
+        sequences: list[list[int]] = []
+        offset, left, unsound = wanted.offset, _READ_MAX, 0
+        for user_id in wanted.user_ids:
+            records, offset = self._page(user_id, offset, left, with_vectors=wanted.with_vectors)
+            sound = [record for record in records if self._is_sound(record, with_vectors=wanted.with_vectors)]
+            sequences.append([_sequence(record) for record in sound])
+            unsound += len(records) - len(sound)
+            left -= len(records)
+            if offset is not None or left <= 0:
+                break
+        return PointsRead(sequences, offset, unsound)
 
     def flush(self) -> None:
         """Bring everything to disk."""
@@ -103,6 +123,25 @@ class Shard:
         """Bring everything to disk and let go of the directory."""
         self._engine.flush()
         self._engine.close()
+
+    def _page(
+        self, user_id: str, offset: str | None, limit: int, *, with_vectors: bool
+    ) -> tuple[list[qdrant.Record], str | None]:
+        records, following = self._engine.scroll(
+            qdrant.ScrollRequest(
+                offset=None if offset is None else UUID(offset),
+                limit=limit,
+                filter=qdrant.Filter(must=[_field_condition(Match(USER, user_id))]),
+                with_payload=[TIME, SEQUENCE],
+                with_vector=with_vectors,
+            )
+        )
+        return records, None if following is None else str(following)
+
+    def _is_sound(self, record: qdrant.Record, *, with_vectors: bool) -> bool:
+        stored = record.payload or {}
+        has_facts = isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)
+        return has_facts and (not with_vectors or has_sound_vector(record, self._dimension))
 
     def _scored(self, points: Sequence[qdrant.ScoredPoint]) -> list[Scored]:
         facts = self._known.facts([point.id for point in points])
@@ -150,8 +189,16 @@ def _vector(record: qdrant.Record) -> Vector:
     return np.asarray(record.vector, dtype=NUMBER).tobytes()
 
 
+def has_sound_vector(record: qdrant.Record, dimension: int) -> bool:
+    """Return whether a record has a vector that can be searched: all of its numbers, and of length one."""
+    if not isinstance(record.vector, list) or len(record.vector) != dimension:
+        return False
+    vector = np.asarray(record.vector, dtype=NUMBER)
+    return abs(float(vector @ vector) - 1.0) < _LENGTH_ERROR_MAX
+
+
 def _sequence(record: qdrant.Record) -> int:
-    return int((record.payload or {})[SEQUENCE])
+    return int((record.payload or {}).get(SEQUENCE, -1))
 
 
 def _stored(point: VectorPoint) -> qdrant.Point:

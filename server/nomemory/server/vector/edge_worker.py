@@ -1,7 +1,8 @@
-"""The process that holds the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION`."""
+"""The process that holds the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION FILE_MAX`."""
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -9,8 +10,18 @@ from pathlib import Path
 
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_pipe import WorkerPipe
-from nomemory.server.vector.edge_calls import Count, FirstVectors, Flush, GetVectors, NearestPoints, Remove, Upsert
+from nomemory.server.vector.edge_calls import (
+    Count,
+    FirstVectors,
+    Flush,
+    GetVectors,
+    NearestPoints,
+    ReadPoints,
+    Remove,
+    Upsert,
+)
 from nomemory.server.vector.edge_shard import Shard
+from nomemory.server.vector.shard_opening import opening
 
 
 class EdgeWorker:
@@ -60,6 +71,8 @@ class EdgeWorker:
                 self._shard.remove(user_id, message_id, from_part)
             case GetVectors(user_id, message_id, sequence):
                 return self._shard.vectors(user_id, message_id, sequence)
+            case ReadPoints():
+                return self._shard.read_points(request)
             case Flush():
                 self._shard.flush()
             case Count():
@@ -67,11 +80,14 @@ class EdgeWorker:
         return None
 
 
-def main(descriptor: int, directory: Path, dimension: int) -> None:
-    """Open the shard, say so, and work."""
+def main(descriptor: int, directory: Path, dimension: int, file_max_bytes: int) -> None:
+    """Open the shard, say so, and work. A damaged file must not make the engine write files beyond a size; 0: any."""
     pipe = WorkerPipe(descriptor)
+    if file_max_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_max_bytes, file_max_bytes))
     try:
-        shard = Shard(directory, dimension)
+        with opening(directory):
+            shard = Shard(directory, dimension)
     except Exception as error:  # noqa: BLE001 - as above; the text names the directory and what is wrong with it
         pipe.not_ready(str(error))
         return
@@ -83,4 +99,4 @@ def main(descriptor: int, directory: Path, dimension: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

@@ -5,23 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 
 from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.processes.watch import Vigil
 from nomemory.server.settings import Settings
+from nomemory.server.vector.checkpoint import is_begun
 from nomemory.server.vector.collection import Collection, collection_of
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.protocol import VectorIndex
 
 
-def choose_vector_index(settings: Settings, vectors: Path, embedder: Embedder) -> VectorIndex:
+def choose_vector_index(
+    settings: Settings, vectors: Path, embedder: Embedder, vigil: Vigil | None = None
+) -> VectorIndex:
     """Make the index for an embedder's vectors. Nothing is started or sent yet.
 
     Args:
         settings: which engine.
         vectors: the directory of all collections.
         embedder: whose vectors.
+        vigil: how a process of its own is watched.
     """
     collection = collection_of(settings, vectors, embedder)
     if settings.vector.qdrant_url is None:
-        return EdgeIndex(collection.shard, embedder.dimension, settings.vector.timeout_s)
+        return EdgeIndex(collection.shard, embedder.dimension, settings.vector.timeout_s, vigil)
     return _on_server(settings.vector.qdrant_url, settings, collection, embedder.dimension)
 
 
@@ -31,4 +36,5 @@ def _on_server(url: str, settings: Settings, collection: Collection, dimension: 
 
     key = settings.vector.qdrant_api_key
     client = connect(url, key.get_secret_value() if key else None, settings.vector.timeout_s)
-    return QdrantIndex(client, collection.name, dimension)
+    is_new = not is_begun(collection.backlog)
+    return QdrantIndex(client, collection.name, dimension, settings.vector.probe_s, is_new=is_new)

@@ -20,7 +20,9 @@ from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.unavailable import is_about_texts
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.vector.applier import Applier
 from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.backlog_reader import BacklogReader
@@ -29,8 +31,10 @@ from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.hot_users import HotUsers
 from nomemory.server.vector.indexing_store import Desk
 from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.vector.upkeep import Upkeep
 
 _log = structlog.get_logger("vectors")
+
 _T = TypeVar("_T")
 _POLL_S = 0.5
 _GATHER_S = 0.005
@@ -67,6 +71,7 @@ class VectorIndexer:
         vectors: the directory of all collections; the backlog is kept with its collection, and is this job's alone.
         settings: part lengths, and how often to flush.
         changed: set (on the event loop) when the log has changed. Without it, the log is looked at twice a second.
+        faults: where it is noted that the index is damaged.
     """
 
     def __init__(
@@ -77,7 +82,9 @@ class VectorIndexer:
         vectors: Path,
         settings: Settings,
         changed: asyncio.Event,
+        faults: StandingFaults | None = None,
     ) -> None:
+        self._faults = faults or StandingFaults()
         collection = collection_of(settings, vectors, embedder)
         self.collection = collection.name
         self._open_feed = open_feed
@@ -95,7 +102,7 @@ class VectorIndexer:
         self._is_overtaken = False
         self._is_dirty, self._flushed_at = False, time.monotonic()
         self._backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
-        self._fault = ""
+        self._fault: JobFault | None = None
 
     def behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to a sequence may not be in the index yet."""
@@ -107,8 +114,8 @@ class VectorIndexer:
             self._is_overtaken = True
 
     @property
-    def fault(self) -> str:
-        """The kind of error that is being retried; empty if all is well."""
+    def fault(self) -> JobFault | None:
+        """The error that is being retried; None if all is well."""
         return self._fault
 
     @property
@@ -141,8 +148,10 @@ class VectorIndexer:
             desk = await self._at_desk(thread, self._open_desk)
             try:
                 async with asyncio.TaskGroup() as tasks:
+                    checked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+                    upkeep = tasks.create_task(self._keep_whole(thread, desk, checked))
                     tasks.create_task(self._feed(thread, desk))
-                    tasks.create_task(self._work(thread, desk))
+                    tasks.create_task(self._work(thread, desk, checked)).add_done_callback(lambda _: upkeep.cancel())
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None  # one failed; the other was cancelled for it
             finally:
@@ -175,31 +184,38 @@ class VectorIndexer:
                 await _wait(self._changed, _POLL_S)
                 await _wait(self._stopping, _GATHER_S)
 
-    async def _work(self, thread: ThreadPoolExecutor, desk: Desk) -> None:
-        """Work off the backlog; wait where there is nothing to do, and longer and longer while something fails."""
-        is_checked = False
+    async def _keep_whole(self, thread: ThreadPoolExecutor, desk: Desk, checked: asyncio.Future[bool]) -> None:
+        at_desk, part_chars = partial(self._at_desk, thread), self._settings.embedder.part_chars
+        upkeep = Upkeep(self._index, desk, at_desk, self._progress, part_chars, self._faults, self._fed.set)
+        await upkeep.run(is_begun_anew=await checked)
+
+    async def _work(self, thread: ThreadPoolExecutor, desk: Desk, checked: asyncio.Future[bool]) -> None:
+        """Work off the backlog; wait where there is nothing to do, and longer and longer while something fails.
+
+        `checked` gets whether the index was lost behind the backlog's back, and is built anew.
+        """
         while not self._stopping.is_set():
             try:
-                if not is_checked:
-                    await self._check(thread, desk)
-                    is_checked = True
+                if not checked.done():
+                    checked.set_result(await self._is_lost(thread, desk))
                 self._fed.clear()
                 is_busy = await self._work_once(thread, desk)
                 await self._flush_if_due(thread, desk)
             except Fault as fault:
                 await self._back_off(fault)
                 continue
-            self._fault = ""
+            self._fault = None
             self._backoff.reset()
             if not is_busy:
                 await _wait(self._fed, _POLL_S)
         with suppress(Fault):  # what is not flushed now is done again after the next start
             await self._flush(thread, desk)
 
-    async def _check(self, thread: ThreadPoolExecutor, desk: Desk) -> None:
-        """Build an index anew that was lost behind the backlog's back."""
-        if self._embeds and not await self._index.count():
-            await self._at_desk(thread, desk.begin_empty)
+    async def _is_lost(self, thread: ThreadPoolExecutor, desk: Desk) -> bool:
+        """Build an index anew that was lost behind the backlog's back; tell whether that was so."""
+        if not await self._at_desk(thread, desk.has_points) or await self._index.count():
+            return False
+        return await self._at_desk(thread, desk.begin_empty)
 
     async def _work_once(self, thread: ThreadPoolExecutor, desk: Desk) -> bool:
         """Do one batch; False if there is nothing to do."""
@@ -230,7 +246,8 @@ class VectorIndexer:
         """Wait before the next try, as long as the provider asks for or a little longer each time."""
         if fault.reason not in _PASSING:
             raise fault
-        self._fault = Reason.Name(fault.reason)
+        kind, now_s = Reason.Name(fault.reason), time.time()
+        self._fault = JobFault(kind, self._fault.since_s if self._fault else now_s, now_s)
         wait_s = self._backoff.next_s()
         if not is_about_texts(fault):
             wait_s = max(wait_s, min(fault.retry_after_s or 0.0, _LONGEST_PATIENCE_S))

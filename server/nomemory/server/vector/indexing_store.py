@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from nomemory.server import wire
-from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.log.protocol import ChangeFeed, Touched
 from nomemory.server.message import LoggedMessage, Message
 from nomemory.server.metadata_mark import marks_of
 from nomemory.server.vector.backlog import Backlog, Pending
+from nomemory.server.vector.expected_points import ExpectedPoints, usable_vector
 from nomemory.server.vector.protocol import VectorPoint
 
 _FEED_MAX, _FEED_MAX_OF_OWN = 256, 4096
@@ -75,6 +75,7 @@ class Desk:
         self._backlog = backlog
         self._dimension = dimension
         self._cut = cut
+        backlog.follow(log.position().identity.name)
         self._maybe_stored = log.sequence()  # by an earlier run
 
     def feed(self) -> bool:
@@ -93,11 +94,37 @@ class Desk:
         self._backlog.feed(self._log.touched(fed, until, own_vectors_only=self._cut is None), until)
         return until < sequence
 
-    def begin_empty(self) -> None:
-        """Note that the index is empty. If it should hold something, the feed is read from its beginning."""
+    def begin_empty(self) -> bool:
+        """Note that the index is empty. If it should hold something, the feed is read from its beginning: True."""
         self._maybe_stored = 0
-        if self._backlog.fed and not self._log.is_empty():
+        is_lost = self._backlog.checkpoint > 0
+        if is_lost:
             self._backlog.start_over()
+        return is_lost
+
+    def has_points(self) -> bool:
+        """Return whether the log has anything that the index may hold."""
+        return self._log.has_points(own_vectors_only=self._cut is None)
+
+    def start_over(self) -> None:
+        """Read the feed from its beginning."""
+        self._backlog.start_over()
+
+    def take_again(self, changes: Iterable[Touched]) -> None:
+        """Make work of messages once more."""
+        self._backlog.feed(changes, 0)
+
+    def sequence(self) -> int:
+        """Return the log's sequence."""
+        return self._log.sequence()
+
+    def fed(self) -> int:
+        """Return the log's sequence up to which the feed has been taken in."""
+        return self._backlog.fed
+
+    def expected_points(self, part_chars: int) -> ExpectedPoints:
+        """Return what compares the index with the log; it belongs to this desk's thread, too."""
+        return ExpectedPoints(self._log, self._backlog.known, self._dimension, part_chars, self._cut)
 
     def next_work(self, hot_users: Sequence[str], limit: int) -> list[Wanted]:
         """Take the next messages and look up what the index should hold of them."""
@@ -128,7 +155,7 @@ class Desk:
         if version is None:
             return Wanted(item)
         message = wire.decode(version.wire)
-        usable = self._usable(own)
+        usable = usable_vector(own, self._dimension)
         texts = tuple(self._cut(message.content)) if self._cut and not usable else ()
         return Wanted(item, message, version.sequence, self._is_new(item, version), texts, usable)
 
@@ -138,10 +165,3 @@ class Desk:
         Whatever replaces or deletes a version is a change, too; half of a replacement is not the version itself.
         """
         return item.is_single and item.latest == version.sequence > self._maybe_stored
-
-    def _usable(self, own: Vector | None) -> Vector | None:
-        """Keep a caller's own vector only if it fits; it may be of the time of another model."""
-        try:
-            return l2_normalise(own, self._dimension) if own else None
-        except UnusableVectorError:
-            return None

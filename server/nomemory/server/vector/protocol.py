@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -34,6 +36,19 @@ class VectorHit(NamedTuple):
     score: float
     ts_us: int
     sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPoints:
+    """What is stored of some users.
+
+    Attributes:
+        by_user: for each user the number of sound points by the sequence of their version.
+        unsound: how many of all points cannot be used.
+    """
+
+    by_user: list[Counter[int]]
+    unsound: int
 
 
 class VectorSearch(Protocol):
@@ -76,6 +91,24 @@ class VectorIndex(VectorSearch, Protocol):
 
     async def count(self) -> int:
         """Count the points."""
+
+    async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+        """Read what is stored of users, in the way of a search, so that what is counted is also found.
+
+        Args:
+            user_ids: whose.
+            with_vectors: whether a point has to have a sound vector, too.
+        """
+
+    async def give_up(self) -> None:
+        """Begin with an empty index, because what is stored is damaged beyond repair."""
+
+    async def probe(self) -> None:
+        """Return if the engine answers."""
+
+    @property
+    def suspect(self) -> asyncio.Event:
+        """Set when points may have been lost: the engine failed, or was away. Whoever looks into it clears it."""
 
     async def close(self) -> None:
         """Close the engine."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 import grpc
 import numpy as np
+import structlog
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException
@@ -32,11 +34,14 @@ from nomemory.server.vector.points import (
     payload,
     point_id,
 )
-from nomemory.server.vector.protocol import VectorHit, VectorPoint
+from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
 from nomemory.server.vector.usable import usable_points, usable_query
 
+_log = structlog.get_logger("vectors")
 _T = TypeVar("_T")
 _UPSERT_MAX = 256
+_READ_MAX = 1000
+_LENGTH_ERROR_MAX = 1e-3
 _RETRY_AFTER_S = 1.0
 _HTTP_PORT, _GRPC_PORT = 6333, 6334
 _PAYLOAD_INDEXES: dict[str, models.KeywordIndexParams | models.IntegerIndexParams] = {
@@ -79,13 +84,28 @@ class QdrantIndex:
         client: the connection; closed with the index.
         collection: its name; it is made by the first call that needs it.
         dimension: how many numbers a vector has.
+        probe_s: how long the server may take to say that it is there.
+        is_new: whether nothing was ever put into it from this log. Whatever is there is of another one, and is deleted
+            before anything else: its sequences would be taken for those of this log.
     """
 
-    def __init__(self, client: AsyncQdrantClient, collection: str, dimension: int) -> None:
+    def __init__(
+        self,
+        client: AsyncQdrantClient,
+        collection: str,
+        dimension: int,
+        probe_s: float = 5.0,
+        *,
+        is_new: bool = False,
+    ) -> None:
+        self.suspect = asyncio.Event()
+        self._probe_s = probe_s
+        self._is_away = False
         self._client = client
         self._collection = collection
         self._dimension = dimension
         self._is_made = False
+        self._is_new = is_new
         self._making = asyncio.Lock()
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
@@ -161,14 +181,66 @@ class QdrantIndex:
         await self._make()
         return (await _answered(self._client.count(self._collection, exact=True))).count
 
+    async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+        """Read what is stored of users, page by page."""
+        await self._make()
+        by_user: list[Counter[int]] = []
+        unsound = 0
+        for user_id in user_ids:
+            points = Counter[int]()
+            async for record in self._records(user_id, with_vectors=with_vectors):
+                if _is_sound(record, self._dimension if with_vectors else 0):
+                    points[(record.payload or {})[SEQUENCE]] += 1
+                else:
+                    unsound += 1
+            by_user.append(points)
+        return StoredPoints(by_user, unsound)
+
+    async def give_up(self) -> None:
+        """Remove the collection; the next call that needs it makes it again."""
+        await _answered(self._client.delete_collection(self._collection))
+        self._is_made = False
+
+    async def probe(self) -> None:
+        """Return if the server answers. While it does not, other calls fail at once instead of waiting for it."""
+        try:
+            async with asyncio.timeout(self._probe_s):
+                exists = await _answered(self._client.collection_exists(self._collection))
+        except (Fault, TimeoutError) as error:
+            self._is_away = True
+            raise _unavailable(error) from error
+        self._is_away = False
+        self._is_made = self._is_made and exists
+
     async def close(self) -> None:
         """Close the connection."""
         await self._client.close()
 
+    async def _records(self, user_id: str, *, with_vectors: bool) -> AsyncIterator[models.Record]:
+        only, offset = models.Filter(must=[_field_condition(Match(USER, user_id))]), None
+        while True:
+            records, offset = await _answered(
+                self._client.scroll(
+                    self._collection,
+                    scroll_filter=only,
+                    limit=_READ_MAX,
+                    offset=offset,
+                    with_payload=[TIME, SEQUENCE],
+                    with_vectors=with_vectors,
+                )
+            )
+            for record in records:
+                yield record
+            if offset is None:
+                return
+
     async def _make(self) -> None:
+        if self._is_away:
+            raise _unavailable(ConnectionError())
         async with self._making:
             if self._is_made:
                 return
+            await self._discard_foreign()
             if not await _answered(self._client.collection_exists(self._collection)):
                 await _answered(
                     self._client.create_collection(
@@ -181,18 +253,38 @@ class QdrantIndex:
                 await _answered(self._client.create_payload_index(self._collection, field, params, wait=True))
             self._is_made = True
 
+    async def _discard_foreign(self) -> None:
+        if self._is_new and await _answered(self._client.collection_exists(self._collection)):
+            _log.warning("the collection is of another log and is built anew", collection=self._collection)
+            await _answered(self._client.delete_collection(self._collection))
+
 
 async def _answered(answer: Awaitable[_T]) -> _T:
     """Wait for the server, and say in our own words that it failed."""
     try:
         return await answer
     except (ApiException, QdrantException, grpc.RpcError) as error:
-        raise Fault(
-            Reason.ERROR_REASON_INDEX_UNAVAILABLE,
-            "the vector index does not answer",
-            metadata={"cause": type(error).__name__},
-            retry_after_s=_RETRY_AFTER_S,
-        ) from error
+        raise _unavailable(error) from error
+
+
+def _unavailable(error: BaseException) -> Fault:
+    return Fault(
+        Reason.ERROR_REASON_INDEX_UNAVAILABLE,
+        "the vector index does not answer",
+        metadata={"cause": type(error).__name__},
+        retry_after_s=_RETRY_AFTER_S,
+    )
+
+
+def _is_sound(record: models.Record, dimension: int) -> bool:
+    """Return whether a record can be found and used; with a dimension also whether its vector is of length one."""
+    stored = record.payload or {}
+    if not (isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)):
+        return False
+    if not dimension:
+        return True
+    vector = np.asarray(record.vector, dtype=NUMBER)
+    return vector.shape == (dimension,) and abs(float(vector @ vector) - 1.0) < _LENGTH_ERROR_MAX
 
 
 def _numbers(vector: Vector) -> list[float]:

@@ -1,0 +1,33 @@
+"""`nomemory backup`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from nomemory.cli.configuration import configured
+
+_SECONDS = "%Y%m%dT%H%M%SZ"
+
+
+@click.command("backup")
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="The server's data directory.")
+@click.option("--out", type=click.Path(path_type=Path), help="The directory to make. Default: one named by the time.")
+def backup(*, data: Path | None, out: Path | None) -> None:
+    """Copy the message log and the server's key, while the server runs or not.
+
+    The copy is of one moment, and is verified: every message's checksum, and the pages of the file. It has every
+    message that was acknowledged before the command began. Whoever has it can read the messages.
+    """
+    from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
+    from nomemory.server.log.protocol import LogUnusableError, LogVersionError  # noqa: PLC0415
+    from nomemory.server.maintenance.backup import BackupError, back_up  # noqa: PLC0415 - loads the engines
+
+    target = out or Path(f"nomemory-{datetime.now(UTC):{_SECONDS}}")
+    try:
+        manifest = back_up(DataDirectory(configured(data=data).server.data), target)
+    except (BackupError, LogUnusableError, LogVersionError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"{target}: {manifest.messages:,} messages, up to change {manifest.sequence:,}. Verified.")

@@ -1,0 +1,111 @@
+"""Checks of what a data directory holds: the log against itself, and the indexes against the log."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from nomemory.cli.check import Check
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.lexical.comparison import compare_words
+from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.lexical.tantivy_schema import lexical_checkpoint
+from nomemory.server.log.books import audit
+from nomemory.server.log.inspection import inspect
+from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.log.sqlite_schema import SCHEMA_VERSION, identity, open_for_reading, position_at
+from nomemory.server.maintenance.witnesses import known_loss
+from nomemory.server.private_files import readable_by_others
+
+_RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
+_REPAIR = "Stop the server and run: nomemory doctor --repair."
+_NAMED_MAX = 10
+
+
+def check_data(directory: DataDirectory) -> Iterator[Check]:
+    """Check a directory that may be in use. Nothing is changed."""
+    if not directory.root.is_dir():
+        return
+    yield _check_privacy(directory.root)
+    try:
+        yield _check_history(directory)
+        log = position_at(directory.log)
+    except (LogUnusableError, LogVersionError) as error:
+        yield Check("Message log's history", "fail", str(error), _RESTORE)
+        return
+    if log is None:
+        return
+    with closing(open_for_reading(directory.log)) as connection:
+        (schema,) = connection.execute("PRAGMA user_version").fetchone()
+        if schema != SCHEMA_VERSION:
+            finding = f"of schema {schema}, which has none: the server brings it to schema {SCHEMA_VERSION}"
+            yield Check("Checksums", "skip", finding)
+            return
+        yield _check_messages(directory.log)
+        yield from _check_rows(connection, directory)
+
+
+def _check_rows(connection: sqlite3.Connection, directory: DataDirectory) -> Iterator[Check]:
+    try:
+        yield _check_books(connection)
+        yield _check_words(connection, directory)
+    except sqlite3.Error as error:
+        yield Check("Counts", "fail", str(error), _RESTORE)
+
+
+def _check_privacy(root: Path) -> Check:
+    open_to_others = readable_by_others(root)
+    if root in open_to_others:
+        finding = f"others can reach {len(open_to_others):,} files and directories of it"
+        return Check("Permissions", "warn", finding, f"The server sees to it when it starts, or: chmod -R go= {root}")
+    return Check("Permissions", "ok", "its owner's alone")
+
+
+def _check_history(directory: DataDirectory) -> Check:
+    if lost := known_loss(directory):
+        advice = f"{_RESTORE} Or accept the loss: nomemory doctor --accept-loss."
+        return Check("Message log's history", "fail", f"it has lost changes: {lost}", advice)
+    return Check("Message log's history", "ok", "nothing is known to be lost")
+
+
+def _check_messages(log: Path) -> Check:
+    found = inspect(log)
+    if found.file:
+        return Check("Checksums", "fail", f"the file is damaged: {found.file}", _RESTORE)
+    if found.messages:
+        sequences = ", ".join(str(message.sequence) for message in found.messages[:_NAMED_MAX])
+        finding = f"{len(found.messages):,} messages are damaged, sequences {sequences}"
+        return Check("Checksums", "fail", finding, f"{_RESTORE} Or delete them: nomemory doctor --delete-damaged.")
+    return Check("Checksums", "ok", "those of all messages hold")
+
+
+def _check_books(connection: sqlite3.Connection) -> Check:
+    books = audit(connection)
+    if books.agree:
+        return Check("Counts", "ok", "agree with the messages, of every user")
+    finding = (
+        f"{books.miscounted_users:,} users have wrong counts; {books.ownerless_entries:,} entries of metadata and "
+        f"{books.ownerless_vectors:,} vectors are of messages that are gone"
+    )
+    return Check("Counts", "fail", finding, _REPAIR)
+
+
+def _check_words(connection: sqlite3.Connection, directory: DataDirectory) -> Check:
+    known = lexical_checkpoint(directory.lexical, identity(connection))
+    log = position_at(directory.log)  # read last: a server may be writing
+    if log is None or known is None:
+        return Check("Words on disk", "skip", "no index yet that can be read")
+    if not known.can_go_on(log):
+        return Check(
+            "Words on disk", "warn", "of another log or epoch: the server builds it anew when it starts", _REPAIR
+        )
+    try:
+        found = compare_words(directory.lexical, connection)
+    except IndexUnusableError:
+        return Check("Words on disk", "warn", "cannot be read: the server builds them anew", _REPAIR)
+    if found.missing or found.orphans:
+        finding = f"{len(found.missing):,} messages are missing, {len(found.orphans):,} are there that are gone"
+        return Check("Words on disk", "fail", f"{finding}, up to change {found.applied:,}", _REPAIR)
+    return Check("Words on disk", "ok", f"agree with the log up to change {found.applied:,}")

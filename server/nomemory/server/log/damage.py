@@ -1,0 +1,101 @@
+"""What is known to be damaged in the log, and what a caller is told who meets it."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from nomemory.server.faults import Fault, Reason
+
+_RETRY_AFTER_S: Final = 1.0
+_PRIMARY: Final = 0xFF
+"""The bits of SQLite's error code that say what kind it is."""
+_MISUSE: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_INTERRUPT})
+"""Kinds that are a fault of the statement, not of the file."""
+_FILE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+"""Kinds that say that the file is damaged. What else can go wrong may pass."""
+
+
+class DamagedMessage(NamedTuple):
+    """A version of a message whose checksum does not hold."""
+
+    user_id: str
+    sequence: int
+
+
+class LogDamage:
+    """What reads and the background check have found. Its members may be used from any thread.
+
+    Attributes:
+        suspected: set when a read meets damage, for the background check to look at all.
+    """
+
+    def __init__(self) -> None:
+        self.suspected = threading.Event()
+        self._messages: frozenset[DamagedMessage] = frozenset()
+        self._file = ""
+        self._checked_at: float | None = None
+
+    @property
+    def checked_at(self) -> float | None:
+        """When the whole log was last checked, in seconds since the epoch."""
+        return self._checked_at
+
+    @property
+    def file(self) -> str:
+        """What is wrong with the file itself, in SQLite's words; empty if nothing is known."""
+        return self._file
+
+    def messages(self, user_id: str | None = None, prefix: str = "") -> list[DamagedMessage]:
+        """Return the damaged messages of one user, or of all users whose ids begin with a prefix, by sequence."""
+        own = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
+        return sorted(own, key=lambda message: message.sequence)
+
+    def note(self, message: DamagedMessage) -> None:
+        """Remember a damaged message."""
+        self._messages |= {message}
+
+    def note_all(self, messages: Iterable[DamagedMessage], file: str, checked_at: float) -> None:
+        """Replace what was known by what a whole check has found."""
+        self._messages, self._file, self._checked_at = frozenset(messages), file, checked_at
+
+    def suspect(self, cause: str) -> None:
+        """Remember that the file cannot be read somewhere, and have it checked."""
+        self._file = self._file or cause
+        self.suspected.set()
+
+    def met(self, user_id: str, sequence: int) -> Fault:
+        """Remember a damaged message that somebody asks for; return what to tell them."""
+        self.note(DamagedMessage(user_id, sequence))
+        return _fault("a message of this answer is damaged in the message log", "CHECKSUM", None)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn SQLite's errors about the file into faults.
+
+        Raises:
+            Fault: STORAGE_UNAVAILABLE.
+        """
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise self.fault_of(error) or error from error
+
+    def fault_of(self, error: sqlite3.DatabaseError) -> Fault | None:
+        """Return what to tell of an error; None if the file is not to blame. Damage is remembered."""
+        kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & _PRIMARY
+        if kind in _MISUSE:
+            return None
+        cause = getattr(error, "sqlite_errorname", "")
+        if kind in _FILE:
+            self.suspect(str(error))
+            return _fault("the message log is damaged", cause, None)
+        return _fault("the message log cannot be read", cause, _RETRY_AFTER_S)
+
+
+def _fault(message: str, cause: str, retry_after_s: float | None) -> Fault:
+    reason = Reason.ERROR_REASON_STORAGE_UNAVAILABLE
+    return Fault(reason, message, metadata={"cause": cause}, retry_after_s=retry_after_s)

@@ -1,0 +1,60 @@
+"""Keeps what a server writes to its owner: directories 700, files 600."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+UMASK: Final = 0o077
+"""What a process that serves leaves out of the permissions of files that it makes."""
+_DIRECTORY: Final = 0o700
+_FILE: Final = 0o600
+
+_log = structlog.get_logger("server")
+
+
+def make_private(root: Path) -> None:
+    """Take a directory, and whatever is in it, from everybody but its owner. Links are left alone.
+
+    What belongs to somebody else stays as it is, and is said.
+    """
+    refused = sum(not _restrict(path) for path in (root, *_below(root)))
+    if refused:
+        _log.warning("others may read the data: their permissions cannot be changed", files=refused, data=str(root))
+
+
+def readable_by_others(root: Path) -> list[Path]:
+    """Return what in a directory, itself included, others than its owner may read or write."""
+    return [path for path in (root, *_below(root)) if _mode(path) & UMASK and not path.is_symlink()]
+
+
+def _below(root: Path) -> list[Path]:
+    """Return what is there; what goes away meanwhile is not missed."""
+    found = [(Path(folder), names + files) for folder, names, files in os.walk(root)]
+    return [folder / name for folder, names in found for name in names]
+
+
+def _restrict(path: Path) -> bool:
+    if path.is_symlink():
+        return True
+    mode = _mode(path)
+    wanted = _DIRECTORY if stat.S_ISDIR(mode) else _FILE
+    if mode & UMASK:
+        try:
+            path.chmod(wanted)
+        except FileNotFoundError:
+            return True
+        except PermissionError:
+            return False
+    return True
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return 0

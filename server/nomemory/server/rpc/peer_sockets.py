@@ -1,0 +1,70 @@
+"""The sockets of a process's clients. gRPC has no way to close one, but the system has."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import stat
+from collections.abc import Collection
+from urllib.parse import unquote
+
+Address = tuple[str, int]
+"""Host and port of the other end."""
+
+
+def address_of(peer: str) -> Address:
+    """Return the address of a client as gRPC names it: `ipv4:127.0.0.1:40000`, `ipv6:%5B::1%5D:40000`."""
+    host, _, port = unquote(peer).partition(":")[2].rpartition(":")
+    return _plain(host.strip("[]")), int(port)
+
+
+def descriptors() -> list[int]:
+    """Return the numbers of all open files."""
+    return [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208 - numbers, not paths
+
+
+def clients(port: int) -> set[Address]:
+    """Return who is connected to a port of this process."""
+    ends = [_ends(descriptor) for descriptor in descriptors()]
+    return {there for here, there in filter(None, ends) if here[1] == port}
+
+
+def close(addresses: Collection[Address]) -> int:
+    """Shut connections down. Return how many there were."""
+    return sum(_shut_down(descriptor, addresses) for descriptor in descriptors())
+
+
+def _ends(descriptor: int) -> tuple[Address, Address] | None:
+    """Return both ends of a connection; None where the descriptor is no connection, or is just being closed."""
+    try:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            return None
+        with socket.socket(fileno=os.dup(descriptor)) as copy:
+            if copy.family not in {socket.AF_INET, socket.AF_INET6}:
+                return None
+            here, there = copy.getsockname(), copy.getpeername()
+    except OSError:
+        return None
+    return (_plain(here[0]), here[1]), (_plain(there[0]), there[1])
+
+
+def _shut_down(descriptor: int, addresses: Collection[Address]) -> bool:
+    ends = _ends(descriptor)
+    if ends is None or ends[1] not in addresses:
+        return False
+    try:
+        # A copy that is still the same: what gRPC closes meanwhile cannot become another connection under our hands.
+        with socket.socket(fileno=os.dup(descriptor)) as copy:
+            if copy.getpeername()[1] == ends[1][1]:
+                copy.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return False
+    return True
+
+
+def _plain(host: str) -> str:
+    """Return an address in one spelling; a server for IPv6 gets those of IPv4 wrapped."""
+    address = ipaddress.ip_address(host)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)

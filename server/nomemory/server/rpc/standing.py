@@ -1,0 +1,31 @@
+"""Which connections have brought a whole request. Where room is short, they go before those that have not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+class Standing:
+    """Remembers connections by their names.
+
+    Args:
+        most: how many it remembers; the oldest is forgotten first, until its next request.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._proven: dict[str, None] = {}
+
+    def prove(self, connection: str) -> None:
+        """Note that a whole request has come."""
+        if connection in self._proven:
+            return
+        if len(self._proven) >= self._most:
+            del self._proven[next(iter(self._proven))]
+        self._proven[connection] = None
+
+    def __contains__(self, connection: str) -> bool:
+        return connection in self._proven
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._proven)

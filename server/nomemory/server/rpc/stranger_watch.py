@@ -1,0 +1,35 @@
+"""Closes connections that never bring a whole request, where they leave little room for others."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from nomemory.server.rpc.open_files import affordable_connections
+from nomemory.server.rpc.peer_sockets import Address, address_of, clients, close, descriptors
+from nomemory.server.rpc.standing import Standing
+from nomemory.server.settings.connections import ConnectionSettings
+
+_log = structlog.get_logger("rpc")
+
+
+async def watch_strangers(port: int, standing: Standing, connections: ConnectionSettings) -> None:
+    """Look now and then, until cancelled.
+
+    Args:
+        port: where the server listens.
+        standing: the connections that stay.
+        connections: how many there may be, and how long the others may stay.
+    """
+    most = affordable_connections(connections.connections_max)
+    known: frozenset[Address] = frozenset()
+    while True:
+        await asyncio.sleep(connections.connection_proof_s)
+        if len(descriptors()) * 2 < most:
+            known = frozenset()
+            continue
+        strangers = clients(port).difference(map(address_of, standing))
+        if overdue := strangers & known:
+            _log.warning("closed connections that brought no whole request", count=close(overdue))
+        known = frozenset(strangers)

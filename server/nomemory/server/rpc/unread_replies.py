@@ -1,0 +1,121 @@
+"""Replies that clients have not taken yet: how many bytes there may be, and the end of who does not read.
+
+gRPC keeps a reply until its client has room for it, and a reply cannot be taken back. What remains is to refuse further
+replies, and to close the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+import structlog
+
+from nomemory.server.rpc.places import overloaded
+from nomemory.server.settings.connections import ConnectionSettings
+
+_log = structlog.get_logger("rpc")
+
+_LOOK_S = 1.0
+"""How often overdue replies are looked for. A client that gives up by itself needs less to say so."""
+
+
+@dataclass(slots=True, eq=False)
+class Parcel:
+    """A reply on its way: its connection and bytes, when it left, and by when it has to be taken."""
+
+    connection: str
+    size: int
+    since: float
+    deadline: float
+
+
+@dataclass(slots=True)
+class _Shelf:
+    parcels: dict[Parcel, None] = field(default_factory=dict)
+    size: int = 0
+    is_closing: bool = False
+
+
+class UnreadReplies:
+    """Counts the bytes of replies that are on their way.
+
+    Args:
+        connections: how many there may be.
+        close: closes connections, by their names.
+    """
+
+    def __init__(self, connections: ConnectionSettings, close: Callable[[Collection[str]], int]) -> None:
+        self._connection_max = connections.unread_connection_max_bytes
+        self._max = connections.unread_max_bytes
+        self._patience_s = connections.unread_s
+        self._retry_s = connections.overload_retry_s
+        self._close = close
+        self._shelves: dict[str, _Shelf] = {}
+        self._size = 0
+        self._look: asyncio.TimerHandle | None = None
+
+    def send(self, connection: str, size: int, deadline: float) -> Parcel:
+        """Note that a reply leaves.
+
+        Args:
+            connection: who gets it.
+            size: its bytes.
+            deadline: when the connection is closed if it was not taken, in the event loop's time.
+
+        Raises:
+            Fault: OVERLOADED, too many others were not taken yet.
+        """
+        loop = asyncio.get_running_loop()
+        shelf = self._shelves.get(connection) or _Shelf()
+        self._refuse_too_much(shelf, size)
+        parcel = Parcel(connection, size, loop.time(), deadline)
+        self._shelves[connection] = shelf
+        shelf.parcels[parcel] = None
+        shelf.size += size
+        self._size += size
+        if self._look is None:
+            self._look = loop.call_later(_LOOK_S, self._close_overdue)
+        return parcel
+
+    def taken(self, parcel: Parcel) -> None:
+        """Note that a reply has gone, or its connection."""
+        shelf = self._shelves[parcel.connection]
+        del shelf.parcels[parcel]
+        shelf.size -= parcel.size
+        self._size -= parcel.size
+        if not shelf.parcels:
+            del self._shelves[parcel.connection]
+
+    def _refuse_too_much(self, shelf: _Shelf, size: int) -> None:
+        if shelf.size and shelf.size + size > self._connection_max:
+            raise overloaded("too many replies of this connection are unread", self._retry_s)
+        # Who has read everything is not refused for what others have not read, unless these are very many.
+        most = self._max if shelf.size else self._max * 5 // 4
+        if self._size + size > most:
+            self._close_slowest()
+            raise overloaded("too many replies are unread", self._retry_s)
+
+    def _close_slowest(self) -> None:
+        latest = asyncio.get_running_loop().time() - self._patience_s
+        slow = {name: shelf for name, shelf in self._shelves.items() if next(iter(shelf.parcels)).since <= latest}
+        if slow:
+            self._close_all([max(slow, key=lambda name: slow[name].size)])
+
+    def _close_overdue(self) -> None:
+        loop = asyncio.get_running_loop()
+        latest = loop.time() - _LOOK_S
+        overdue = [
+            name for name, shelf in self._shelves.items() if any(parcel.deadline <= latest for parcel in shelf.parcels)
+        ]
+        self._close_all(overdue)
+        self._look = loop.call_later(_LOOK_S, self._close_overdue) if self._shelves else None
+
+    def _close_all(self, names: Collection[str]) -> None:
+        fresh = [name for name in names if not self._shelves[name].is_closing]
+        if not fresh:
+            return
+        for name in fresh:
+            self._shelves[name].is_closing = True
+        _log.warning("closed connections whose replies nobody reads", count=self._close(fresh))

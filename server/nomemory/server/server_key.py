@@ -1,0 +1,123 @@
+"""The file of the key that seals cursors and write tokens. While a key is rotated it holds two."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from nomemory.server.identity.key_file import locked
+from nomemory.server.identity.watched_file import FileUnusableError, WatchedFile
+from nomemory.server.token_cipher import KEY_BYTES, Ciphers, TokenCipher, ciphers_of
+
+
+class KeyFileError(Exception):
+    """The key file does not hold a key, or cannot be rotated; the text says what to do."""
+
+
+class FileTokenCipher(TokenCipher):
+    """Seals and opens tokens with the keys that a file has now.
+
+    While it cannot be read, the keys from before stay in use: what they sealed is in use, too.
+
+    Args:
+        path: the file, which is made where there is none.
+        log: names the log, in its epoch, that the tokens speak of.
+
+    Raises:
+        KeyFileError: the file does not hold a key.
+        OSError: it cannot be read or made.
+    """
+
+    def __init__(self, path: Path, log: str) -> None:
+        super().__init__(load_key(path), log)
+        self._file = WatchedFile(path, _parse)
+
+    def ciphers(self) -> Ciphers:
+        """Return those of the file; looking whether it has changed costs one system call."""
+        with suppress(FileUnusableError):  # it is in the log
+            self._ciphers = self._file.content()
+        return self._ciphers
+
+
+def rotate_key(path: Path) -> None:
+    """Put a new key before the one in use, which then only opens.
+
+    Raises:
+        KeyFileError: the file does not hold one key alone.
+        OSError: it cannot be read or written.
+    """
+    with locked(path):
+        keys = _read(path)
+        if len(keys) > KEY_BYTES:
+            raise KeyFileError(f"{path} has an old key still: take it out first, or what it sealed is refused at once")
+        _put(path, os.urandom(KEY_BYTES) + keys, path.stat())
+
+
+def retire_key(path: Path) -> None:
+    """Take out the old key. What it sealed is refused from then on.
+
+    Raises:
+        KeyFileError: there is no old key.
+        OSError: the file cannot be read or written.
+    """
+    with locked(path):
+        keys = _read(path)
+        if len(keys) == KEY_BYTES:
+            raise KeyFileError(f"{path} has no old key")
+        _put(path, keys[:KEY_BYTES], path.stat())
+
+
+def _parse(raw: bytes) -> Ciphers:
+    if len(raw) not in (KEY_BYTES, 2 * KEY_BYTES):
+        raise ValueError("does not hold a key")
+    return ciphers_of(raw)
+
+
+def load_key(path: Path) -> bytes:
+    """Read the key file's one or two keys; where there is no file, one is made that only its owner can read.
+
+    Raises:
+        KeyFileError: the file does not hold a key.
+        OSError: it cannot be read or made.
+    """
+    if not path.exists():
+        _put(path, os.urandom(KEY_BYTES))
+    return _read(path)
+
+
+_NO_KEY = f"""\
+{{path}} does not hold a key of {KEY_BYTES} bytes. Restore it from a backup, or delete it: then a new key is made, and \
+cursors and write tokens in use are refused."""
+
+
+def _read(path: Path) -> bytes:
+    keys = path.read_bytes()
+    if len(keys) not in (KEY_BYTES, 2 * KEY_BYTES):
+        raise KeyFileError(_NO_KEY.format(path=path))
+    return keys
+
+
+def _put(path: Path, keys: bytes, like: os.stat_result | None = None) -> None:
+    """Put keys in their place in one step, so that a crash leaves the whole of them or what was there.
+
+    The file's owner stays the one of `like`: the server has to read what an administrator rotates.
+    """
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(keys)
+        if like is not None and (like.st_uid, like.st_gid) != (os.getuid(), os.getgid()):
+            os.fchown(file.fileno(), like.st_uid, like.st_gid)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

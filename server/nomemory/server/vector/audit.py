@@ -1,0 +1,110 @@
+"""Compares the vector index with the log: every message has to have its points, and they have to be sound."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, TypeVar
+
+from nomemory.server.log.protocol import Touched
+from nomemory.server.vector.expected_points import Compared, ExpectedPoints
+from nomemory.server.vector.protocol import StoredPoints
+
+_T = TypeVar("_T")
+_SAMPLE_EVERY = 8
+"""Of this many looks at the index, one looks at the vectors, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What an audit found.
+
+    Attributes:
+        messages: how many messages can have points.
+        points: how many points they have.
+        mismatched: how many messages have another number of points than they should.
+        unsound: how many points cannot be used. Their messages are among those mismatched.
+    """
+
+    messages: int = 0
+    points: int = 0
+    mismatched: int = 0
+    unsound: int = 0
+
+    def plus(self, compared: Compared, stored: StoredPoints) -> Findings:
+        """Return the sum with what was found of further users."""
+        return Findings(
+            self.messages + compared.messages,
+            self.points + sum(points.total() for points in stored.by_user),
+            self.mismatched + len(compared.wrong),
+            self.unsound + stored.unsound,
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the index holds what the log says."""
+        return not self.mismatched
+
+
+class AtDesk(Protocol):
+    """Runs a job in the thread that the log's feed belongs to."""
+
+    def __call__(self, job: Callable[[], _T], /) -> Awaitable[_T]:
+        """Run it, and return what it returns."""
+
+
+class ReadPoints(Protocol):
+    """Reads what an index holds."""
+
+    async def __call__(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+        """Return the sound points of users."""
+
+
+class Audit:
+    """Goes through all users. Vectors are looked at in samples, and all of them as soon as one is unsound.
+
+    Args:
+        read: reads the index; searches go on in between.
+        expected: what the log says.
+        at_desk: runs what concerns the log.
+        until: later messages are left out.
+        report: is given the messages that have another number of points than they should, some at a time.
+    """
+
+    def __init__(
+        self,
+        read: ReadPoints,
+        expected: ExpectedPoints,
+        at_desk: AtDesk,
+        until: int,
+        report: Callable[[Sequence[Touched]], Awaitable[None]],
+    ) -> None:
+        self._read = read
+        self._expected = expected
+        self._at_desk = at_desk
+        self._until = until
+        self._report = report
+
+    async def run(self) -> Findings:
+        """Compare the index with the log; return what was found.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE if the engine does not answer.
+        """
+        found = await self._pass(_SAMPLE_EVERY)
+        if not found.unsound:
+            return found
+        again = await self._pass(1)  # what the first pass reported may be work by now, and is not counted again
+        return replace(again, mismatched=max(found.mismatched, again.mismatched))
+
+    async def _pass(self, sample_every: int) -> Findings:
+        found, looks, after = Findings(), 0, ""
+        while users := await self._at_desk(partial(self._expected.users, after)):
+            stored = await self._read(users, with_vectors=looks % sample_every == 0)
+            compared = await self._at_desk(partial(self._expected.compared, users, stored.by_user, self._until))
+            if compared.wrong:
+                await self._report(compared.wrong)
+            found = found.plus(compared, stored)
+            after, looks = users[-1], looks + 1
+        return found

@@ -1,0 +1,114 @@
+"""A backup of a running server is whole, and is put back as a new epoch; what is damaged is never put back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import grpc
+import pytest
+from cli.conftest import Run
+from server.fleet import until
+from server.test_lost_log import by_meaning, by_words, is_settled, small, write
+
+from conftest import Server
+from nomemory.server.private_files import readable_by_others
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from talk import ids, refusal, said
+
+Start = Callable[[Settings], AbstractContextManager[Server]]
+
+
+@pytest.fixture
+def backup(run: Run, start: Start, own_settings: Settings) -> Path:
+    """Return a backup of two messages; the directory it was made of has two more."""
+    with start(own_settings) as server:
+        write(server, "apples", "pears")
+        assert run("backup", "--data", str(own_settings.server.data), "--out", "backup").exit_code == 0
+        write(server, "apples", "pears", "figs", "plums")
+        assert until(lambda: is_settled(server))
+    return Path("backup").absolute()
+
+
+def test_a_backup_is_put_into_a_new_directory(run: Run, start: Start, backup: Path) -> None:
+    result = run("restore", str(backup), "--data", "new")
+    assert "restored up to change 2" in result.output
+    assert readable_by_others(backup) == readable_by_others(Path("new")) == []
+    with start(small(Path("new").absolute())) as server:
+        token = write(server, "zebras")  # of the time of the first: it is what comes next in the sequence, too
+        assert sorted(by_words(server, "about", token)) == ["apples", "pears", "zebras"]
+        assert by_meaning(server, token) == ["apples", "pears", "zebras"]
+
+
+def test_a_backup_takes_the_place_of_a_log_only_when_told_to(
+    run: Run, start: Start, own_settings: Settings, backup: Path
+) -> None:
+    data = str(own_settings.server.data)
+    with start(own_settings) as server:
+        former = write(server, "apples")
+        refused = run("restore", str(backup), "--data", data, "--replace")
+        assert (refused.exit_code, "another server uses" in refused.output) == (1, True)
+    refused = run("restore", str(backup), "--data", data)
+    assert (refused.exit_code, "--replace" in refused.output) == (1, True)
+    assert run("restore", str(backup), "--data", data, "--replace").exit_code == 0
+    with start(own_settings) as server:
+        token = write(server, "zebras")
+        assert sorted(by_words(server, "about", token)) == ["apples", "pears", "zebras"]
+        assert by_words(server, "figs", token) == []
+        assert by_meaning(server, token) == ["apples", "pears", "zebras"]
+        with pytest.raises(grpc.RpcError) as error:
+            by_words(server, "apples", former)
+        assert refusal(error.value).reason == "WRITE_TOKEN_INVALID"
+
+
+@pytest.mark.parametrize("name", ["log.db", "backup.json"])
+def test_a_damaged_backup_is_not_put_back(run: Run, backup: Path, name: str) -> None:
+    content = bytearray((backup / name).read_bytes())
+    content[len(content) // 2] ^= 0x40
+    (backup / name).write_bytes(content)
+    result = run("restore", str(backup), "--data", "new")
+    assert result.exit_code == 1
+    assert "Error: " in result.output
+    assert not Path("new").exists()
+
+
+def test_a_damaged_log_is_not_backed_up(run: Run, start: Start, own_settings: Settings) -> None:
+    with start(own_settings) as server:
+        write(server, "apples")
+    log = own_settings.server.data / "log.db"
+    log.write_bytes(log.read_bytes().replace(b"about apples", b"About apples"))
+    result = run("backup", "--data", str(own_settings.server.data), "--out", "backup")
+    assert (result.exit_code, "is damaged" in result.output) == (1, True)
+    assert list(Path().glob("backup*")) == []
+
+
+def test_a_backup_beside_writes_has_all_that_was_acknowledged_before(
+    run: Run, start: Start, own_settings: Settings
+) -> None:
+    acknowledged, stop = list[str](), threading.Event()
+
+    def keep_writing(server: Server) -> None:
+        while not stop.is_set():
+            batch = [said("u", f"m{len(acknowledged) + n:06}", "word", ts=len(acknowledged) + n) for n in range(20)]
+            server.ingest.WriteMessages(i.WriteMessagesRequest(messages=batch))
+            acknowledged.extend(message.message_id for message in batch)
+
+    with start(own_settings) as server:
+        writer = threading.Thread(target=keep_writing, args=(server,))
+        writer.start()
+        assert until(lambda: len(acknowledged) > 200)
+        before = len(acknowledged)
+        result = run("backup", "--data", str(own_settings.server.data), "--out", "backup")
+        stop.set()
+        writer.join()
+    assert result.exit_code == 0, result.output
+    assert run("restore", "backup", "--data", "new").exit_code == 0
+    with start(small(Path("new").absolute())) as server:
+        count = server.query.CountMessages(q.CountMessagesRequest(user_id="u")).count
+        assert before <= count <= len(acknowledged)
+        latest = ids(server.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=1)).items)
+        assert latest == [acknowledged[count - 1]]

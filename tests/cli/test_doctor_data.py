@@ -1,0 +1,143 @@
+"""The doctor compares the log with itself and with what is derived from it, and repairs what is derived."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+
+import pytest
+from cli.conftest import Run
+from cli.test_doctor import NOBODY, found
+from click.testing import Result
+from log.test_message_log import said as message
+from server.fleet import until
+from server.test_damaged_log import flip, list_all
+from server.test_lost_log import by_words, is_settled, write
+
+from conftest import Server
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
+from nomemory.server.settings import Settings
+
+Start = Callable[[Settings], AbstractContextManager[Server]]
+NAMES = ("apples", "pears", "figs")
+
+
+@pytest.fixture
+def data(start: Start, own_settings: Settings) -> Path:
+    with start(own_settings) as server:
+        write(server, *NAMES)
+        assert until(lambda: is_settled(server))
+    return own_settings.server.data
+
+
+@pytest.fixture
+def doctor(run: Run, data: Path) -> Callable[..., Result]:
+    return lambda *options: run("doctor", "--data", str(data), "--target", NOBODY, "--json", *options)
+
+
+def change(data: Path, statement: str) -> None:
+    with closing(sqlite3.connect(data / "log.db", isolation_level=None)) as log:
+        log.execute(statement)
+
+
+def test_all_agrees_where_nothing_happened(doctor: Callable[..., Result]) -> None:
+    checks = found(doctor())
+    names = ("Permissions", "Message log's history", "Checksums", "Counts", "Words on disk")
+    assert {name: checks[name]["state"] for name in names} == dict.fromkeys(names, "ok")
+    assert "nothing to repair" in doctor("--repair").output
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE users SET messages = 7",
+        "DELETE FROM users",
+        "INSERT INTO metadata_entries VALUES ('u', x'00', 1, 'gone')",
+        "INSERT INTO embeddings VALUES ('u', 'gone', x'00')",
+    ],
+)
+def test_counts_that_do_not_agree_are_repaired(doctor: Callable[..., Result], data: Path, statement: str) -> None:
+    change(data, statement)
+    before = doctor()
+    assert (before.exit_code, found(before)["Counts"]["state"]) == (1, "fail")
+    assert "agree" in doctor("--repair").output
+    assert found(doctor())["Counts"]["state"] == "ok"
+
+
+def orphan(data: Path) -> None:
+    with TantivyLexicalWriter(DataDirectory(data).lexical, 15_000_000) as words:
+        words.add(2_000, message("about ghosts", message_id="ghost", ts_us=1))
+        words.commit(words.applied)
+
+
+def missing(data: Path) -> None:
+    with TantivyLexicalWriter(DataDirectory(data).lexical, 15_000_000) as words:
+        words.remove(2)
+        words.commit(words.applied)
+
+
+@pytest.mark.parametrize("spoil", [missing, orphan])
+def test_words_that_do_not_agree_are_built_anew(
+    doctor: Callable[..., Result], data: Path, start: Start, own_settings: Settings, spoil: Callable[[Path], None]
+) -> None:
+    spoil(data)
+    before = doctor()
+    assert (before.exit_code, found(before)["Words on disk"]["state"]) == (1, "fail")
+    assert "built anew" in doctor("--repair").output
+    with start(own_settings) as server:
+        assert until(lambda: is_settled(server))
+        assert sorted(by_words(server, "about")) == sorted(NAMES)
+    assert found(doctor())["Words on disk"]["state"] == "ok"
+
+
+def test_damaged_messages_are_named_and_deleted_only_when_told_to(
+    doctor: Callable[..., Result], data: Path, start: Start, own_settings: Settings
+) -> None:
+    flip(data / "log.db", b"about pears")
+    for options in ((), ("--repair",)):
+        result = doctor(*options)
+        assert result.exit_code == 1
+        assert "sequences 2" in result.output
+    assert "1 damaged messages are deleted" in doctor("--delete-damaged").output
+    assert found(doctor())["Checksums"]["state"] == "ok"
+    with start(own_settings) as server:
+        assert list_all(server, "u") == ["figs", "apples"]
+
+
+def test_a_lost_log_is_told_and_accepted(
+    doctor: Callable[..., Result], data: Path, start: Start, own_settings: Settings
+) -> None:
+    for path in data.glob("log.db*"):
+        path.unlink()
+    result = doctor()
+    assert result.exit_code == 1
+    assert "it is gone" in found(result)["Message log's history"]["finding"]
+    assert "accepted" in doctor("--accept-loss").output
+    with start(own_settings) as server:
+        token = write(server, "zebras")
+        assert by_words(server, "zebras", token) == ["zebras"]
+
+
+def test_nothing_is_repaired_under_a_running_server(
+    doctor: Callable[..., Result], start: Start, own_settings: Settings
+) -> None:
+    with start(own_settings):
+        for option in ("--repair", "--accept-loss", "--delete-damaged"):
+            result = doctor(option)
+            assert (result.exit_code, "another server uses" in result.output) == (1, True)
+
+
+def test_the_doctor_looks_at_the_log_of_a_running_server(
+    run: Run, data: Path, start: Start, own_settings: Settings
+) -> None:
+    flip(data / "log.db", b"about pears")
+    with start(own_settings) as server:
+
+        def told() -> bool:
+            result = run("doctor", "--data", str(data), "--target", server.target, "--json")
+            return result.exit_code == 1 and found(result)["Server's log"]["state"] == "fail"
+
+        assert until(told)

@@ -1,0 +1,94 @@
+"""Each write, deletion, erasure and recall in somebody's name leaves a line: who, whom, what, how many; no content."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from identity.calls import EVERY, WRITES, bearer, listing, recall, refused, write
+from identity.issuer import AUDIENCE, ISSUER, SECRET, token
+from identity.keyring import Keyring
+from identity.logged import logging_to
+
+from conftest import Server
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from talk import said
+
+Settle = Callable[..., Settings]
+Start = Callable[[Settings], AbstractContextManager[Server]]
+
+
+def audited(log: str) -> list[dict[str, Any]]:
+    """Return the lines of audit."""
+    return [line for line in map(json.loads, log.splitlines()) if line["event"] == "audit"]
+
+
+def test_what_changes_the_log_or_recalls_for_somebody_is_audited(tmp_path: Path, user: str) -> None:
+    keyring = Keyring(tmp_path / "keys.json")
+    loader, chat = keyring.key("ingest", name="loader"), keyring.key("recall", "query", "act-as", name="chat")
+    settings = {"api_keys": str(keyring.path), "jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
+    in_the_name = (*bearer(chat), ("x-user-id", user))
+    with logging_to(tmp_path / "log", log_level="error", **settings, embedding_dimension="4") as channel:
+        for name in WRITES:
+            EVERY[name].send(channel, user, (*bearer(loader), ("x-request-id", name)))
+        for name in ("Recall", "StreamRecall"):
+            EVERY[name].send(channel, user, in_the_name)
+        listing(channel, user, bearer(chat))
+        recall(channel, user, bearer(token(user)))
+        refused(write, channel, user, bearer(chat))
+    log = (tmp_path / "log").read_text()
+    lines = audited(log)
+    said_of_writes = [(line["action"], line["caller"], line["users"], line["messages"]) for line in lines[:4]]
+    assert said_of_writes == [
+        ("write", "loader", {user: 1}, 1),
+        ("import", "loader", {user: 0}, 0),
+        ("delete", "loader", {user: 0}, 0),
+        ("erase", "loader", {user: 1}, 1),
+    ]
+    assert [line["request_id"] for line in lines[:4]] == list(WRITES)
+    recalls = [(line["action"], line["caller"], line["identity"], list(line["users"])) for line in lines[4:]]
+    assert recalls == [("recall", "chat", "act-as", [user])] * 2
+    assert "tea" not in log
+
+
+def test_a_batch_of_several_users_counts_each(tmp_path: Path, settle: Settle, start: Start) -> None:
+    file = tmp_path / "audit.jsonl"
+    batch = [said("ann", "1", "tea"), said("ann", "2", "tea"), said("bob", "1", "tea")]
+    with start(settle(audit_file=file)) as server:
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=batch))
+        file.rename(tmp_path / "audit.1.jsonl")
+        narrowed = i.DeleteMessagesRequest(user_id="ann")
+        narrowed.filter.conversation_id = "other"
+        server.ingest.DeleteMessages(narrowed)
+    (first,), (second,) = (audited(path.read_text()) for path in (tmp_path / "audit.1.jsonl", file))
+    assert (first["users"], first["messages"]) == ({"ann": 2, "bob": 1}, 3)
+    assert (second["action"], second["users"]) == ("delete-matching", {"ann": 0})
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_an_audit_that_cannot_be_written_keeps_the_server_from_starting(settle: Settle, start: Start) -> None:
+    with pytest.raises(OSError, match="/nowhere"), start(settle(audit_file="/nowhere/audit.jsonl")):
+        pass
+
+
+def test_the_audit_can_be_switched_off(tmp_path: Path, user: str) -> None:
+    with logging_to(tmp_path / "log", audit="false", embedding_dimension="4") as channel:
+        write(channel, user)
+    assert audited((tmp_path / "log").read_text()) == []
+
+
+def test_a_write_that_is_refused_is_not_audited(tmp_path: Path, user: str) -> None:
+    with logging_to(tmp_path / "log", embedding_dimension="4") as channel:
+        write(channel, user)
+        changed = i.WriteMessagesRequest(messages=[said(user, "m1", "coffee")])
+        with pytest.raises(grpc.RpcError):
+            IngestServiceStub(channel).WriteMessages(changed, timeout=10)
+    assert len(audited((tmp_path / "log").read_text())) == 1

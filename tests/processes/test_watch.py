@@ -1,0 +1,98 @@
+"""Which processes are killed by those who watch them, and which are left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from nomemory.server.processes.connection import PipeConnection
+from nomemory.server.processes.watch import Patience, Vigil, Watch
+from nomemory.server.standing_faults import MEMORY_EXCEEDED, NOT_ANSWERING
+
+_BEGIN = """
+import sys, time
+from nomemory.server.processes.worker_pipe import WorkerPipe
+pipe = WorkerPipe(int(sys.argv[1]))
+pipe.ready()
+"""
+IDLE = _BEGIN + "time.sleep(100)"
+BUSY = _BEGIN + "end = time.monotonic() + 3\nwhile time.monotonic() < end: pass\npipe.receive(wait=True)"
+ANSWERING = _BEGIN + "pipe.receive(wait=True)"
+GREEDY = _BEGIN + "taken = bytearray(300 << 20)\npipe.receive(wait=True)"
+
+
+@asynccontextmanager
+async def watched(program: str, vigil: Vigil) -> AsyncIterator[tuple[asyncio.Task[None], PipeConnection]]:
+    """Run a program that has a pipe, and watch it."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        command = [sys.executable, "-c", program, str(theirs.fileno())]
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()])  # noqa: ASYNC220 - a test's own
+    pipe = await PipeConnection.open(ours)
+    await asyncio.wait_for(pipe.wait_ready(), 60)
+    watching = asyncio.create_task(Watch("part", process.pid, pipe, process.kill, vigil).run())
+    try:
+        yield watching, pipe
+    finally:
+        watching.cancel()
+        pipe.close()
+        process.kill()
+        process.wait()
+
+
+def vigil(**changed: float) -> Vigil:
+    return Vigil(Patience(**{"interval_s": 0.1, "idle_s": 1.0, "busy_s": 100.0, "memory_max_bytes": 0} | changed))  # type: ignore[arg-type]
+
+
+async def test_one_that_does_nothing_and_answers_nothing_is_killed() -> None:
+    with_faults = vigil()
+    async with watched(IDLE, with_faults) as (watching, pipe):
+        await asyncio.wait_for(watching, 60)
+        await asyncio.wait_for(pipe.wait_closed(), 60)
+        assert [fault.kind for fault in with_faults.faults.all()] == [NOT_ANSWERING]
+
+
+async def test_one_that_works_may_be_silent_for_longer_and_is_well_when_it_answers() -> None:
+    with_faults = vigil(idle_s=0.5)
+    async with watched(BUSY, with_faults) as (watching, pipe):
+        await asyncio.wait_for(asyncio.shield(pipe.beat()), 60)
+        await asyncio.sleep(0.5)
+        assert pipe.is_open
+        assert not watching.done()
+        assert not with_faults.faults.all()
+
+
+async def test_one_that_works_but_is_silent_for_too_long_is_killed() -> None:
+    async with watched(BUSY, vigil(busy_s=0.5)) as (watching, pipe):
+        await asyncio.wait_for(watching, 60)
+        await asyncio.wait_for(pipe.wait_closed(), 60)
+
+
+async def test_one_that_answers_is_left_alone() -> None:
+    async with watched(ANSWERING, vigil(idle_s=0.3)) as (watching, pipe):
+        await asyncio.sleep(1.5)
+        assert pipe.is_open
+        assert not watching.done()
+
+
+async def test_one_that_takes_too_much_memory_is_ended() -> None:
+    with_faults = vigil(memory_max_bytes=200 << 20)
+    async with watched(GREEDY, with_faults) as (watching, pipe):
+        await asyncio.wait_for(pipe.wait_closed(), 60)
+        await asyncio.wait_for(watching, 60)
+        assert {fault.kind for fault in with_faults.faults.all()} <= {MEMORY_EXCEEDED}
+
+
+async def test_where_the_system_does_not_refuse_memory_the_watch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watch, "_bound_memory", lambda _self: None)
+    with_faults = vigil(memory_max_bytes=200 << 20)
+    async with watched(GREEDY, with_faults) as (watching, pipe):
+        await asyncio.wait_for(pipe.wait_closed(), 60)
+        await asyncio.wait_for(watching, 60)
+        assert [fault.kind for fault in with_faults.faults.all()] == [MEMORY_EXCEEDED]

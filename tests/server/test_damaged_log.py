@@ -1,0 +1,111 @@
+"""Damage to the log is told as such: whatever is not damaged is served, and what is damaged is never served."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from server.fleet import until
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from talk import ids, refusal, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+    Start = Callable[[Settings], AbstractContextManager[Server]]
+
+WAIT_S = 20
+_PAGE = 4096
+
+
+def write(server: Server, *messages: object) -> str:
+    return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token  # type: ignore[arg-type]
+
+
+def filled(start: Start, settings: Settings) -> Path:
+    """Run a server for a moment; return the file of its log, which has a damaged user's messages and a sound one's."""
+    with start(settings) as server:
+        write(server, *(said("hurt", f"m{n}", f"the cask number {n} of amontillado", ts=n) for n in range(200)))
+        write(server, *(said("sound", f"m{n}", f"the pit number {n}", ts=n) for n in range(200)))
+    log = settings.server.data / "log.db"
+    with closing(sqlite3.connect(log)) as file:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return log
+
+
+def flip(log: Path, text: bytes, bit: int = 1) -> None:
+    """Change one bit of what a message says."""
+    content = bytearray(log.read_bytes())
+    content[content.index(text)] ^= bit
+    log.write_bytes(content)
+
+
+def list_all(server: Server, user: str) -> list[str]:
+    return ids(server.query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=500)).items)
+
+
+def log_status(server: Server, user: str = "") -> i.LogStatus:
+    return server.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id=user)).log
+
+
+def refused(call: Callable[[], object]) -> str:
+    with pytest.raises(grpc.RpcError) as error:
+        call()
+    return refusal(error.value).reason
+
+
+def test_a_damaged_message_is_not_served_and_hides_no_other(start: Start, own_settings: Settings) -> None:
+    flip(filled(start, own_settings), b"cask number 77")
+    with start(own_settings) as server:
+        assert refused(lambda: list_all(server, "hurt")) == "STORAGE_UNAVAILABLE"
+        near = q.GetNeighborsRequest(user_id="hurt", message_id="m77", before=1, after=1)
+        assert refused(lambda: server.query.GetNeighbors(near)) == "STORAGE_UNAVAILABLE"
+        assert len(list_all(server, "sound")) == 200
+        token = write(server, said("hurt", "new", "a nitre wall", ts=500))
+        request = q.LexicalSearchRequest(user_id="hurt", query_text="nitre", at_least=token)
+        assert ids(server.query.LexicalSearch(request, timeout=WAIT_S).items) == ["new"]
+
+
+def test_the_status_names_a_damaged_message_that_nobody_read(start: Start, own_settings: Settings) -> None:
+    flip(filled(start, own_settings), b"cask number 77")
+    with start(own_settings) as server:
+        assert until(lambda: log_status(server).HasField("checked_ts"))
+        status = log_status(server)
+        assert (status.damaged, list(status.damaged_sequences), status.fault) == (1, [78], "")
+        assert (log_status(server, "hurt").damaged, log_status(server, "sound").damaged) == (1, 0)
+
+
+def test_a_damaged_message_can_be_deleted(start: Start, own_settings: Settings) -> None:
+    flip(filled(start, own_settings), b"cask number 77", 0x80)  # its bytes are no message any more
+    with start(own_settings) as server:
+        server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="hurt", message_ids=["m77"]))
+        assert len(list_all(server, "hurt")) == 199
+
+
+def test_a_damaged_page_is_no_internal_error_and_is_in_the_status(start: Start, own_settings: Settings) -> None:
+    log = filled(start, own_settings)
+    content = bytearray(log.read_bytes())
+    page = content.index(b"cask number 77") // _PAGE
+    content[page * _PAGE : (page + 1) * _PAGE] = b"\xff" * _PAGE
+    log.write_bytes(content)
+    with start(own_settings) as server:
+        assert refused(lambda: list_all(server, "hurt")) == "STORAGE_UNAVAILABLE"
+        count = q.CountMessagesRequest(user_id="hurt")
+        assert refused(lambda: server.query.CountMessages(count)) == "STORAGE_UNAVAILABLE"
+        assert len(list_all(server, "sound")) == 200
+        assert until(lambda: log_status(server).fault != "")
+
+
+def test_a_sound_log_has_no_fault(start: Start, own_settings: Settings) -> None:
+    filled(start, own_settings)
+    with start(own_settings) as server:
+        assert until(lambda: log_status(server).HasField("checked_ts"))
+        assert (log_status(server).damaged, log_status(server).fault) == (0, "")

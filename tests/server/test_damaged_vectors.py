@@ -1,0 +1,151 @@
+"""Files of the vector index that were removed or damaged between two starts: all that was written is found again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from nomemory.server.composition.vector_check import check_vector_index
+from nomemory.server.settings import Settings
+from nomemory.server.vector.audit import Findings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+    Start = Callable[[Settings], AbstractContextManager[Server]]
+
+USERS, EACH, WAIT_S = 3, 40, 60
+STORE = "shard/segments/*/"
+
+
+def vector_of(number: int) -> list[float]:
+    return [1.0, number / 10, -number / 7, 1 / (number + 1)]
+
+
+def write_all(server: Server) -> None:
+    for user in range(USERS):
+        messages = [said(f"u{user}", f"m{n}", "x", embedding=vector_of(n)) for n in range(EACH)]
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
+
+
+def status(server: Server) -> i.GetIndexStatusResponse:
+    return server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+
+
+def found(server: Server, user: str) -> list[str]:
+    """Return a user's messages, with the one that has the query's own vector first."""
+    request = q.SemanticSearchRequest(user_id=user, top_k=200, query_embedding=q.Embedding(values=vector_of(3)))
+    first, *others = server.query.SemanticSearch(request).items
+    assert first.score > 0.999
+    return [first.message.message_id, *sorted(item.message.message_id for item in others)]
+
+
+def until(happened: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + WAIT_S
+    while not happened():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def is_whole(server: Server) -> bool:
+    """Return whether the index says that all is well and finds all that was written."""
+    now = status(server)
+    if now.vector.checkpoint != now.log.sequence or now.vector.fault or now.faults:
+        return False
+    wanted = ["m3", *sorted(f"m{n}" for n in range(EACH) if n != 3)]
+    with contextlib.suppress(grpc.RpcError, ValueError, AssertionError):  # while it is not repaired
+        return all(found(server, f"u{user}") == wanted for user in range(USERS))
+    return False
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory that a server has left in good order."""
+    from conftest import started  # noqa: PLC0415 - a fixture of wider scope than `start`
+
+    data = tmp_path_factory.mktemp("written") / "data"
+    with started(settings_of(data)) as server:
+        write_all(server)
+        until(lambda: is_whole(server))
+    return data
+
+
+def settings_of(data: Path) -> Settings:
+    return Settings.from_environment(
+        data=data,
+        listen="127.0.0.1:0",
+        embedder="none",
+        embedding_dimension=4,
+        drain_s=0.0,
+        process_memory_bytes=1 << 30,
+    )
+
+
+def remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def flip(at: int, bit: int) -> Callable[[Path], None]:
+    def flip_bit(path: Path) -> None:
+        stored = bytearray(path.read_bytes())
+        stored[at] ^= bit
+        path.write_bytes(stored)
+
+    return flip_bit
+
+
+DAMAGES = {
+    "the whole shard": ("shard", remove),
+    "all segments": ("shard/segments", remove),
+    "the write-ahead log": ("shard/wal", remove),
+    "a segment's state": (f"{STORE}segment.json", remove),
+    "the ids": (f"{STORE}mutable_id_tracker.mappings", remove),
+    "the payloads": (f"{STORE}payload_storage", remove),
+    "the vectors": (f"{STORE}vector_storage/vectors/chunk_0.mmap", remove),
+    "the vectors, zeroed": (f"{STORE}vector_storage/vectors/chunk_0.mmap", zero),
+    "the number of vectors, a bit less": (f"{STORE}vector_storage/vectors/status.dat", flip(0, 64)),
+    "the number of flags, 34 thousand million": (f"{STORE}vector_storage/deleted/status.dat", flip(4, 8)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_all_that_was_written_is_found_by_meaning_after_damage(
+    start: Start, written: Path, tmp_path: Path, damage: str
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(written, data)
+    pattern, harm = DAMAGES[damage]
+    (damaged,) = (data / "vectors").glob(f"none-4/{pattern}")
+    harm(damaged)
+    with start(settings_of(data)) as server:
+        until(lambda: is_whole(server))
+
+
+def test_a_check_without_a_server_says_how_much_is_missing(written: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(written, data)
+    found = asyncio.run(check_vector_index(settings_of(data)))
+    assert found == Findings(messages=USERS * EACH, points=USERS * EACH)
+    remove(next((data / "vectors").glob("none-4/shard/segments")))
+    found = asyncio.run(check_vector_index(settings_of(data)))
+    assert found is not None
+    assert not found.is_whole
+    assert found.messages == USERS * EACH
+    assert found.mismatched == USERS * EACH - found.points
+    assert asyncio.run(check_vector_index(settings_of(tmp_path / "none"))) is None

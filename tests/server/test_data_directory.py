@@ -1,0 +1,84 @@
+"""The data directory belongs to its owner alone; one that cannot be used is refused in words."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import grpc
+import pytest
+from server.fleet import command, environment
+
+from nomemory.server.private_files import readable_by_others
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from talk import address_in, said
+
+
+def start(stack: ExitStack, data: Path, **more: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        command(), env=environment(data, 2, **more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        umask=0o022,
+    )  # fmt: skip
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    return process
+
+
+def test_nobody_else_can_read_what_a_server_writes(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "lexical-v3").mkdir(parents=True)  # as a version before left it
+    (data / "lexical-v3" / "note").touch(0o644)
+    with ExitStack() as stack:
+        process = start(stack, data)
+        assert process.stdout
+        channel = stack.enter_context(grpc.insecure_channel(address_in(process.stdout.readline())))
+        written = i.WriteMessagesRequest(messages=[said("u", "m", "hello", embedding=[1, 0, 0, 0])])
+        IngestServiceStub(channel).WriteMessages(written)
+        assert (data / "log.db-wal").exists()
+        assert list(data.glob("vectors/*/vectors.db"))
+        assert readable_by_others(data) == []
+        process.terminate()
+        process.wait(30)
+    assert readable_by_others(data) == []
+
+
+@pytest.mark.parametrize("place", ["/dev/null/data", "/proc/nomemory"])
+def test_a_directory_that_cannot_be_made_is_refused_in_words(place: str) -> None:
+    with ExitStack() as stack:
+        process = start(stack, Path(place))
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"the data directory {place} cannot be written" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_disk_with_little_room_is_refused_in_words(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        process = start(stack, tmp_path / "data", NOMEMORY_FREE_BYTES_MIN=str(10**18))
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Make room" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+@pytest.mark.parametrize("free_bytes", [0, 100_000])
+def test_a_full_disk_is_refused_in_words(tmp_path: Path, free_bytes: int) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    mounted = subprocess.run(mount, check=False, capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting is not allowed here")
+    with ExitStack() as stack:
+        stack.callback(subprocess.run, ["umount", "-l", str(disk)], check=True)
+        (disk / "data").mkdir()
+        (disk / "filler").write_bytes(bytes(2**20 - free_bytes - 4096 * 2))
+        process = start(stack, disk / "data", NOMEMORY_FREE_BYTES_MIN="0", NOMEMORY_WORKERS="1")
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Error: " in errors
+    assert "Traceback" not in errors

@@ -1,0 +1,126 @@
+"""One user floods a server: the flood is told to come back, the others are served, and abandoned work is dropped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from server.fleet import until
+
+from nomemory.client.sync import Client
+from nomemory.server.embedding.local import local_is_available
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.rpc.in_process import InProcessQuery
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1 import recall_service_pb2 as r
+from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from talk import Refusal, refusal, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+Start = Callable[[Settings], AbstractContextManager["Server"]]
+
+CALLERS = 24
+QUESTION = "When did I say anything about tea, coffee, the report, the river or my sister?"
+LONG = "我从小就不吃辣椒，因为胃不好。" * 40
+GENEROUS_S = 20.0
+"""What a quiet user's read may take on a slow machine that others use. Without the scheduler it takes longer still."""
+
+
+def refusals(calls: Iterable[grpc.Future[Any]]) -> list[Refusal]:
+    """Wait for all calls; return what those were told that failed."""
+    return [refusal(error) for error in (call.exception() for call in calls) if isinstance(error, grpc.RpcError)]
+
+
+@pytest.fixture
+def small(start: Start, own_settings: Settings) -> Iterator[Server]:
+    """A server in which one user may have two dear reads in hand."""
+    with start(own_settings.with_changes(reads_user_max=2, reads_refusal_s=0.05)) as server:
+        messages = [said("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[*messages, said("quiet", "m", "hello", 1)]))
+        yield server
+
+
+def test_a_flood_is_told_when_to_come_back_and_others_are_served(small: Server) -> None:
+    asked = q.HybridSearchRequest(user_id="loud", query_text=QUESTION, top_k=200)
+    asked.query_embedding.values.extend([1.0, 0.0, 0.0, 0.0])
+    flood = [small.query.HybridSearch.future(asked, timeout=60) for _ in range(CALLERS)]
+    listed = small.query.ListMessages(q.ListMessagesRequest(user_id="quiet"), timeout=GENEROUS_S)
+    with grpc.insecure_channel(small.target) as channel:
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=GENEROUS_S)
+    assert [one.message_id for one in listed.items] == ["m"]
+    told = refusals(flood)
+    assert 0 < len(told) < CALLERS
+    assert {(one.code, one.reason) for one in told} == {(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")}
+    assert all(one.retry_s for one in told)
+
+
+def test_a_recall_that_is_refused_says_so(small: Server) -> None:
+    with grpc.insecure_channel(small.target) as channel:
+        recall = RecallServiceStub(channel).Recall
+        asked = r.RecallRequest(question=QUESTION)
+        flood = [recall.future(asked, metadata=(("x-user-id", "loud"),), timeout=60) for _ in range(CALLERS)]
+        told = refusals(flood)
+    assert told
+    assert {one.reason for one in told} == {"OVERLOADED"}
+
+
+def test_the_server_says_how_many_reads_it_has_in_hand_and_has_refused(small: Server) -> None:
+    asked = q.HybridSearchRequest(user_id="loud", query_text=QUESTION)
+    flood = [small.query.HybridSearch.future(asked, timeout=60) for _ in range(CALLERS)]
+    refused = sum(call.exception() is not None for call in flood)
+    with Client(small.target) as client:
+        info = client.server_info()
+    assert (info.reads.refused, info.reads.running, info.reads.waiting) == (refused, 0, 0)
+    assert info.limits.user_reads == 2
+
+
+def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own_settings: Settings) -> None:
+    slow = own_settings.with_changes(reads_user_per_s=0.01, reads_refusal_s=0.0)
+    with (
+        start(slow) as server,
+        start(own_settings.with_changes(recall_query_target=server.target)) as recalls,
+        grpc.insecure_channel(recalls.target) as channel,
+    ):
+        recall, asked = RecallServiceStub(channel).Recall, r.RecallRequest(question=QUESTION)
+        told = refusals(recall.future(asked, metadata=(("x-user-id", "loud"),), timeout=GENEROUS_S) for _ in range(3))
+    assert {one.reason for one in told} == {"OVERLOADED"}
+
+
+async def test_what_a_search_of_a_recall_says_of_overload_is_what_its_caller_is_told() -> None:
+    class Full:
+        def __getattr__(self, _name: str) -> object:
+            return self.refuse
+
+        async def refuse(self, _request: object, _call: object) -> bytes:
+            raise Fault(Reason.ERROR_REASON_OVERLOADED, "too many reads are waiting", retry_after_s=1.0)
+
+    with pytest.raises(Fault, match="too many reads"):
+        await InProcessQuery(Full()).HybridSearch(q.HybridSearchRequest(), timeout=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
+def test_abandoned_searches_by_meaning_block_neither_others_nor_the_end(start: Start, tmp_path: Path) -> None:
+    settings = Settings.from_environment(
+        data=tmp_path / "data", listen="127.0.0.1:0", embedder="local", drain_s=0.0, reads_user_max=250
+    )
+    with start(settings) as server:
+        meaning = server.query.SemanticSearch
+        meaning(q.SemanticSearchRequest(user_id="quiet", query_text="warm"), timeout=60)
+        abandoned = [
+            meaning.future(q.SemanticSearchRequest(user_id="loud", query_text=f"{n} {LONG}"), timeout=0.3)
+            for n in range(200)
+        ]
+        assert until(lambda: all(call.done() for call in abandoned))
+        meaning(q.SemanticSearchRequest(user_id="quiet", query_text="tea"), timeout=GENEROUS_S)
+        began = time.monotonic()
+    assert time.monotonic() - began < GENEROUS_S

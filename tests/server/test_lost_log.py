@@ -1,0 +1,181 @@
+"""A log that is gone, emptied, damaged or older than its indexes is not served before somebody has said yes to it."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from server.fleet import until
+
+from conftest import started
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.log.loss import LogLostError
+from nomemory.server.maintenance.loss_acceptance import accept_loss
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from talk import ids, refusal, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+    Start = Callable[[Settings], AbstractContextManager[Server]]
+
+WAIT_S = 20
+VECTOR = (1.0, 0.0, 0.0, 0.0)
+
+
+def write(server: Server, *names: str) -> str:
+    messages = [said("u", name, f"about {name}", ts=place, embedding=VECTOR) for place, name in enumerate(names)]
+    return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
+
+
+def by_words(server: Server, text: str, token: str = "") -> list[str]:
+    request = q.LexicalSearchRequest(user_id="u", query_text=text, at_least=token)
+    return ids(server.query.LexicalSearch(request, timeout=WAIT_S).items)
+
+
+def by_meaning(server: Server, token: str) -> list[str]:
+    embedding = q.Embedding(values=VECTOR)
+    request = q.SemanticSearchRequest(user_id="u", query_embedding=embedding, top_k=100, at_least=token)
+    return sorted(item.message.message_id for item in server.query.SemanticSearch(request, timeout=WAIT_S).items)
+
+
+def is_settled(server: Server) -> bool:
+    status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+    return status.lexical.checkpoint == status.vector.checkpoint == status.log.sequence
+
+
+@contextmanager
+def settled(start: Start, settings: Settings, *names: str) -> Iterator[Server]:
+    """Run a server that has these messages in its indexes."""
+    with start(settings) as server:
+        if names:
+            write(server, *names)
+        assert until(lambda: is_settled(server))
+        yield server
+
+
+def copy_log(source: Path, target: Path) -> None:
+    with closing(sqlite3.connect(source)) as log, closing(sqlite3.connect(target)) as copy:
+        log.backup(copy)
+
+
+def remove(data: Path) -> None:
+    for path in data.glob("log.db*"):
+        path.unlink()
+
+
+def empty(data: Path) -> None:
+    remove(data)
+    (data / "log.db").touch()
+
+
+def put_an_older_one_back(data: Path) -> None:
+    remove(data)
+    copy_log(data.parent / "older.db", data / "log.db")
+
+
+def put_another_one_there(data: Path) -> None:
+    remove(data)
+    copy_log(data.parent / "other" / "log.db", data / "log.db")
+
+
+LOSSES: dict[Callable[[Path], None], str] = {
+    remove: "it is gone, and .* had come to change 5",
+    empty: "it is gone, and .* had come to change 5",
+    put_an_older_one_back: "it ends at change 2, but .* had come to change 5: 3 changes or more are lost",
+    put_another_one_there: "it is another log than the one that was here, which had come to change 5",
+}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of five messages, an older log of it, and another server's."""
+    root = tmp_path_factory.mktemp("prepared")
+    with settled(started, small(root / "other"), *(f"other{n}" for n in range(6))):
+        pass
+    with settled(started, small(root / "data"), "apples", "pears") as server:
+        copy_log(root / "data" / "log.db", root / "older.db")
+        write(server, "bananas", "plums", "figs")
+        assert until(lambda: is_settled(server))
+    return root
+
+
+@pytest.fixture
+def data(prepared: Path, tmp_path: Path) -> Path:
+    """Return a copy of it."""
+    shutil.copytree(prepared, tmp_path / "copy")
+    return tmp_path / "copy" / "data"
+
+
+def small(data: Path) -> Settings:
+    return Settings.from_environment(
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+    )
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_a_server_does_not_start_on_a_log_that_has_lost_changes(
+    start: Start, data: Path, lose: Callable[[Path], None]
+) -> None:
+    lose(data)
+    for _ in range(2):  # that it was refused changes nothing
+        with pytest.raises(LogLostError, match=LOSSES[lose]), start(small(data)):
+            pass
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_after_a_yes_what_is_left_is_served_and_found(start: Start, data: Path, lose: Callable[[Path], None]) -> None:
+    lose(data)
+    accept_loss(DataDirectory(data))
+    with start(small(data)) as server:
+        token = write(server, "zebras", "yaks", "xerus", "wolves")
+        left = ids(server.query.ListMessages(q.ListMessagesRequest(user_id="u")).items)
+        assert by_words(server, "zebras", token) == ["zebras"]
+        assert by_words(server, "bananas", token) == []
+        assert sorted(by_words(server, "about", token)) == sorted(left)
+        assert by_meaning(server, token) == sorted(left)
+        status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+        assert "built anew" in status.lexical.notice
+        assert "built anew" in status.vector.notice
+
+
+def test_a_damaged_write_ahead_log_is_a_loss(start: Start, own_settings: Settings, tmp_path: Path) -> None:
+    with settled(start, own_settings, "apples", "pears", "figs") as server:
+        write(server, "apples", "pears", "figs", "plums")
+        assert until(lambda: is_settled(server))
+        shutil.copytree(own_settings.server.data, tmp_path / "copy")  # as `kill -9` leaves it
+    frames = tmp_path / "copy" / "log.db-wal"
+    damaged = bytearray(frames.read_bytes())
+    damaged[-2_000] ^= 1
+    frames.write_bytes(damaged)
+    lost = r"it ends at change 3, but .* had come to change 4: 1 changes or more"
+    with pytest.raises(LogLostError, match=lost), start(small(tmp_path / "copy")):
+        pass
+
+
+def test_a_yes_ends_the_write_tokens_of_before_and_is_needed_once(start: Start, own_settings: Settings) -> None:
+    with settled(start, own_settings, "apples") as server:
+        former = write(server, "pears")
+    accept_loss(DataDirectory(own_settings.server.data))
+    with settled(start, own_settings) as server:
+        with pytest.raises(grpc.RpcError) as error:
+            by_words(server, "pears", former)
+        assert refusal(error.value).reason == "WRITE_TOKEN_INVALID"
+        assert sorted(by_words(server, "about")) == ["apples", "pears"]
+    with settled(start, own_settings) as server:
+        assert server.ingest.GetIndexStatus(i.GetIndexStatusRequest()).lexical.notice == ""
+
+
+def test_a_new_directory_is_no_loss(start: Start, own_settings: Settings) -> None:
+    for _ in range(2):
+        with start(own_settings) as server:
+            status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+            assert (status.lexical.notice, status.vector.notice) == ("", "")

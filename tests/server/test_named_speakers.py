@@ -1,0 +1,59 @@
+"""A search by meaning whose text names a speaker: the name is taken out, for greetings hold names and facts do not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+TALK = [
+    ("Caroline", "Hi Melanie! How are you today?"),
+    ("Melanie", "Hey Caroline! Good to see you."),
+    ("Melanie", "I finally signed up for that pottery class on Mondays."),
+    ("Caroline", "Thanks, Melanie! See you soon, Melanie."),
+]
+
+
+def write(server: Server, user: str, talk: list[tuple[str, str]]) -> str:
+    messages = [said(user, f"m{n}", text, ts=n, name=name) for n, (name, text) in enumerate(talk)]
+    return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
+
+
+Scored = list[tuple[str, float]]
+
+
+def nearest(server: Server, user: str, text: str, token: str, before: int = 100) -> Scored:
+    request = q.SemanticSearchRequest(user_id=user, query_text=text, at_least=token, filter=m.Filter())
+    request.filter.time_range.until.FromSeconds(before)
+    found = server.query.SemanticSearch(request, timeout=30)
+    return [(item.message.message_id, item.score) for item in found.items]
+
+
+@pytest.mark.parametrize("name", ["Melanie", "Mel", "melanie"])
+def test_a_speakers_name_does_not_bring_greetings(server: Server, user: str, name: str) -> None:
+    token = write(server, user, TALK)
+    found = nearest(server, user, f"Which class did {name} sign up for?", token)
+    assert found == nearest(server, user, "Which class did sign up for?", token)
+    assert found[0][0] == "m2"
+
+
+@pytest.mark.parametrize("speakers", ["Melanie", ""], ids=["who speaks", "of nobody who speaks"])
+def test_a_text_that_is_only_a_name_is_looked_for_as_it_is(server: Server, user: str, speakers: str) -> None:
+    token = write(server, user, [(speakers, text) for _, text in TALK])
+    assert nearest(server, user, "Melanie", token)[-1][0] == "m2"
+
+
+def test_who_has_not_spoken_yet_is_no_speaker(server: Server, user: str) -> None:
+    write(server, user, TALK)
+    token = write(server, user, [*TALK, ("Nadia", "I am new here.")])
+    asked, bare = "Did Melanie and Nadia meet?", "Did and meet?"
+    assert nearest(server, user, asked, token, before=4) == nearest(server, user, "Did and Nadia meet?", token, 4)
+    assert nearest(server, user, asked, token) == nearest(server, user, bare, token)

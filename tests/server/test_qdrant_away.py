@@ -1,0 +1,106 @@
+"""A Qdrant server that is away is a fault in the status, with since when, until it is back."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from qdrant_client import grpc as qdrant
+from qdrant_client.grpc.collections_service_pb2_grpc import CollectionsServicer, add_CollectionsServicer_to_server
+from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_PointsServicer_to_server
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from talk import refusal, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+    Start = Callable[[Settings], AbstractContextManager[Server]]
+
+WAIT_S = 30
+
+
+class Collections(CollectionsServicer):
+    """Has every collection that it is asked for."""
+
+    def CollectionExists(self, request: Any, context: Any) -> Any:  # noqa: ANN401, ARG002, N802 - the contract's names
+        return qdrant.CollectionExistsResponse(result=qdrant.CollectionExists(exists=True))
+
+
+class Points(PointsServicer):
+    """Takes points, and does not keep them."""
+
+    def CreateFieldIndex(self, request: Any, context: Any) -> Any:  # noqa: ANN401, ARG002, N802 - as above
+        return done()
+
+    def Upsert(self, request: Any, context: Any) -> Any:  # noqa: ANN401, ARG002, N802 - as above
+        return done()
+
+    def Count(self, request: Any, context: Any) -> Any:  # noqa: ANN401, ARG002, N802 - as above
+        return qdrant.CountResponse(result=qdrant.CountResult(count=0))
+
+
+def done() -> Any:  # noqa: ANN401 - as above
+    return qdrant.PointsOperationResponse(result=qdrant.UpdateResult(status=qdrant.UpdateStatus.Completed))
+
+
+@contextmanager
+def qdrant_at(port: int) -> Iterator[None]:
+    """Run what stands in for a Qdrant server."""
+    server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
+    add_CollectionsServicer_to_server(Collections(), server)  # type: ignore[no-untyped-call]
+    add_PointsServicer_to_server(Points(), server)  # type: ignore[no-untyped-call]
+    assert server.add_insecure_port(f"127.0.0.1:{port}")
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(0).wait()
+
+
+def until(happened: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + WAIT_S
+    while not happened():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def test_a_qdrant_server_that_is_away_is_named_until_it_is_back(start: Start, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    settings = Settings.from_environment(
+        data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0,
+        qdrant_url=f"grpc://127.0.0.1:{port}", vector_probe_s=0.3,
+    )  # fmt: skip
+    with start(settings) as server:
+
+        def faults() -> list[tuple[str, str]]:
+            now = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+            assert bool(now.vector.fault) == now.vector.HasField("fault_since")
+            return [(fault.part, fault.kind) for fault in now.faults if fault.since.seconds]
+
+        def is_well() -> bool:
+            now = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+            return not now.faults and not now.vector.fault
+
+        for _ in range(2):
+            until(lambda: faults() == [("qdrant", "UNREACHABLE")])
+            server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "m", "hello")]))
+            began_at = time.monotonic()
+            with pytest.raises(grpc.RpcError) as error:
+                server.query.SemanticSearch(
+                    q.SemanticSearchRequest(user_id="u", query_embedding=q.Embedding(values=[1, 0, 0, 0])), timeout=20
+                )
+            assert refusal(error.value).reason == "INDEX_UNAVAILABLE"
+            assert time.monotonic() - began_at < 10, "it does not wait for who is away"
+            with qdrant_at(port):
+                until(is_well)

@@ -1,0 +1,33 @@
+"""docs/security.md: each threat names the tests that hold its defence, and these exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+
+
+def threats() -> list[str]:
+    """Return the rows of the tables of threats."""
+    tables = PAGE.split("| threat | what stands against it | held by |\n|---|---|---|\n")[1:]
+    return [row for table in tables for row in table.partition("\n\n")[0].splitlines()]
+
+
+def test_every_threat_names_a_test() -> None:
+    assert len(threats()) > 30
+    assert [row for row in threats() if not NAMED.search(row.rpartition(" | ")[2])] == []
+
+
+def test_every_test_that_is_named_exists() -> None:
+    named = NAMED.findall(PAGE)
+    assert named
+    missing = [
+        f"{path}::{name}"
+        for path, name in named
+        if not re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert missing == []
+    assert PAGE.count("::test_") == len(named)
