@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,6 @@ from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb
 
 _FILES = (ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2)
 _TIMEOUT_S = 10
-
-Values = Mapping[str, Any]
-"""What to put into fields, by their names, wherever they stand."""
 
 
 @dataclass(frozen=True)
@@ -80,27 +77,6 @@ def fields_below(message_type: Descriptor, seen: frozenset[str] = frozenset()) -
         inner = field.message_type
         if inner is not None and inner.full_name not in seen:
             yield from fields_below(inner, seen | {inner.full_name})
-
-
-def filled(request_type: type[ProtoMessage], values: Values) -> ProtoMessage:
-    """Make a request: each field whose name has a value gets it; `...` fills what is inside of a message."""
-    request = request_type()
-    for field in request.DESCRIPTOR.fields:
-        if field.name in values:
-            _fill(request, field, values)
-    return request
-
-
-def _fill(request: ProtoMessage, field: Any, values: Values) -> None:  # noqa: ANN401 - either kind of descriptor
-    value = values[field.name]
-    if field.message_type is not None:
-        inner = filled(GetMessageClass(field.message_type), values) if value is ... else value
-        repeated = field.is_repeated
-        getattr(request, field.name).append(inner) if repeated else getattr(request, field.name).CopyFrom(inner)
-    elif field.is_repeated:
-        getattr(request, field.name).extend(value)
-    else:
-        setattr(request, field.name, value)
 
 
 def _has_field(message_type: Descriptor, name: str, seen: frozenset[str]) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from identity.calls import Metadata, bearer
 from identity.conftest import small
-from identity.contract import METHODS, Method, Values, filled
+from identity.contract import METHODS, Method
 from identity.keyring import Keyring
 
 from conftest import started
@@ -23,6 +23,7 @@ from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from proofs.isolation.names import Values, filled
 from talk import ids, refusal, said
 
 CANARY = "zephyrquill"

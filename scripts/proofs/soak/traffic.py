@@ -1,0 +1,186 @@
+"""The traffic of a chat product, at a steady rate: mostly reads, some writes, and as many deletions as writes.
+
+The users keep a fixed number of messages, so whatever grows in the server is not the data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1 import recall_service_pb2 as r
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+
+USERS = 200
+KEPT = 40
+"""Messages of a user."""
+_CONNECTIONS = 4
+_CALIBRATING = 16
+_IN_FLIGHT_MAX = 256
+_TIMEOUT_S = 30.0
+_WORDS = 2_000
+_BEGIN_S = 1_750_000_000
+_WEIGHTS = {"list": 30, "words": 20, "meaning": 15, "hybrid": 8, "neighbours": 10, "recall": 2, "write": 15}
+
+
+@dataclass(slots=True)
+class Waits:
+    """What was measured since the latest look.
+
+    Attributes:
+        waits_ms: one for each answer.
+        errors: statuses of calls that failed, by kind of call.
+        left_out: calls that were not made because too many waited for an answer.
+    """
+
+    waits_ms: list[float] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)
+    left_out: int = 0
+
+
+class Traffic:
+    """Calls a server.
+
+    Args:
+        dimension: of the vectors that messages and searches bring.
+    """
+
+    def __init__(self, target: str, dimension: int, seed: int) -> None:
+        self._target = target
+        self._dimension = dimension
+        self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self._kept: dict[str, deque[str]] = {f"soak-{n}": deque() for n in range(USERS)}
+        self._said = 0
+        self._waits = Waits()
+        self._stubs: list[tuple[Any, Any, Any]] = []  # over grpc.aio, which the stubs' types do not know
+        self._channels: list[grpc.aio.Channel] = []
+
+    async def open(self) -> None:
+        """Connect, and give every user all that they keep."""
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 64 << 20)]
+        self._channels = [grpc.aio.insecure_channel(self._target, options) for _ in range(_CONNECTIONS)]
+        self._stubs = [
+            (QueryServiceStub(one), IngestServiceStub(one), RecallServiceStub(one)) for one in self._channels
+        ]
+        for user_id, kept in self._kept.items():
+            messages = [self._message(user_id) for _ in range(KEPT)]
+            kept.extend(message.message_id for message in messages)
+            await self._stubs[0][1].WriteMessages(i.WriteMessagesRequest(messages=messages), timeout=_TIMEOUT_S)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        for channel in self._channels:
+            await channel.close()
+
+    async def capacity(self, seconds: float) -> float:
+        """Return how many calls a second the server answers if everybody asks again at once."""
+        ends, answered = time.monotonic() + seconds, 0
+
+        async def caller() -> None:
+            nonlocal answered
+            while time.monotonic() < ends:
+                await self._call()
+                answered += 1
+
+        await asyncio.gather(*(caller() for _ in range(_CALIBRATING)))
+        return answered / seconds
+
+    async def steady(self, rate: float, ends: float) -> None:
+        """Make so many calls a second until a time of the monotonic clock, whether they are answered in time or not."""
+        flying: set[asyncio.Task[None]] = set()
+        due = time.monotonic()
+        while due < ends:
+            due += self._random.expovariate(rate)
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            if len(flying) >= _IN_FLIGHT_MAX:
+                self._waits.left_out += 1
+                continue
+            task = asyncio.create_task(self._call())
+            flying.add(task)
+            task.add_done_callback(flying.discard)
+        await asyncio.gather(*flying)
+
+    def taken(self) -> Waits:
+        """Return what was measured since the last time."""
+        waits, self._waits = self._waits, Waits()
+        return waits
+
+    async def _call(self) -> None:
+        kind = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        began = time.perf_counter()
+        try:
+            await self._kinds()[kind](self._random.choice(list(self._kept)))
+        except grpc.aio.AioRpcError as error:
+            self._waits.errors[f"{kind}: {error.code().name}"] += 1
+            return
+        self._waits.waits_ms.append(1000 * (time.perf_counter() - began))
+
+    def _kinds(self) -> dict[str, Callable[[str], Awaitable[object]]]:
+        query, _, recall = self._random.choice(self._stubs)
+        vector = q.Embedding(values=self._vector())
+        word, timeout = self._word(), _TIMEOUT_S
+        return {
+            "list": lambda user: query.ListMessages(q.ListMessagesRequest(user_id=user), timeout=timeout),
+            "words": lambda user: query.LexicalSearch(
+                q.LexicalSearchRequest(user_id=user, query_text=f"{word} soaked", highlight=q.HighlightOptions()),
+                timeout=timeout,
+            ),
+            "meaning": lambda user: query.SemanticSearch(
+                q.SemanticSearchRequest(user_id=user, query_embedding=vector), timeout=timeout
+            ),
+            "hybrid": lambda user: query.HybridSearch(
+                q.HybridSearchRequest(user_id=user, query_text=f"When did I say {word}?", query_embedding=vector),
+                timeout=timeout,
+            ),
+            "neighbours": lambda user: query.GetNeighbors(
+                q.GetNeighborsRequest(user_id=user, message_id=self._kept[user][-1]), timeout=timeout
+            ),
+            "recall": lambda user: recall.Recall(
+                r.RecallRequest(question=f"When did I say {word}?", question_embedding=vector),
+                metadata=(("x-user-id", user),),
+                timeout=timeout,
+            ),
+            "write": self._write,
+        }
+
+    async def _write(self, user_id: str) -> None:
+        """Write a message and delete the oldest one."""
+        _, ingest, _ = self._random.choice(self._stubs)
+        message = self._message(user_id)
+        await ingest.WriteMessages(i.WriteMessagesRequest(messages=[message]), timeout=_TIMEOUT_S)
+        self._kept[user_id].append(message.message_id)
+        gone = self._kept[user_id].popleft()
+        await ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user_id, message_ids=[gone]), timeout=_TIMEOUT_S)
+
+    def _message(self, user_id: str) -> message_pb2.ChatMessage:
+        self._said += 1
+        words = " ".join(self._word() for _ in range(self._random.randint(5, 40)))
+        message = message_pb2.ChatMessage(
+            user_id=user_id,
+            message_id=f"m{self._said}",
+            role=message_pb2.ROLE_USER if self._said % 2 else message_pb2.ROLE_ASSISTANT,
+            content=f"soaked {words}",
+            conversation_id=f"c{self._said // 20}",
+            embedding=self._vector(),
+        )
+        message.ts.FromSeconds(_BEGIN_S + self._said)
+        return message
+
+    def _word(self) -> str:
+        return f"word{min(self._random.randrange(_WORDS), self._random.randrange(_WORDS))}"
+
+    def _vector(self) -> Sequence[float]:
+        return [self._random.gauss(0, 1) for _ in range(self._dimension)]

@@ -1,0 +1,163 @@
+"""An arena: a server over a directory, those who call it, and what they were told. It outlives the server's deaths."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from nomemory.evaluation.temporary_server import ServerStartError
+from proofs.problem import Problem
+from proofs.scripted_endpoint import Mood, ScriptedEndpoint
+from proofs.subject import Subject
+from proofs.torture.disk import SmallDisk
+from proofs.torture.ledger import Ledger
+from proofs.torture.qdrant_gate import Gate
+from proofs.torture.reader import Reader
+from proofs.torture.verification import Verification, wait_for_indexes
+from proofs.torture.writer import Writer
+
+_READERS = 2
+_STARTS = 3
+_WORKERS_S = 20.0
+_SAMPLE = 12
+"""Users that are read in every way in each round, beside those that the round touched."""
+
+
+@dataclass(slots=True)
+class Arena:
+    """One way to run a server.
+
+    Attributes:
+        name: the engine of its vectors.
+        dimension: of vectors.
+        own_vectors: the share of messages that bring their vector.
+        endpoint: what embeds; None: the server itself.
+        gate: what stands before Qdrant; None: the vectors are in the server's own directory.
+        disk: the small disk that it is on; None: it is on an ordinary one.
+        random: what all chances of it come from.
+        ledgers: the writers' books; each has a writer of its own.
+    """
+
+    name: str
+    subject: Subject
+    dimension: int
+    own_vectors: float
+    catch_up_s: float
+    random: random.Random
+    ledgers: Sequence[Ledger]
+    endpoint: ScriptedEndpoint | None = None
+    gate: Gate | None = None
+    disk: SmallDisk | None = None
+    problems: list[Problem] = field(default_factory=list)
+    stored: int = 0
+    refusals: int = 0
+    start_s: list[float] = field(default_factory=list)
+
+    def ensure_running(self) -> None:
+        """Start the server, if it does not run.
+
+        Raises:
+            ServerStartError: it does not start.
+        """
+        for attempt in range(_STARTS):
+            if self.subject.is_running:
+                return
+            try:
+                self.start_s.append(self.subject.start())
+                self._wait_for_workers()
+            except ServerStartError:
+                self.problems.append(Problem("start", f"{self.name}: the server did not start; see {self.subject.log}"))
+                if attempt == _STARTS - 1:
+                    raise
+
+    def _wait_for_workers(self) -> None:
+        """Wait until the lexical indexer is there: it starts beside the server."""
+        give_up = time.monotonic() + _WORKERS_S
+        while "lexical indexer" not in self.subject.processes() and time.monotonic() < give_up:
+            time.sleep(0.05)
+
+    @contextmanager
+    def under_load(self) -> Iterator[None]:
+        """Write and read until the context is left."""
+        stop = threading.Event()
+        writers = [self._writer(ledger) for ledger in self.ledgers]
+        readers = [Reader(self.ledgers, self.subject, self.random.getrandbits(32)) for _ in range(_READERS)]
+        callers: list[Writer | Reader] = [*writers, *readers]
+        threads = [threading.Thread(target=one.work, args=(stop,), daemon=True) for one in callers]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+            for one in callers:
+                self.problems += one.problems
+                one.close()
+            self.refusals += sum(writer.refusals for writer in writers)
+
+    def settle(self) -> None:
+        """Send again some of what was sent without ids and not acknowledged."""
+        for ledger in self.ledgers:
+            writer = self._writer(ledger)
+            writer.retry_nameless()
+            self.problems += writer.problems
+            writer.close()
+
+    def verify(self, users: Sequence[str]) -> None:
+        """Wait for the indexes, then compare everything with the ledgers."""
+        self.problems += wait_for_indexes(self.subject, self.catch_up_s)
+        verification = Verification(self.subject, self.dimension)
+        verification.run(self.ledgers, users)
+        self.problems += verification.problems
+        self.stored = verification.stored
+
+    def users_to_read(self, before: dict[str, int]) -> list[str]:
+        """Return the users that were touched since their ledgers had so many entries, and a sample of the others."""
+        touched = [
+            user_id for ledger in self.ledgers for user_id in ledger.users if self._is_touched(ledger, user_id, before)
+        ]
+        others = sorted(set(self.users()) - set(touched))
+        return touched + self.random.sample(others, min(_SAMPLE, len(others)))
+
+    def users(self) -> list[str]:
+        """Return all users."""
+        return [user_id for ledger in self.ledgers for user_id in ledger.users]
+
+    def versions(self) -> dict[str, int]:
+        """Return a number per user that changes when anything of that user does."""
+        return {
+            user_id: hash(frozenset(ledger.allowed(user_id).items()))
+            for ledger in self.ledgers
+            for user_id in ledger.users
+        }
+
+    @property
+    def acknowledged(self) -> int:
+        """Return how many changes were acknowledged."""
+        return sum(ledger.acknowledged for ledger in self.ledgers)
+
+    def mood(self, mood: Mood) -> None:
+        """Let the embedding endpoint answer like this."""
+        if self.endpoint:
+            self.endpoint.become(mood)
+
+    def writes_again(self, longest_s: float) -> None:
+        """Check that writes are acknowledged again, now that nothing is in their way."""
+        before, give_up = self.acknowledged, time.monotonic() + longest_s
+        while self.acknowledged == before:
+            if time.monotonic() > give_up:
+                self.problems.append(Problem("stuck", f"no write is acknowledged {longest_s:.0f} s after the fault"))
+                return
+            time.sleep(0.05)
+
+    def _is_touched(self, ledger: Ledger, user_id: str, before: dict[str, int]) -> bool:
+        return before.get(user_id) != hash(frozenset(ledger.allowed(user_id).items()))
+
+    def _writer(self, ledger: Ledger) -> Writer:
+        return Writer(ledger, self.subject, self.random.getrandbits(32), self.dimension, self.own_vectors)

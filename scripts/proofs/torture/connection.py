@@ -1,0 +1,74 @@
+"""A caller's connection to a server that dies and comes back elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import grpc
+
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from proofs.problem import Problem
+from proofs.subject import Subject
+
+T = TypeVar("T")
+
+_NEVER = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.UNIMPLEMENTED)
+_NOT_DONE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.NOT_FOUND)
+TIMEOUT_S = 5.0
+
+
+class Connection:
+    """Calls the server wherever it is now.
+
+    Attributes:
+        problems: statuses that no fault around the server excuses.
+        refusals: how many calls failed.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._channel: grpc.Channel | None = None
+        self._target = ""
+        self.problems: list[Problem] = []
+        self.refusals = 0
+        self.ingest: IngestServiceStub
+        self.query: QueryServiceStub
+        self._connect()
+
+    def attempt(self, call: Callable[[], T]) -> T | grpc.StatusCode:
+        """Make a call; return its reply, or the status with which it failed."""
+        try:
+            return call()
+        except grpc.RpcError as error:
+            self.refusals += 1
+            code: grpc.StatusCode = error.code()
+            if code in _NEVER and is_from_server(error):
+                self.problems.append(Problem("status", f"{code.name}: {error.details()}"))
+            if code is grpc.StatusCode.UNAVAILABLE:
+                self._connect()
+            return code
+
+    def close(self) -> None:
+        """Close it."""
+        if self._channel is not None:
+            self._channel.close()
+
+    def _connect(self) -> None:
+        if self._channel is not None and self._target == self._subject.target:
+            return
+        self.close()
+        self._target, self._channel = self._subject.target, self._subject.channel()
+        self.ingest, self.query = IngestServiceStub(self._channel), QueryServiceStub(self._channel)
+
+
+def is_from_server(error: grpc.RpcError) -> bool:
+    """Return whether the server itself said so: its statuses have a request id."""
+    trailing: list[tuple[str, str]] = list(error.trailing_metadata() or ())  # type: ignore[arg-type]  # text, by contract
+    return "x-request-id" in dict(trailing)
+
+
+def is_refusal(code: grpc.StatusCode) -> bool:
+    """Return whether a status says that nothing was done."""
+    return code in _NOT_DONE

@@ -1,0 +1,192 @@
+"""Does a server lose, double or resurrect anything that it has acknowledged? `scripts/torture --help`.
+
+Writers, deleters and readers call a server without pause, and an independent ledger keeps what was acknowledged. In
+the middle of each round something happens to the server: see `ordeals.py`. Afterwards what the ledger says has to be
+what is stored, and what each read finds: by list, get, words, meaning, neighbourhood and export, with the right counts,
+each message once, deleted ones nowhere. What was not acknowledged may be there or not, but not twice and not half.
+
+Exits 1 if anything does not hold, and says what.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import grpc
+
+from nomemory.evaluation.temporary_server import ServerStartError
+from proofs.problem import Problem
+from proofs.scripted_endpoint import ScriptedEndpoint
+from proofs.subject import Subject
+from proofs.torture.arena import Arena
+from proofs.torture.disk import SmallDisk
+from proofs.torture.ledger import Ledger
+from proofs.torture.ordeals import ORDEALS, Ordeal
+from proofs.torture.qdrant_gate import Gate
+from proofs.torture.tally import Tally
+
+_QDRANT = "NOMEMORY_TEST_QDRANT_URL"
+_DIMENSION, _LOCAL_DIMENSION = 8, 384
+_SHOWN = 3
+_LOCAL_EVERY = 4
+"""One round in so many is with the local embedder, which is slow."""
+
+
+def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=5.0, help="how long new rounds are begun (default 5)")
+    parser.add_argument("--rounds", type=int, default=0, help="end after so many rounds (default: by the time alone)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chances but those of scheduling")
+    parser.add_argument("--round-seconds", type=float, default=4.0, help="how long a round is under load (default 4)")
+    parser.add_argument("--workers", type=int, default=2, help="processes that serve (default 2)")
+    parser.add_argument("--writers", type=int, default=3, help="callers that write at once (default 3)")
+    parser.add_argument("--only", default="", help="only ordeals whose names have this in them")
+    parser.add_argument("--embedder", choices=("all", "endpoint", "local"), default="all", help="default: both in turn")
+    parser.add_argument("--small-disk", type=Path, help="a directory on a small file system that may be filled up")
+    parser.add_argument("--keep", type=Path, help="where to keep the directories and logs")
+    return parser.parse_args(given)
+
+
+class Torture:
+    """One run."""
+
+    def __init__(self, arguments: argparse.Namespace, root: Path, stack: ExitStack) -> None:
+        self._arguments = arguments
+        self._root = root
+        self._stack = stack
+        self._random = random.Random(arguments.seed)  # noqa: S311 - repeatable, not secret
+        self.arenas = list(self._arenas())
+        self.tally = Tally()
+
+    def run(self) -> bool:
+        """Run all rounds; return whether everything holds."""
+        ends = time.monotonic() + 60 * self._arguments.minutes
+        turn = 0
+        while time.monotonic() < ends and turn != (self._arguments.rounds or -1):
+            self._round(turn)
+            turn += 1
+        for arena in self.arenas:
+            arena.ensure_running()
+            arena.verify(arena.users())
+            arena.subject.stop()
+        return not any(arena.problems for arena in self.arenas)
+
+    def _round(self, turn: int) -> None:
+        arena = self._arena(turn)
+        arena.ensure_running()
+        ordeal = self._ordeal(arena)
+        acknowledged, refused, problems = arena.acknowledged, arena.refusals, len(arena.problems)
+        before, seconds = arena.versions(), self._arguments.round_seconds
+        with arena.under_load():
+            time.sleep(self._random.uniform(0.2, 0.8) * seconds)
+            ordeal.happen(arena)
+            arena.ensure_running()
+            time.sleep(0.2 * seconds)
+        began = time.monotonic()
+        arena.ensure_running()
+        arena.settle()
+        arena.verify(arena.users_to_read(before))
+        found = arena.problems[problems:]
+        self.tally.add(
+            ordeal.name, arena.acknowledged - acknowledged, arena.refusals - refused, time.monotonic() - began, found
+        )
+        _say(f"round {turn + 1}, {arena.name}: {ordeal.name}: {arena.stored} stored, {len(found)} problems")
+        for problem in found[:_SHOWN]:
+            _say(f"  {problem.kind}: {problem.what}")
+
+    def _arena(self, turn: int) -> Arena:
+        """Take the arenas in turn, the local embedder's less often."""
+        others = [arena for arena in self.arenas if arena.name != "local"]
+        if not others or (turn % _LOCAL_EVERY == _LOCAL_EVERY - 1 and len(others) < len(self.arenas)):
+            return self.arenas[-1]
+        return others[turn % len(others)]
+
+    def _ordeal(self, arena: Arena) -> Ordeal:
+        """Choose the ordeal that had the fewest rounds."""
+        wanted = [ordeal for ordeal in ORDEALS if self._arguments.only in ordeal.name]
+        for ordeal in wanted:
+            self.tally.note(ordeal.name, ordeal.why_not(arena))
+        possible = [ordeal for ordeal in wanted if not ordeal.why_not(arena)]
+        if not possible:
+            raise SystemExit(f"no ordeal with {self._arguments.only!r} in its name can happen here")
+        fewest = min(self.tally.rounds_of(ordeal.name) for ordeal in possible)
+        return self._random.choice([one for one in possible if self.tally.rounds_of(one.name) == fewest])
+
+    def _arenas(self) -> Iterator[Arena]:
+        wanted = self._arguments.embedder
+        if wanted in ("all", "endpoint"):
+            yield self._with_endpoint("endpoint")
+            if url := os.environ.get(_QDRANT):
+                yield self._with_endpoint("qdrant", self._stack.enter_context(Gate(url).serving()))
+        if wanted in ("all", "local") and sys.platform == "linux":
+            settings = {"NOMEMORY_EMBEDDER": "local"}
+            yield Arena(
+                "local", self._subject("local", settings), _LOCAL_DIMENSION, 0.97, 300.0, self._random, self._ledgers()
+            )
+
+    def _with_endpoint(self, name: str, gate: Gate | None = None) -> Arena:
+        endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serving())
+        settings = {
+            "NOMEMORY_EMBEDDER": "openai",
+            "NOMEMORY_EMBEDDING_MODEL": f"torture-{self._arguments.seed}",
+            "NOMEMORY_EMBEDDING_DIMENSION": str(_DIMENSION),
+            "NOMEMORY_EMBEDDING_TIMEOUT_S": "2",
+            "OPENAI_BASE_URL": endpoint.url,
+            "OPENAI_API_KEY": "none",
+            **({"NOMEMORY_QDRANT_URL": gate.url} if gate else {}),
+        }
+        disk = SmallDisk(self._arguments.small_disk) if self._arguments.small_disk else None
+        subject = self._subject(name, settings, disk.path if disk and not gate else self._root)
+        limit_s = 120.0
+        disk = None if gate else disk
+        return Arena(name, subject, _DIMENSION, 0.3, limit_s, self._random, self._ledgers(), endpoint, gate, disk)
+
+    def _ledgers(self) -> list[Ledger]:
+        return [Ledger() for _ in range(self._arguments.writers)]
+
+    def _subject(self, name: str, settings: dict[str, str], root: Path | None = None) -> Subject:
+        own = {"NOMEMORY_WORKERS": str(self._arguments.workers), "NOMEMORY_LOG_LEVEL": "warning", **settings}
+        data = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root or self._root))
+        if not self._arguments.keep:
+            self._stack.callback(shutil.rmtree, data, ignore_errors=True)
+        subject = Subject(data / "data", own, self._root / f"{name}.log")
+        self._stack.callback(lambda: subject.kill() if subject.is_running else None)
+        return subject
+
+
+def _say(what: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {what}", file=sys.stderr, flush=True)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run; return 0 if everything holds."""
+    arguments = arguments_of(given)
+    with ExitStack() as stack:
+        root = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-")))
+        root.mkdir(parents=True, exist_ok=True)
+        torture = Torture(arguments, root, stack)
+        try:
+            holds = torture.run()
+        except ServerStartError:
+            holds = False  # the arena has noted it
+        except grpc.RpcError as error:
+            holds = False
+            torture.arenas[0].problems.append(Problem("failed", f"{error.code().name}: {error.details()}"))
+        torture.tally.report(torture.arenas, arguments.seed)
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

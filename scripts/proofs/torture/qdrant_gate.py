@@ -1,0 +1,84 @@
+"""A gate before a Qdrant server: the connections go through it until it is closed."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit, urlunsplit
+
+_CHUNK = 1 << 16
+
+
+class Gate:
+    """Passes bytes on between callers and a server.
+
+    Args:
+        url: the server's.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._behind = (parts.hostname or "127.0.0.1", parts.port or 6334)
+        self._open = True
+        self._sockets: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = urlunsplit(
+            (parts.scheme or "http", f"127.0.0.1:{self._listener.getsockname()[1]}", parts.path, "", "")
+        )
+
+    @contextmanager
+    def serving(self) -> Iterator[Gate]:
+        """Serve until the context is left."""
+        threading.Thread(target=self._accept, daemon=True).start()
+        try:
+            yield self
+        finally:
+            self._listener.close()
+            self.close()
+
+    def close(self) -> None:
+        """End all connections, and refuse new ones."""
+        with self._lock:
+            self._open = False
+            gone, self._sockets = self._sockets, set()
+        for one in gone:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def open(self) -> None:
+        """Let connections through again."""
+        self._open = True
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # the listener has been closed
+            while True:
+                caller, _ = self._listener.accept()
+                threading.Thread(target=self._pass_on, args=(caller,), daemon=True).start()
+
+    def _pass_on(self, caller: socket.socket) -> None:
+        if not self._open:
+            caller.close()
+            return
+        try:
+            server = socket.create_connection(self._behind, timeout=10)
+        except OSError:
+            caller.close()
+            return
+        server.settimeout(None)
+        with self._lock:
+            self._sockets |= {caller, server}
+        threading.Thread(target=_pump, args=(caller, server), daemon=True).start()
+        _pump(server, caller)
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while chunk := source.recv(_CHUNK):
+            sink.sendall(chunk)
+    for one in (source, sink):
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,76 @@
+"""A reader: reads while others write, and holds what it reads against the ledgers."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Sequence
+
+import grpc
+
+from nomemory.v1 import query_service_pb2 as pb
+from proofs.problem import Problem
+from proofs.subject import Subject
+from proofs.torture.connection import TIMEOUT_S, Connection
+from proofs.torture.ledger import Ledger, State
+from proofs.torture.reads import Found, listed, versions
+from proofs.torture.verification import doubled
+from proofs.torture.writer import COMMON_WORD
+
+_PAUSE_S = 0.05
+
+
+class Reader:
+    """Reads users at random until it is stopped: what was certain before and after a read has to be in it."""
+
+    def __init__(self, ledgers: Sequence[Ledger], subject: Subject, seed: int) -> None:
+        self._ledgers = ledgers
+        self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self._connection = Connection(subject)
+        self._found: list[Problem] = []
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Return what does not hold."""
+        return self._found + self._connection.problems
+
+    def work(self, stop: threading.Event) -> None:
+        """Read until told to stop."""
+        while not stop.is_set():
+            self._look()
+            stop.wait(self._random.random() * _PAUSE_S)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _look(self) -> None:
+        ledger = self._random.choice(self._ledgers)
+        if not ledger.users:
+            return
+        user_id = self._random.choice(ledger.users[-3:])
+        before, token = ledger.certain(user_id), ledger.tokens.get(user_id, "")
+        by_words = self._random.random() < 0.5  # noqa: PLR2004 - as often by words as by time
+        found = self._connection.attempt(lambda: self._searched(user_id, token) if by_words else self._listed(user_id))
+        if isinstance(found, grpc.StatusCode):
+            return
+        self._check(
+            f"{user_id} by {'words' if by_words else 'list'} while writing", found, before, ledger.certain(user_id)
+        )
+
+    def _listed(self, user_id: str) -> Found:
+        return listed(self._connection.query, user_id)
+
+    def _searched(self, user_id: str, token: str) -> Found:
+        request = pb.LexicalSearchRequest(user_id=user_id, query_text=COMMON_WORD, page_size=500, at_least=token)
+        page = self._connection.query.LexicalSearch(request, timeout=TIMEOUT_S)
+        return versions(page.items)
+
+    def _check(self, where: str, found: Found, before: dict[str, State], after: dict[str, State]) -> None:
+        self._found += doubled(where, found)
+        seen = dict(found)
+        for one, state in before.items():
+            if one not in after or after[one] != state or seen.get(one) == state:
+                continue
+            kind = "resurrected" if state is None else "altered" if one in seen else "not found"
+            self._found.append(Problem(kind, f"{where}: {one}"))

@@ -1,0 +1,187 @@
+"""Compares what a server holds with the ledgers: acknowledged = stored = found by every read, once."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol
+
+import grpc
+
+from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest, GetIndexStatusResponse
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from proofs.problem import Problem
+from proofs.torture.ledger import Ledger, Version
+from proofs.torture.reads import READS, Found, counted, in_conversations, listed, users
+
+_THREADS = 3
+_STATUS_S = 10.0
+_AWAY_S = 30.0
+
+
+class Reachable(Protocol):
+    """A server, wherever it is now."""
+
+    def channel(self) -> grpc.Channel:
+        """Open a connection of its own."""
+
+
+def wait_for_indexes(subject: Reachable, longest_s: float) -> list[Problem]:
+    """Wait until both indexes have everything; report if they do not get there."""
+    give_up = time.monotonic() + longest_s
+    with subject.channel() as channel:
+        ingest = IngestServiceStub(channel)
+        while True:
+            status = ingest.GetIndexStatus(GetIndexStatusRequest(), timeout=_STATUS_S, wait_for_ready=True)
+            if not (status.lexical.pending or status.vector.pending):
+                return _of_status(status)
+            if time.monotonic() > give_up:
+                return [Problem("behind", f"after {longest_s:.0f} s: {_in_words(status)}"), *_of_status(status)]
+            time.sleep(0.1)
+
+
+def _of_status(status: GetIndexStatusResponse) -> list[Problem]:
+    parked = status.lexical.parked + status.vector.parked
+    return [Problem("parked", f"{parked} messages that could be embedded")] if parked else []
+
+
+def _in_words(status: GetIndexStatusResponse) -> str:
+    pending = f"words {status.lexical.pending}, meaning {status.vector.pending} pending"
+    return f"{pending}; faults '{status.lexical.fault}' '{status.vector.fault}'"
+
+
+class Verification:
+    """Looks at users through every read.
+
+    Attributes:
+        stored: how many messages were found in the log.
+        problems: what does not hold.
+    """
+
+    def __init__(self, subject: Reachable, dimension: int) -> None:
+        self._subject = subject
+        self._dimension = dimension
+        self.stored = 0
+        self.problems: list[Problem] = []
+
+    def run(self, ledgers: Sequence[Ledger], chosen: Sequence[str]) -> None:
+        """Compare the chosen users through every read, and the numbers of all of them; settle what was in doubt."""
+        owners = {user_id: ledger for ledger in ledgers for user_id in ledger.users}
+        with self._subject.channel() as channel, ThreadPoolExecutor(_THREADS) as threads:
+            query = QueryServiceStub(channel)
+            found = dict(zip(chosen, threads.map(lambda one: self._look(query, owners[one], one), chosen), strict=True))
+            self._check_numbers(dict(users(query)), owners, found)
+        for ledger in ledgers:
+            self.problems += half_done(ledger, found)
+            for user_id in set(ledger.users) & set(found):
+                ledger.settle(user_id, found[user_id])
+            ledger.close_open()
+
+    def _look(self, query: QueryServiceStub, ledger: Ledger, user_id: str) -> dict[str, Version]:
+        """Read a user in every way; return what the log has."""
+        in_log = listed(query, user_id)
+        allowed = ledger.allowed(user_id)
+        pending = {version for batch in ledger.nameless.values() for version in batch.versions}
+        self.problems += against_ledger(user_id, in_log, allowed, pending)
+        ids = list(dict.fromkeys([*allowed, *dict(in_log)]))
+        for name, read in READS.items():
+            found = self._patiently(f"{user_id} by {name}", partial(read, query, user_id, ids, self._dimension))
+            if found is not None:
+                self.problems += against_log(f"{user_id} by {name}", found, in_log)
+        for name, number in (("count", counted(query, user_id)), ("conversations", in_conversations(query, user_id))):
+            if number != len(in_log):
+                self.problems.append(Problem("miscounted", f"{user_id} by {name}: {number}, stored {len(in_log)}"))
+        return dict(in_log)
+
+    def _patiently(self, where: str, read: Callable[[], Found]) -> Found | None:
+        """Read; try again while an engine is away, as the error tells callers to. None: it does not come back."""
+        give_up = time.monotonic() + _AWAY_S
+        while True:
+            try:
+                return read()
+            except grpc.RpcError as error:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > give_up:
+                    self.problems.append(Problem("failed", f"{where}: {error.code().name}: {error.details()}"))
+                    return None
+                time.sleep(0.5)
+
+    def _check_numbers(
+        self, numbers: Mapping[str, int], owners: Mapping[str, Ledger], found: Mapping[str, Mapping[str, Version]]
+    ) -> None:
+        """Compare the number of messages of every user, those that were not read included."""
+        self.stored = sum(numbers.values())
+        for user_id in numbers.keys() - owners.keys():
+            self.problems.append(Problem("invented", f"a user {user_id!r} with {numbers[user_id]} messages"))
+        for user_id, ledger in owners.items():
+            if user_id in found:
+                wanted = len(found[user_id])
+            else:
+                wanted = sum(state is not None for state in ledger.certain(user_id).values())
+            if numbers.get(user_id, 0) != wanted:
+                kind = "lost" if numbers.get(user_id, 0) < wanted else "resurrected"
+                self.problems.append(Problem(kind, f"{user_id}: {numbers.get(user_id, 0)} of {wanted} messages"))
+
+
+def against_ledger(
+    user_id: str, in_log: Found, allowed: Mapping[str, frozenset[Version | None]], pending: set[Version]
+) -> Iterator[Problem]:
+    """Compare what the log has with what was acknowledged; `pending` may be there under an id that nobody knows."""
+    found = dict(in_log)
+    yield from doubled(user_id, in_log)
+    for one, states in allowed.items():
+        if found.get(one) in states:
+            continue
+        where = f"{user_id} {one}"
+        if one not in found:
+            yield Problem("lost", f"{where}: acknowledged, not stored")
+        elif states == {None}:
+            yield Problem("resurrected", f"{where}: deleted, yet stored")
+        else:
+            yield Problem("altered", f"{where}: stored with something else in it")
+    for one in found.keys() - allowed.keys():
+        if found[one] not in pending:
+            yield Problem("invented", f"{user_id} {one}: never written")
+    contents = Counter(version.content for version in found.values())
+    yield from (
+        Problem("doubled", f"{user_id}: stored {n} times under different ids") for n in contents.values() if n > 1
+    )
+
+
+def against_log(where: str, found: Found, in_log: Found) -> Iterator[Problem]:
+    """Compare what a read finds with what the log has: the same, once."""
+    yield from doubled(where, found)
+    seen, stored = dict(found), dict(in_log)
+    yield from (Problem("not found", f"{where}: {one}") for one in stored.keys() - seen.keys())
+    yield from (Problem("resurrected", f"{where}: {one} is not in the log") for one in seen.keys() - stored.keys())
+    yield from (
+        Problem("altered", f"{where}: {one} differs from the log")
+        for one in seen.keys() & stored.keys()
+        if seen[one] != stored[one]
+    )
+
+
+def doubled(where: str, found: Found) -> Iterator[Problem]:
+    """Report ids that a read brought more than once."""
+    counts = Counter(one for one, _ in found)
+    return (Problem("doubled", f"{where}: {one} {count} times") for one, count in counts.items() if count > 1)
+
+
+def half_done(ledger: Ledger, found: Mapping[str, Mapping[str, Version]]) -> Iterator[Problem]:
+    """Report batches that were not acknowledged and happened in part."""
+    for changes in ledger.open:
+        told = [found[user_id].get(one) == state for (user_id, one), state in changes.items() if user_id in found]
+        yield from _in_part(told, f"changes of {sorted({user_id for user_id, _ in changes})}")
+    for batch in ledger.nameless.values():
+        if batch.user_id in found:
+            contents = {version.content for version in found[batch.user_id].values()}
+            told = [version.content in contents for version in batch.versions]
+            yield from _in_part(told, f"messages without ids of {batch.user_id}")
+
+
+def _in_part(told: Sequence[bool], what: str) -> Iterator[Problem]:
+    if any(told) and not all(told):
+        yield Problem("half", f"{sum(told)} of a batch of {len(told)} {what}")

@@ -1,0 +1,63 @@
+"""The disks without room of `scripts/torture`."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from proofs.torture.disk import CAN_LIMIT, SmallDisk, files_limited
+from proofs.torture.qdrant_gate import Gate
+
+WRITES = """
+import sys
+for line in sys.stdin:
+    try:
+        with open(sys.argv[1], "wb", buffering=0) as file:
+            print(file.write(b"a" * 1000), flush=True)
+    except OSError as error:
+        print(error.errno, flush=True)
+"""
+
+
+@pytest.mark.skipif(not CAN_LIMIT, reason="the limits of another process can be set on Linux only")
+def test_a_process_that_runs_can_write_no_further_until_the_limit_is_lifted(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITES, str(tmp_path / "file")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+
+        def written() -> int:
+            process.stdin.write("\n")  # type: ignore[union-attr]
+            process.stdin.flush()  # type: ignore[union-attr]
+            return int(process.stdout.readline())  # type: ignore[union-attr]
+
+        assert written() == 1000
+        with files_limited([process.pid], 100):
+            assert written() == 100
+        assert written() == 1000
+        process.stdin.close()
+
+
+def test_a_disk_that_others_need_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proofs.torture.disk._LARGEST", 0)
+    with pytest.raises(ValueError, match="too much room"), SmallDisk(tmp_path).full():
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_gate_lets_connections_through_until_it_is_closed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=lambda: server.accept()[0].sendall(b"hello"), daemon=True).start()
+        with Gate(f"http://127.0.0.1:{server.getsockname()[1]}").serving() as gate:
+            port = int(gate.url.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
+                assert caller.recv(5) == b"hello"
+                gate.close()
+                assert caller.recv(5) == b""
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as late:
+                assert late.recv(5) == b""

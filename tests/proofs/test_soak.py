@@ -1,0 +1,43 @@
+"""`scripts/soak`, from end to end: a short run works; whether it is flat is for a long one to say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from proofs.soak.main import main
+from proofs.soak.sample import Sample
+from proofs.soak.verdict import curves
+
+
+def samples(*values: float) -> list[Sample]:
+    return [Sample(float(minute), {"memory, MB": value}) for minute, value in enumerate(values)]
+
+
+def test_what_settles_is_flat_and_what_goes_on_growing_is_not() -> None:
+    (settled,) = curves(samples(100, 180, 250, 300, *[300, 302, 299, 301] * 3))
+    assert settled.is_flat
+    (growing,) = curves(samples(*range(300, 600, 20)))
+    assert not growing.is_flat
+    assert growing.growth == pytest.approx(180)
+
+
+def test_too_few_samples_are_no_proof() -> None:
+    (curve,) = curves(samples(100, 100, 100))
+    assert curve.growth is None
+    assert not curve.is_flat
+
+
+@pytest.mark.timeout(180)
+def test_a_short_run_looks_at_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "soak.json"
+    code = main(["--minutes", "0.08", "--calibrate", "0.5", "--every", "0.8", "--json", str(out)])
+    assert code in (0, 1)
+    printed, result = capsys.readouterr().out, json.loads(out.read_text())
+    assert "| memory, MB |" in printed
+    assert result["capacity"] > result["rate"] > 0
+    assert result["errors"] == {}
+    for name in ("memory, MB", "descriptors", "threads", "segments of words", "files", "data, MB"):
+        assert result["samples"][0]["figures"][name] > 0

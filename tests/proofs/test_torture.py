@@ -1,0 +1,71 @@
+"""`scripts/torture`, from end to end: a short run holds, and what is taken away behind the ledger's back is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from proofs.torture.ledger import Ledger, Version
+from proofs.torture.main import main
+from proofs.torture.verification import Verification, wait_for_indexes
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+
+@pytest.mark.timeout(300)
+def test_a_short_run_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--rounds", "1", "--round-seconds", "0.5", "--seed", "3", "--workers", "1", "--writers", "1"]
+    code = main([*short, "--embedder", "endpoint", "--keep", str(tmp_path), "--only", "kill -9 of everything"])
+    printed = capsys.readouterr().out
+    assert code == 0, printed
+    assert "| kill -9 of everything | 1 |" in printed
+    assert "no problems" in printed
+
+
+@dataclass
+class At:
+    """A server of the tests."""
+
+    target: str
+
+    def channel(self) -> grpc.Channel:
+        return grpc.insecure_channel(self.target)
+
+
+def kinds(server: Server, ledger: Ledger) -> list[str]:
+    at = At(server.target)
+    assert not wait_for_indexes(at, 30)
+    verification = Verification(at, 4)
+    verification.run([ledger], ["u"])
+    return sorted({problem.kind for problem in verification.problems})
+
+
+def test_what_is_missing_or_too_much_in_a_server_is_found(
+    start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
+) -> None:
+    contents = {f"m{n}": f"tortured m{n}" for n in range(5)}
+    ledger = Ledger(users=["u"])
+    changes = {("u", one): Version(content, 0, "c") for one, content in contents.items()}
+    ledger.attempt(changes)
+    with start(own_settings) as server:
+        messages = [
+            said("u", one, content, conversation_id="c", embedding=(1, 0, 0, 0)) for one, content in contents.items()
+        ]
+        token = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
+        ledger.acknowledge(changes, token)
+        assert not kinds(server, ledger)
+        server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["m1"]))
+        assert kinds(server, ledger) == ["lost"]
+        strangers = [said("u", "new", "tortured", conversation_id="c"), said("ghost", "a", "tortured")]
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=strangers))
+        assert kinds(server, ledger) == ["invented", "lost", "not found"]  # by meaning: there is no embedder

@@ -1,0 +1,87 @@
+"""What torture takes for a loss, a double, a resurrection: each of them is found, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from proofs.torture.ledger import Ledger, Nameless, Version
+from proofs.torture.verification import against_ledger, against_log, half_done
+
+ONE, OTHER = Version("tortured one", 1, "c"), Version("tortured other", 2, "c")
+
+
+def acknowledged(**states: Version | None) -> Ledger:
+    ledger = Ledger(users=["u"])
+    for one, state in states.items():
+        ledger.attempt({("u", one): state})
+        ledger.acknowledge({("u", one): state}, "token")
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("stored", "kinds"),
+    [
+        ([("a", ONE), ("b", OTHER)], []),
+        ([("b", OTHER)], ["lost"]),
+        ([("a", OTHER), ("b", OTHER)], ["altered", "doubled"]),
+        ([("a", ONE), ("a", ONE), ("b", OTHER)], ["doubled"]),
+        ([("a", ONE), ("b", OTHER), ("gone", Version("tortured gone", 3, "c"))], ["resurrected"]),
+        ([("a", ONE), ("b", OTHER), ("new", Version("tortured new", 3, "c"))], ["invented"]),
+    ],
+)
+def test_what_was_acknowledged_is_stored_once(stored: list[tuple[str, Version]], kinds: list[str]) -> None:
+    ledger = acknowledged(a=ONE, b=OTHER, gone=None)
+    assert [problem.kind for problem in against_ledger("u", stored, ledger.allowed("u"), set())] == kinds
+
+
+@pytest.mark.parametrize("stored", [[], [("a", ONE)]])
+def test_what_was_not_acknowledged_may_be_there_or_not(stored: list[tuple[str, Version]]) -> None:
+    ledger = Ledger(users=["u"])
+    ledger.attempt({("u", "a"): ONE})
+    assert not list(against_ledger("u", stored, ledger.allowed("u"), set()))
+    ledger.settle("u", dict(stored))
+    assert ledger.certain("u") == {"a": dict(stored).get("a")}
+
+
+def test_what_was_refused_must_not_be_there() -> None:
+    ledger = acknowledged(a=ONE)
+    ledger.refused(ledger.attempt({("u", "a"): OTHER, ("u", "b"): OTHER}))
+    assert ledger.certain("u") == {"a": ONE, "b": None}
+
+
+@pytest.mark.parametrize(("stored", "kinds"), [({}, []), ({"a": ONE, "b": OTHER}, []), ({"a": ONE}, ["half"])])
+def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
+    stored: dict[str, Version], kinds: list[str]
+) -> None:
+    ledger = Ledger(users=["u"])
+    changes = {("u", "a"): ONE, ("u", "b"): OTHER}
+    ledger.attempt(changes)
+    ledger.unknown(changes)
+    assert [problem.kind for problem in half_done(ledger, {"u": stored})] == kinds
+    ledger.doubt_the_rest("u")  # a deletion by a filter may have taken one of them along
+    assert not list(half_done(ledger, {"u": stored}))
+
+
+def test_a_batch_without_ids_is_there_once_and_as_a_whole() -> None:
+    ledger = Ledger(users=["u"])
+    batch = Nameless("u", "request", (ONE, OTHER))
+    ledger.nameless[batch.request_id] = batch
+    pending = set(batch.versions)
+    assert not list(against_ledger("u", [("m_1", ONE), ("m_2", OTHER)], {}, pending))
+    twice = [("m_1", ONE), ("m_2", ONE)]
+    assert [problem.kind for problem in against_ledger("u", twice, {}, pending)] == ["doubled"]
+    assert [problem.kind for problem in half_done(ledger, {"u": {"m_1": ONE}})] == ["half"]
+
+
+@pytest.mark.parametrize(
+    ("found", "kinds"),
+    [
+        ([("b", OTHER), ("a", ONE)], []),
+        ([("a", ONE)], ["not found"]),
+        ([("a", ONE), ("a", ONE), ("b", OTHER)], ["doubled"]),
+        ([("a", ONE), ("b", OTHER), ("c", ONE)], ["resurrected"]),
+        ([("a", ONE), ("b", ONE)], ["altered"]),
+    ],
+)
+def test_every_read_finds_what_is_stored(found: list[tuple[str, Version]], kinds: list[str]) -> None:
+    assert [problem.kind for problem in against_log("read", found, [("a", ONE), ("b", OTHER)])] == kinds
