@@ -20,6 +20,7 @@ from nomemory.server.rpc.handlers import generic_handler, needs_by_path
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import NoMemoryInterceptor
 from nomemory.server.rpc.open_files import affordable_connections
+from nomemory.server.rpc.standing_server import StandingServer
 from nomemory.server.rpc.stranger_watch import watch_strangers
 from nomemory.server.settings import Settings
 from nomemory.server.settings.connections import ConnectionSettings
@@ -54,15 +55,18 @@ async def serving(
     """
     bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
     own = _interceptor(services, settings, access, bounds)
-    server = _server(settings, (*host.outer, own, *host.inner), is_shared=is_shared)
-    server.add_generic_rpc_handlers([generic_handler(service) for service in services])
-    states = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(states, server)
-    names = [service.full_name for service in services]
-    if settings.server.reflection:
-        reflection.enable_server_reflection([*names, _HEALTH, reflection.SERVICE_NAME], server)
-    bound = _bind(server, address, tls_files(settings))
-    await server.start()
+    states, names = health.aio.HealthServicer(), [service.full_name for service in services]
+
+    def listening(at: ListenAddress) -> tuple[grpc.aio.Server, ListenAddress]:
+        server = _server(settings, (*host.outer, own, *host.inner), is_shared=is_shared)
+        server.add_generic_rpc_handlers([generic_handler(service) for service in services])
+        health_pb2_grpc.add_HealthServicer_to_server(states, server)
+        if settings.server.reflection:
+            reflection.enable_server_reflection([*names, _HEALTH, reflection.SERVICE_NAME], server)
+        return server, _bind(server, at, tls_files(settings))
+
+    standing = StandingServer(listening)
+    bound = await standing.start(address)
     for name in ("", *names):
         await states.set(name, _SERVING)
     watch = asyncio.create_task(watch_strangers(bound.port, bounds.standing, settings.connections))
@@ -71,7 +75,7 @@ async def serving(
     finally:
         watch.cancel()
         await states.enter_graceful_shutdown()
-        await server.stop(settings.timing.drain_s)
+        await standing.stop(settings.timing.drain_s)
 
 
 def _interceptor(
