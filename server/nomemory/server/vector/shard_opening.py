@@ -12,7 +12,7 @@ from pathlib import Path
 
 _ATTEMPTS_MAX = 3
 """How often files may fail to open, or end the process that opens them, before they are given up."""
-_LOCK_WAIT_S, _LOCK_POLL_S = 5.0, 0.05
+_LOCK_WAIT_S, _LOCK_POLL_S = 2.0, 0.05
 _ROOM_MIN = 256 << 20
 """Where the disk has less room than this, it is the disk that keeps an engine from opening its files."""
 
