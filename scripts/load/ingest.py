@@ -163,7 +163,7 @@ def plain_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str] = ())
     for number, (rows, vectors) in enumerate(batches):
         connection.execute("BEGIN IMMEDIATE")
         numbered = [(*row[:3], number * BATCH + n, *row[3:]) for n, row in enumerate(rows)]
-        connection.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", numbered)
+        connection.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, NULL, 0)", numbered)
         connection.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", vectors)
         connection.execute("COMMIT")
     seconds = time.perf_counter() - began
