@@ -17,6 +17,7 @@ from nomemory.cli.doctor.storage import check_storage
 from nomemory.cli.options import output_option
 from nomemory.cli.output import Output
 from nomemory.cli.target import Target, target_option
+from nomemory.server.settings import Settings
 
 
 @click.command("doctor")
@@ -46,7 +47,7 @@ def doctor(
             check_packages(),
             [check_sqlite()],
             check_storage(settings.server.data),
-            _check_data(settings.server.data),
+            _check_data(settings),
             [check_embedder(settings)],
             check_server(target),
         )
@@ -56,11 +57,15 @@ def doctor(
         raise click.exceptions.Exit(1)
 
 
-def _check_data(data: Path) -> Iterator[Check]:
+def _check_data(settings: Settings) -> Iterator[Check]:
     try:  # imported late: a package that is missing must not keep the doctor from starting
         from nomemory.cli.doctor.data import check_data  # noqa: PLC0415
+        from nomemory.cli.doctor.vectors import check_vectors  # noqa: PLC0415
         from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
     except ImportError as error:
         yield Check("Data", "skip", f"cannot be looked at: {error.name} is missing")
         return
-    yield from check_data(DataDirectory(data))
+    checks = list(check_data(DataDirectory(settings.server.data)))
+    yield from checks
+    if not any(check.state == "fail" for check in checks):  # of a log that does not hold nothing can be expected
+        yield from check_vectors(settings)

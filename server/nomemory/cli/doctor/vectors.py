@@ -1,0 +1,45 @@
+"""The check of the vector index against the log, where no server uses the data directory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+from nomemory.cli.check import Check
+from nomemory.server.composition.vector_check import check_vector_index
+from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
+from nomemory.server.embedding.factory import EmbedderSettingsError
+from nomemory.server.faults import Fault
+from nomemory.server.settings import Settings
+
+_NAME = "Vectors on disk"
+_MENDED = "The server mends it when it starts. Until then its status names the index."
+
+
+def check_vectors(settings: Settings) -> Iterator[Check]:
+    """Compare the vector index with the log, if there is one. A running server has the files for itself, and looks."""
+    directory = DataDirectory(settings.server.data)
+    if not directory.log.exists():
+        return
+    try:
+        lock = directory.lock()
+    except (DataDirectoryBusyError, DataDirectoryUnusableError):
+        return
+    try:
+        yield _compared(settings)
+    finally:
+        os.close(lock)
+
+
+def _compared(settings: Settings) -> Check:
+    try:
+        found = asyncio.run(check_vector_index(settings))
+    except (Fault, EmbedderSettingsError) as error:
+        return Check(_NAME, "warn", f"cannot be read: {error}", _MENDED)
+    if found is None:
+        return Check(_NAME, "skip", "no index of this embedder yet")
+    if found.is_whole:
+        return Check(_NAME, "ok", f"{found.points:,} vectors of {found.messages:,} messages agree with the log")
+    finding = f"{found.mismatched:,} of {found.messages:,} messages have other vectors than they should"
+    return Check(_NAME, "fail", finding, _MENDED)
