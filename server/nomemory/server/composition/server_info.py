@@ -11,7 +11,6 @@ from nomemory.server.composition.recall_planner import plans_with_model
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.rpc.call import Service
-from nomemory.server.rpc.decode_recall import TURNS_MAX
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
 from nomemory.v1 import server_service_pb2 as pb
@@ -77,5 +76,5 @@ def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
     if QUERY in services or RECALL in services:
         found.query_chars = limits.query_max_chars
     if RECALL in services:
-        found.turns = TURNS_MAX
+        found.turns = limits.turns_max
     return found

@@ -11,16 +11,13 @@ from nomemory.recall.model.question import Question, Turn
 from nomemory.recall.model.roles import role_of
 from nomemory.server.rpc.checker import Checker
 from nomemory.server.settings import Settings
+from nomemory.server.settings.limits import LimitSettings
 from nomemory.server.wire import MICROS
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 
 _NANOS = 1_000_000_000
-TURNS_MAX = 20
-_TURN_MAX_CHARS = 4_000
-_TURNS_MAX_CHARS = 16_000
-"""The contract's bounds of a conversation in progress: how many turns, characters of each, and of all together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ def decode_recall(
     question = replace(
         _question(check, text, request.context, now),
         embedding=_embedding(check, request, dimension),
-        turns=_turns(check, request.context),
+        turns=_turns(check, request.context, settings.limits),
     )
     skill = check.identifier("skill", request.skill, required=False)
     budget = _budget(check, request.budget, host)
@@ -90,17 +87,18 @@ def _question(check: Checker, text: str, context: pb.RecallContext, now: datetim
     )
 
 
-def _turns(check: Checker, context: pb.RecallContext) -> tuple[Turn, ...]:
-    if len(context.turns) > TURNS_MAX:
-        check.refuse("context.turns", f"must have at most {TURNS_MAX} entries")
-    if sum(len(turn.text) for turn in context.turns) > _TURNS_MAX_CHARS:
-        check.refuse("context.turns", f"must have at most {_TURNS_MAX_CHARS} characters in all")
-    return tuple(_turn(check, f"context.turns[{place}]", turn) for place, turn in enumerate(context.turns[:TURNS_MAX]))
+def _turns(check: Checker, context: pb.RecallContext, limits: LimitSettings) -> tuple[Turn, ...]:
+    if len(context.turns) > limits.turns_max:
+        check.refuse("context.turns", f"must have at most {limits.turns_max} entries")
+    if sum(len(turn.text) for turn in context.turns) > limits.turns_max_chars:
+        check.refuse("context.turns", f"must have at most {limits.turns_max_chars} characters in all")
+    looked_at = enumerate(context.turns[: limits.turns_max])
+    return tuple(_turn(check, f"context.turns[{place}]", turn, limits.turn_max_chars) for place, turn in looked_at)
 
 
-def _turn(check: Checker, field: str, turn: pb.Turn) -> Turn:
+def _turn(check: Checker, field: str, turn: pb.Turn, most: int) -> Turn:
     role = check.role(f"{field}.role", turn.role, required=True)
-    text = check.text(f"{field}.text", turn.text, most=_TURN_MAX_CHARS)
+    text = check.text(f"{field}.text", turn.text, most=most)
     if not text.strip():
         check.refuse(f"{field}.text", "must not be blank")
     return Turn(role_of(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
