@@ -115,11 +115,12 @@ class Erasure:
     async def _erase(self, until: int) -> None:
         began_at = time.monotonic()
         await self._until_applied(until)
-        self._waiting_since = time.monotonic()  # what comes from here on is for the next time
+        later = time.monotonic()  # what comes from here on is for the next time
         await self._indexes.wipe_removed(self._settings.erasure.batch_max)
         await _all_pieces(partial(self._log.forget, until, self._settings.erasure.batch_max))
         await _all_pieces(partial(self._log.give_back, self._settings.erasure.pages_max))
         await self._wipe_log()
+        self._waiting_since = later
         _log.info("erased what was removed", until=until, took_s=round(time.monotonic() - began_at, 3))
 
     async def _until_applied(self, until: int) -> None:

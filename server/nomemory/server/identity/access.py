@@ -33,6 +33,11 @@ class Need:
     is_for_everybody: bool = False
     is_bulk: bool = False
 
+    @property
+    def writes(self) -> bool:
+        """Whether the method changes the log: what it has done cannot be refused any more."""
+        return Scope.INGEST in self.scopes
+
 
 FOR_EVERYBODY = Need(frozenset(), is_for_everybody=True)
 """The need of a method that whoever is let in may call."""

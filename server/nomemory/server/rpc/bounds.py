@@ -96,13 +96,14 @@ class Bounds:
         guest.waits()
         self._watches.take(guest)
         try:
-            yield
+            with self.standing.holding(guest.connection):
+                yield
         except asyncio.CancelledError as cancellation:
             raise guest.reason_of(cancellation) from None
         finally:
             self._watches.leave(guest)
 
-    def reply(self, size: int, deadline: float, context: Context) -> None:
+    def reply(self, size: int, deadline: float, context: Context, *, must_go: bool = False) -> None:
         """Note that the only reply of a call leaves when its handler returns.
 
         Raises:
@@ -111,7 +112,7 @@ class Bounds:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a call runs in a task")
-        parcel = self._unread.send(context.peer(), size, deadline)
+        parcel = self._unread.send(context.peer(), size, deadline, must_go=must_go)
         # The context's own callbacks would keep the whole call until the next full garbage collection.
         task.add_done_callback(lambda _task: self._unread.taken(parcel))
 

@@ -55,6 +55,7 @@ async def serving(
     """
     bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
     own = _interceptor(services, settings, access, bounds)
+    tls = tls_files(settings)
     states, names = health.aio.HealthServicer(), [service.full_name for service in services]
 
     def listening(at: ListenAddress) -> tuple[grpc.aio.Server, ListenAddress]:
@@ -63,7 +64,7 @@ async def serving(
         health_pb2_grpc.add_HealthServicer_to_server(states, server)
         if settings.server.reflection:
             reflection.enable_server_reflection([*names, _HEALTH, reflection.SERVICE_NAME], server)
-        return server, _bind(server, at, tls_files(settings))
+        return server, _bind(server, at, tls)
 
     standing = StandingServer(listening)
     bound = await standing.start(address)
@@ -113,6 +114,8 @@ def _connection_limits(connections: ConnectionSettings) -> list[tuple[str, int]]
         ("grpc.server_handshake_timeout_ms", int(connections.connection_handshake_s * 1000)),
         ("grpc.keepalive_time_ms", int(connections.keepalive_s * 1000)),
         ("grpc.keepalive_timeout_ms", int(connections.keepalive_timeout_s * 1000)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", int(connections.client_ping_s * 1000)),
         # What arrives before anybody reads it would grow with the speed of the line.
         ("grpc.http2.bdp_probe", 0),
     ]

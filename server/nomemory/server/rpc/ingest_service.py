@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.scope import Scope
-from nomemory.server.log.protocol import LogWriter, Outcome, Written
+from nomemory.server.log.protocol import Deleted, Erased, LogWriter, Outcome, Written
 from nomemory.server.rpc.audit import NO_AUDIT, Action, Audit
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_ingest import (
+    DeleteBatch,
     ImportBatch,
+    WriteBatch,
     decode_delete,
     decode_erase,
     decode_import,
@@ -23,6 +25,7 @@ from nomemory.server.rpc.decode_ingest import (
 from nomemory.server.rpc.erasure_residues import residues
 from nomemory.server.rpc.import_tally import ImportTally
 from nomemory.server.rpc.index_status import Report
+from nomemory.server.rpc.unbroken import unbroken
 from nomemory.server.settings import Settings
 from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import ingest_service_pb2 as pb
@@ -75,8 +78,7 @@ class IngestService:
     async def write_messages(self, request: pb.WriteMessagesRequest, call: Call) -> pb.WriteMessagesResponse:
         """Store a batch, all or nothing."""
         batch = await decode_write(request, self.settings, self.dimension)
-        written = await self.writer.write(batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id)
-        self.audit.stored(call, "write", batch.messages, written.outcomes)
+        written = await self._write("write", batch, call)
         results = [
             pb.WriteResult(message_id=message_id, outcome=_OUTCOMES[outcome])
             for message_id, outcome in zip(written.message_ids, written.outcomes, strict=True)
@@ -92,7 +94,6 @@ class IngestService:
             async for request in requests:
                 batch = await decode_import(request, self.settings, self.dimension)
                 written = await self._write_in_turn(batch, call)
-                self.audit.stored(call, "import", batch.messages, written.outcomes)
                 tally.add(batch, written, size=len(request.messages))
         except Fault as fault:
             raise tally.ended_by(fault) from fault
@@ -102,12 +103,7 @@ class IngestService:
     async def delete_messages(self, request: pb.DeleteMessagesRequest, call: Call) -> pb.DeleteMessagesResponse:
         """Delete messages of one user."""
         batch = decode_delete(request, self.settings)
-        if batch.narrowed is None:
-            receipt = await self.writer.delete(batch.user_id, batch.message_ids)
-        else:
-            receipt = await self.writer.delete_matching(batch.user_id, batch.narrowed)
-        action: Action = "delete" if batch.narrowed is None else "delete-matching"
-        self.audit.removed(call, action, batch.user_id, receipt.deleted)
+        receipt = await unbroken(self._delete(batch, call))
         return pb.DeleteMessagesResponse(
             deleted=receipt.deleted,
             missing_message_ids=receipt.missing,
@@ -117,8 +113,7 @@ class IngestService:
     async def erase_user(self, request: pb.EraseUserRequest, call: Call) -> pb.EraseUserResponse:
         """Delete everything of one user, and say what still holds bytes of it."""
         user_id = decode_erase(request, self.settings)
-        erased = await self.writer.erase(user_id)
-        self.audit.removed(call, "erase", user_id, erased.deleted)
+        erased = await unbroken(self._erase(user_id, call))
         response = pb.EraseUserResponse(
             deleted=erased.deleted,
             sequence=erased.sequence,
@@ -133,6 +128,32 @@ class IngestService:
         """Return how far the log and each index are."""
         return await self.report.status(decode_status(request, self.settings), call.user_prefix)
 
+    async def _write(self, action: Action, batch: WriteBatch | ImportBatch, call: Call) -> Written:
+        """Store a batch. What the log has is in the audit, even if the caller has gone meanwhile."""
+
+        async def stored() -> Written:
+            written = await self.writer.write(
+                batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id
+            )
+            self.audit.stored(call, action, batch.messages, written.outcomes)
+            return written
+
+        return await unbroken(stored())
+
+    async def _delete(self, batch: DeleteBatch, call: Call) -> Deleted:
+        if batch.narrowed is None:
+            receipt = await self.writer.delete(batch.user_id, batch.message_ids)
+        else:
+            receipt = await self.writer.delete_matching(batch.user_id, batch.narrowed)
+        action: Action = "delete" if batch.narrowed is None else "delete-matching"
+        self.audit.removed(call, action, batch.user_id, receipt.deleted)
+        return receipt
+
+    async def _erase(self, user_id: str, call: Call) -> Erased:
+        erased = await self.writer.erase(user_id)
+        self.audit.removed(call, "erase", user_id, erased.deleted)
+        return erased
+
     async def _write_in_turn(self, batch: ImportBatch, call: Call) -> Written:
         """Store a batch of an import; where too much is queued, wait for room within the deadline.
 
@@ -140,9 +161,7 @@ class IngestService:
         """
         while True:
             try:
-                return await self.writer.write(
-                    batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id
-                )
+                return await self._write("import", batch, call)
             except Fault as fault:
                 pause_s = fault.retry_after_s or 0.0
                 # Twice: the client has to hear of it before its deadline.

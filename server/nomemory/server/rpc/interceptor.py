@@ -88,7 +88,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
                 set_current_call(call)
                 with self._bounds.answering():
                     reply = _released(handler, await answer(request, context), call, method)
-                self._bounds.reply(len(reply), call.deadline, context)
+                self._bounds.reply(len(reply), call.deadline, context, must_go=method.need.writes)
                 return reply
 
         return handle
@@ -101,10 +101,14 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
             async with self._lifecycle.admitted(method, context) as (call, _):
                 set_current_call(call)
-                with self._bounds.answering(), self._bounds.upload(stream, context) as arriving:
+                with (
+                    self._bounds.answering(),
+                    self._bounds.standing.holding(context.peer()),
+                    self._bounds.upload(stream, context) as arriving,
+                ):
                     requests = (_confined(handler, raw, call) async for raw in arriving)
                     reply = _released(handler, await answer(requests, context), call, method)
-                self._bounds.reply(len(reply), call.deadline, context)
+                self._bounds.reply(len(reply), call.deadline, context, must_go=method.need.writes)
                 return reply
 
         return handle
@@ -118,7 +122,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
             async with self._lifecycle.admitted(method, context) as (call, timeout):
                 request = _confined(handler, await self._bounds.request(stream, context), call)
                 set_current_call(call)
-                with self._bounds.answering():
+                with self._bounds.answering(), self._bounds.standing.holding(context.peer()):
                     async for reply in answer(request, context):
                         raw = _released(handler, reply, call, method)
                         # Cancelled while gRPC sends, the call would hang without a status: who does not read is closed.

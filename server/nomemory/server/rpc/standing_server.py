@@ -12,11 +12,12 @@ from collections.abc import Callable
 import grpc
 import structlog
 
+from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
 
 _log = structlog.get_logger("rpc")
 
-_RETRY_S = 0.05
+_RETRY_S = 0.2
 """The system may need a moment to give the port back."""
 
 Listen = Callable[[ListenAddress], tuple[grpc.aio.Server, ListenAddress]]
@@ -27,7 +28,7 @@ class StandingServer:
 
     Args:
         listen: makes a server that listens at an address; returns it and the address that was bound. Raises
-            ListenAddressError.
+            ListenAddressError, or IdentitySettingsError if the files for TLS cannot be used.
     """
 
     def __init__(self, listen: Listen) -> None:
@@ -66,7 +67,8 @@ class StandingServer:
         while True:
             try:
                 server, _ = self._listen(bound)
-            except ListenAddressError:
+            except (ListenAddressError, IdentitySettingsError) as error:
+                _log.error("the server cannot listen again yet", kind=type(error).__name__)
                 await asyncio.sleep(_RETRY_S)
             else:
                 return server

@@ -56,20 +56,22 @@ class UnreadReplies:
         self._size = 0
         self._look: asyncio.TimerHandle | None = None
 
-    def send(self, connection: str, size: int, deadline: float) -> Parcel:
+    def send(self, connection: str, size: int, deadline: float, *, must_go: bool = False) -> Parcel:
         """Note that a reply leaves.
 
         Args:
             connection: who gets it.
             size: its bytes.
             deadline: when the connection is closed if it was not taken, in the event loop's time.
+            must_go: it is not refused: it says what has been done, and that is done.
 
         Raises:
             Fault: OVERLOADED, too many others were not taken yet.
         """
         loop = asyncio.get_running_loop()
         shelf = self._shelves.get(connection) or _Shelf()
-        self._refuse_too_much(shelf, size)
+        if not must_go:
+            self._refuse_too_much(shelf, size)
         parcel = Parcel(connection, size, loop.time(), deadline)
         self._shelves[connection] = shelf
         shelf.parcels[parcel] = None

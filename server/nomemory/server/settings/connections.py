@@ -36,6 +36,12 @@ class ConnectionSettings(SettingsGroup):
     keepalive_s: float = Field(
         60.0, ge=10, le=7200, description="How long a connection may be silent before it is asked for a sign of life."
     )
+    client_ping_s: float = Field(
+        5.0,
+        ge=1,
+        le=3600,
+        description="How often a client may ask for a sign of life, calls or none; more often ends it.",
+    )
     keepalive_timeout_s: float = Field(20.0, ge=1, le=600, description="How long that sign may take.")
     calls_max: int = Field(2000, ge=1, description="Most calls of a process at once that are being answered.")
     arriving_max: int = Field(1000, ge=1, description="Most requests at once that have not arrived whole.")

@@ -101,10 +101,22 @@ class Audit:
     async def _pass(self, sample_every: int) -> Findings:
         found, looks, after = Findings(), 0, ""
         while users := await self._at_desk(partial(self._expected.users, after)):
-            stored = await self._read(users, with_vectors=looks % sample_every == 0)
-            compared = await self._at_desk(partial(self._expected.compared, users, stored.by_user, self._until))
+            stored, compared = await self._look(users, with_vectors=looks % sample_every == 0)
             if compared.wrong:
                 await self._report(compared.wrong)
             found = found.plus(compared, stored)
             after, looks = users[-1], looks + 1
         return found
+
+    async def _look(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Compared]:
+        """Compare users. What is wrong is looked at once more: work may have come into the index meanwhile."""
+        stored, compared = await self._once(users, with_vectors=with_vectors)
+        if not compared.wrong:
+            return stored, compared
+        stored, again = await self._once(users, with_vectors=with_vectors)
+        before = set(compared.wrong)
+        return stored, again._replace(wrong=[one for one in again.wrong if one in before])
+
+    async def _once(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Compared]:
+        stored = await self._read(users, with_vectors=with_vectors)
+        return stored, await self._at_desk(partial(self._expected.compared, users, stored.by_user, self._until))
