@@ -1,0 +1,42 @@
+"""A client that goes away in the middle of a change: whatever the log has of it is in the audit."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from server.fleet import until
+from server.lifecycle import count, write
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+Start = Callable[[Settings], AbstractContextManager["Server"]]
+
+
+def erased_users(audit: Path) -> set[str]:
+    lines = map(json.loads, audit.read_text().splitlines())
+    return {user for line in lines if line["action"] == "erase" for user in line["users"]}
+
+
+def test_an_erasure_whose_caller_has_gone_is_in_the_audit(start: Start, own_settings: Settings, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    users = [f"u{n}" for n in range(20)]
+    with start(own_settings.with_changes(audit_file=audit)) as server:
+        for user in users:
+            write(server, [said(user, "m", "x")])
+        for place, user in enumerate(users):
+            call = server.ingest.EraseUser.future(i.EraseUserRequest(user_id=user))
+            time.sleep(place / 5_000)  # so that it is cancelled before, while and after it is done
+            call.cancel()
+        write(server, [said("last", "m", "x")])  # changes keep their order: what was taken on is done
+        gone = {user for user in users if not count(server, user)}
+        assert until(lambda: gone <= erased_users(audit))

@@ -1,0 +1,64 @@
+"""An erasure that fails begins again at once, not when the next one is due."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from nomemory.server.erasure import Erasure, Indexes
+from nomemory.server.log.protocol import Removals
+from nomemory.server.settings import Settings
+
+
+class NothingLeftError(Exception):
+    """Ends the job."""
+
+
+class Log:
+    """A log with one removal, until it is forgotten."""
+
+    def __init__(self) -> None:
+        self.is_done = False
+
+    async def removals(self, _many: int) -> Removals | None:
+        if self.is_done:
+            raise NothingLeftError
+        return Removals(5, are_many=False)
+
+    async def forget(self, _until: int, _most: int) -> bool:
+        self.is_done = True
+        return False
+
+    async def give_back(self, _most: int) -> bool:
+        return False
+
+    async def wipe(self, _after: int, _most: int) -> int | None:
+        return None
+
+
+class FailsOnce:
+    """Indexes whose engine is lost in the middle of the first wiping."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def applied(self) -> int:
+        return 5
+
+    async def wipe_removed(self, _most: int) -> None:
+        self.times += 1
+        if self.times == 1:
+            raise ConnectionError
+
+
+async def test_an_erasure_that_fails_is_due_until_it_is_done(tmp_path: Path) -> None:
+    indexes, log = FailsOnce(), Log()
+    settings = Settings.from_environment(data=tmp_path, erase_within_s=1e6)
+    erasure = Erasure(cast("Any", log), cast("Indexes", indexes), settings)
+    with pytest.raises(ConnectionError):
+        await erasure.run()
+    with pytest.raises(NothingLeftError):
+        await erasure.run()
+    assert (indexes.times, log.is_done) == (2, True)

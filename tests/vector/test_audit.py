@@ -1,0 +1,43 @@
+"""The comparison of the vector index with the log, while work comes into the index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from nomemory.server.log.protocol import Touched
+from nomemory.server.vector.audit import Audit
+from nomemory.server.vector.expected_points import Compared, ExpectedPoints
+from nomemory.server.vector.protocol import StoredPoints
+
+LATE, LOST = Touched(1, "u", "late"), Touched(2, "u", "lost")
+
+
+class Expected:
+    """Says of the messages that were not read that they are wrong."""
+
+    def users(self, after: str) -> list[str]:
+        return [] if after else ["u"]
+
+    def compared(self, _users: Sequence[str], stored: Sequence[Counter[int]], _until: int) -> Compared:
+        return Compared(2, [one for one in (LATE, LOST) if one.sequence not in stored[0]])
+
+
+async def here(job: Callable[[], Any], /) -> Any:  # noqa: ANN401 - whatever the job returns
+    return job()
+
+
+async def test_what_came_into_the_index_while_it_was_read_is_not_missing() -> None:
+    reads = iter([StoredPoints([Counter()], 0), StoredPoints([Counter({1: 1})], 0)])
+    reported: list[Touched] = []
+
+    async def read(user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+        assert (with_vectors, user_ids) == (True, ["u"])
+        return next(reads)
+
+    async def report(wrong: Sequence[Touched]) -> None:
+        reported.extend(wrong)
+
+    found = await Audit(read, cast("ExpectedPoints", Expected()), here, 2, report).run()
+    assert (found.mismatched, reported) == (1, [LOST])
