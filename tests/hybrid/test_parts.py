@@ -89,7 +89,7 @@ def test_a_timeline_is_the_same_in_whatever_order_messages_come(some: list[Logge
     one, other = timeline(some), timeline(mixed)
     assert one.logged == other.logged
     assert (one.previous == other.previous).all()
-    assert [c.tolist() for c in one.conversations] == [c.tolist() for c in other.conversations]
+    assert [one.grouped.tolist(), one.sizes.tolist()] == [other.grouped.tolist(), other.sizes.tolist()]
 
 
 @given(messages)
@@ -109,7 +109,7 @@ def test_the_talk_around_is_the_mean_of_nine(made: tuple[Timeline, Ranking, Weig
     scores = np.linspace(0, 1, len(line))
     talk = in_talk(line, Ranking(scores, {"words": scores}), Weights())
     scale = talk.components["words"][-1] / scores[-1] if scores[-1] else 1.0
-    for conversation in line.conversations:
+    for conversation in np.split(line.grouped, np.cumsum(line.sizes)[:-1]):
         for at, place in enumerate(conversation):
             window = scores[conversation[max(at - 4, 0) : at + 5]]
             assert talk.components["around"][place] == pytest.approx(0.4 * window.mean() * scale)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -174,11 +174,12 @@ class Stretches:
         for place, sentence in enumerate(asked.sentences):
             await asyncio.sleep(0)
             postings = await self._words.postings(user_id, sentence.terms, narrowed, _COMMON)
-            by_words = list(islice(_by_words(postings, total), self._candidates_max))
+            by_words = _by_words(postings, total, self._candidates_max)
             by_meaning = [(hit.sequence, hit.score) for hit in nearest[place]] if nearest else []
             for sequence, share in [*_shares(by_words), *_shares(by_meaning)]:
                 promise[sequence] = promise.get(sequence, 0.0) + share
-        return sorted(promise, key=lambda sequence: (-promise[sequence], -sequence))[: self._candidates_max]
+        latest_first = sorted(promise, reverse=True)
+        return sorted(latest_first, key=promise.__getitem__, reverse=True)[: self._candidates_max]
 
 
 def _end(until_us: int | None) -> Position | None:
@@ -208,17 +209,17 @@ def _within_budget(messages: Iterable[LoggedMessage]) -> Iterator[LoggedMessage]
             return
 
 
-def _by_words(postings: Sequence[Posting], total: int) -> Iterator[tuple[int, float]]:
-    """Sum up the rarities of the terms in each message, best first."""
+def _by_words(postings: Sequence[Posting], total: int, most: int) -> list[tuple[int, float]]:
+    """Sum up the rarities of the terms in each message; return the best messages, best first."""
     present = [posting for posting in postings if len(posting.sequences)]
     if not present:
-        return
+        return []
     sequences = np.concatenate([posting.sequences for posting in present])
     worths = np.concatenate([np.full(len(p.sequences), rarity(p.count, total)) for p in present])
     unique, inverse = np.unique(sequences, return_inverse=True)
     sums = np.bincount(inverse, weights=worths)
-    for place in np.lexsort((-unique, -sums)):
-        yield int(unique[place]), float(sums[place])
+    best = np.lexsort((-unique, -sums))[:most]
+    return list(zip(unique[best].tolist(), sums[best].tolist(), strict=True))
 
 
 def _shares(listed: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:

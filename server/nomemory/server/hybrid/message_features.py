@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
+from sys import intern
 from typing import Final, NamedTuple
-
-from cachetools import LRUCache
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.metadata_mark import Entry
@@ -16,14 +16,17 @@ from nomemory.text.temporal_cues import tells_when
 from nomemory.v1 import message_pb2
 
 _NO_METADATA: Final[frozenset[Entry]] = frozenset()
+_NO_NAMES: Final[frozenset[str]] = frozenset()
 _ENDING_CHARS: Final = 64
 _NAMES_SOMETHING: Final = re.compile(
     r"(?<=[a-z,;:'’] )[\"“]?[A-Z][A-Za-z]{2,}|[\"“《「][^\"”》」]{2,100}[\"”》」]|\d"  # a name amid a sentence, a title
 )
 _CONTENT_CHARS: Final = 2_000
 """How much of a message is looked at, besides its end: an hour's transcript takes no longer than a page."""
-_OVERHEAD: Final = 1_000
-"""About how many bytes a message takes in memory besides its content."""
+_OVERHEAD: Final = 700
+"""About how many bytes a message takes in memory besides what the log holds of it."""
+_ENTRY_BYTES: Final = 300
+"""The same of each entry of its metadata, and of each name in it."""
 _KEPT_BYTES: Final = 32_000_000
 """About how much memory the kept messages take."""
 
@@ -38,7 +41,6 @@ class Spoken(NamedTuple):
         conversation_id: its conversation, if it is of one.
         metadata: its metadata's entries.
         chars: how long it is.
-        content: its beginning.
         asks: whether it ends with a question.
         names: how the names, titles and figures in it begin.
         when: how far it says when something happened.
@@ -50,10 +52,14 @@ class Spoken(NamedTuple):
     conversation_id: str
     metadata: frozenset[Entry]
     chars: int
-    content: str
     asks: bool
     names: frozenset[str]
     when: float
+
+    @property
+    def content(self) -> str:
+        """Its beginning. Few messages of a ranking are read: kept beside its bytes it would take half as much again."""
+        return message_pb2.ChatMessage.FromString(self.logged.wire).content[:_CONTENT_CHARS]
 
     @property
     def text(self) -> str:
@@ -63,7 +69,7 @@ class Spoken(NamedTuple):
     @property
     def weight(self) -> int:
         """About how many bytes of memory it takes."""
-        return len(self.logged.wire) + _OVERHEAD
+        return len(self.logged.wire) + _OVERHEAD + _ENTRY_BYTES * (len(self.metadata) + len(self.names))
 
 
 class KeptSpoken:
@@ -76,15 +82,24 @@ class KeptSpoken:
     """
 
     def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
-        self._kept: LRUCache[int, Spoken] = LRUCache(most_bytes, getsizeof=lambda one: one.weight)
+        self._kept: OrderedDict[int, Spoken] = OrderedDict()
+        self._room = most_bytes
 
     def read(self, logged: LoggedMessage) -> Spoken:
         """Return the features of a message."""
-        try:
-            return self._kept[logged.sequence]  # `get` would look twice
-        except KeyError:
-            known = self._kept[logged.sequence] = spoken(logged)
-            return known
+        known = self._kept.get(logged.sequence)
+        if known is None:
+            return self._keep(spoken(logged))
+        self._kept.move_to_end(logged.sequence)
+        return known
+
+    def _keep(self, fresh: Spoken) -> Spoken:
+        self._kept[fresh.logged.sequence] = fresh
+        self._room -= fresh.weight
+        while self._room < 0:
+            _, oldest = self._kept.popitem(last=False)
+            self._room += oldest.weight
+        return fresh
 
 
 def spoken(logged: LoggedMessage) -> Spoken:
@@ -95,12 +110,16 @@ def spoken(logged: LoggedMessage) -> Spoken:
     return Spoken(
         logged,
         chat.role,
-        "" if chat.role == message_pb2.ROLE_TOOL else chat.name,
-        chat.conversation_id,
+        "" if chat.role == message_pb2.ROLE_TOOL else intern(chat.name),
+        intern(chat.conversation_id),
         frozenset(chat.metadata.items()) if chat.metadata else _NO_METADATA,
         len(content),
-        content[:_CONTENT_CHARS],
         asks=ends_asking(words.rstrip()[-_ENDING_CHARS:]),
-        names=frozenset(beginning(name.strip('"“')) for name in _NAMES_SOMETHING.findall(words[:_CONTENT_CHARS])),
+        names=_names(words[:_CONTENT_CHARS]),
         when=tells_when(words[:_CONTENT_CHARS]),
     )
+
+
+def _names(words: str) -> frozenset[str]:
+    found = _NAMES_SOMETHING.findall(words)
+    return frozenset(intern(beginning(name.strip('"“'))) for name in found) if found else _NO_NAMES

@@ -280,7 +280,7 @@ class HybridMessages:
             asserting=_asserting(timeline, eligible),
             spoken_by=timeline.spoken_by[eligible],
             asking=timeline.asking[eligible],
-            texts=[timeline.spoken[place].text for place in eligible.tolist()],
+            text_of=lambda at: timeline.spoken[eligible[at]].text,
         )
 
 

@@ -75,6 +75,8 @@ class Timeline:
     def spoken_by(self) -> Ints:
         """The place of the speaker's name in `speakers`; -1 where there is none."""
         places = {name: place for place, name in enumerate(self.speakers)}
+        if not places:
+            return np.full(len(self), -1, dtype=np.int64)
         return np.array([places.get(one.name, -1) for one in self.spoken], dtype=np.int64)
 
     @cached_property
@@ -113,19 +115,14 @@ class Timeline:
         return np.array([one.when for one in self.spoken], dtype=np.float64)
 
     @cached_property
-    def conversations(self) -> tuple[Ints, ...]:
-        """The places of each conversation's messages, in order; those without a conversation are one."""
-        return tuple(self._of_conversation.values())
-
-    @cached_property
     def grouped(self) -> Ints:
-        """All places, conversation after conversation."""
-        return np.concatenate([np.zeros(0, dtype=np.int64), *self.conversations])
+        """All places, conversation after conversation; those without a conversation are one."""
+        return np.argsort(self._of_conversation, kind="stable")
 
     @cached_property
     def sizes(self) -> Ints:
         """How many messages each conversation has."""
-        return np.array([len(one) for one in self.conversations], dtype=np.int64)
+        return np.bincount(self._of_conversation, minlength=len(self._conversations))
 
     @cached_property
     def previous(self) -> Ints:
@@ -151,9 +148,7 @@ class Timeline:
         if narrowed.role is not None:
             admitted &= self.by(narrowed.role)
         if narrowed.conversation_id:
-            of_conversation = np.zeros(len(self), dtype=np.bool_)
-            of_conversation[self._of_conversation.get(narrowed.conversation_id, [])] = True
-            admitted &= of_conversation
+            admitted &= self._of_conversation == self._conversations.get(narrowed.conversation_id, -1)
         if narrowed.metadata:
             entries = frozenset(narrowed.metadata)
             admitted &= np.fromiter((entries <= one.metadata for one in self.spoken), dtype=np.bool_, count=len(self))
@@ -189,11 +184,15 @@ class Timeline:
         return Counter(one.name for one in self.spoken if one.name)
 
     @cached_property
-    def _of_conversation(self) -> dict[str, Ints]:
-        places: dict[str, list[int]] = {}
-        for place, one in enumerate(self.spoken):
-            places.setdefault(one.conversation_id, []).append(place)
-        return {conversation: np.array(at, dtype=np.int64) for conversation, at in places.items()}
+    def _conversations(self) -> Mapping[str, int]:
+        """The numbers of the conversations, in the order in which they begin."""
+        begun = dict.fromkeys(one.conversation_id for one in self.spoken)
+        return dict(zip(begun, range(len(begun)), strict=True))
+
+    @cached_property
+    def _of_conversation(self) -> Ints:
+        numbers = self._conversations
+        return np.array([numbers[one.conversation_id] for one in self.spoken], dtype=np.int64)
 
     @cached_property
     def _by_sequence(self) -> tuple[Ints, Ints]:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ class EdgeIndex:
 
         async def fetch(points_max: int) -> list[VectorHit]:
             scored = await self._ask(NearestPoints(usable, conditions(user_id, narrowed), points_max))
-            return list(map(VectorHit._make, scored))
+            return list(starmap(VectorHit, scored))
 
         return await nearest(fetch, narrowed, limit)
 
