@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections.abc import Sequence
 from sys import intern
 from typing import Final, NamedTuple
 
@@ -23,19 +23,18 @@ _NAMES_SOMETHING: Final = re.compile(
 )
 _CONTENT_CHARS: Final = 2_000
 """How much of a message is looked at, besides its end: an hour's transcript takes no longer than a page."""
-_OVERHEAD: Final = 700
-"""About how many bytes a message takes in memory besides what the log holds of it."""
+_WEIGHT: Final = 320
+"""About how many bytes of memory the features of a message take, and their place in a dictionary."""
 _ENTRY_BYTES: Final = 300
 """The same of each entry of its metadata, and of each name in it."""
 _KEPT_BYTES: Final = 32_000_000
-"""About how much memory the kept messages take."""
+"""About how much memory the kept features take."""
 
 
-class Spoken(NamedTuple):
+class Features(NamedTuple):
     """The features of a message; a tuple, because a ranking makes many.
 
     Attributes:
-        logged: the version that the log holds.
         role: on whose side it stands, a number of `Role`.
         name: who spoke, if that is said; a tool is nobody, even if it has a name.
         conversation_id: its conversation, if it is of one.
@@ -46,7 +45,6 @@ class Spoken(NamedTuple):
         when: how far it says when something happened.
     """
 
-    logged: LoggedMessage
     role: int
     name: str
     conversation_id: str
@@ -57,67 +55,70 @@ class Spoken(NamedTuple):
     when: float
 
     @property
-    def content(self) -> str:
-        """Its beginning. Few messages of a ranking are read: kept beside its bytes it would take half as much again."""
-        return message_pb2.ChatMessage.FromString(self.logged.wire).content[:_CONTENT_CHARS]
-
-    @property
-    def text(self) -> str:
-        """What was said, without descriptions of what came with it."""
-        return without_attachments(self.content)
-
-    @property
     def weight(self) -> int:
-        """About how many bytes of memory it takes."""
-        return len(self.logged.wire) + _OVERHEAD + _ENTRY_BYTES * (len(self.metadata) + len(self.names))
+        """About how many bytes of memory they take, with their place in a cache."""
+        return _WEIGHT + _ENTRY_BYTES * (len(self.metadata) + len(self.names))
 
 
-class KeptSpoken:
+class KeptFeatures:
     """Reads messages, and keeps the features that were used last: the content of a version never changes.
 
     It does not know which versions still exist, or whose they are: callers ask for messages that the log just gave.
+    There are two generations. What is used moves to the younger one; when that has half of the room, it becomes the
+    older one, and what the older one had is forgotten.
 
     Args:
         most_bytes: about how much memory they may take together.
     """
 
     def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
-        self._kept: OrderedDict[int, Spoken] = OrderedDict()
-        self._room = most_bytes
+        self._generation_bytes = most_bytes // 2
+        self._young: dict[int, Features] = {}
+        self._old: dict[int, Features] = {}
+        self._young_bytes = self._old_bytes = 0
 
-    def read(self, logged: LoggedMessage) -> Spoken:
-        """Return the features of a message."""
-        known = self._kept.get(logged.sequence)
-        if known is None:
-            return self._keep(spoken(logged))
-        self._kept.move_to_end(logged.sequence)
-        return known
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory they take."""
+        return self._young_bytes + self._old_bytes
 
-    def _keep(self, fresh: Spoken) -> Spoken:
-        self._kept[fresh.logged.sequence] = fresh
-        self._room -= fresh.weight
-        while self._room < 0:
-            _, oldest = self._kept.popitem(last=False)
-            self._room += oldest.weight
-        return fresh
+    def read(self, logged: Sequence[LoggedMessage]) -> list[Features]:
+        """Return the features of messages."""
+        known = map(self._young.get, [message.sequence for message in logged])
+        return [one or self._keep(message) for one, message in zip(known, logged, strict=True)]
+
+    def _keep(self, logged: LoggedMessage) -> Features:
+        features = self._old.get(logged.sequence) or features_of(logged)
+        weight = features.weight
+        if self._young_bytes + weight > self._generation_bytes:
+            self._old, self._old_bytes = self._young, self._young_bytes
+            self._young, self._young_bytes = {}, 0
+        self._young[logged.sequence] = features
+        self._young_bytes += weight
+        return features
 
 
-def spoken(logged: LoggedMessage) -> Spoken:
+def features_of(logged: LoggedMessage) -> Features:
     """Read the features of a message."""
     chat = message_pb2.ChatMessage.FromString(logged.wire)
     content = chat.content
     words = without_attachments(content)
-    return Spoken(
-        logged,
+    beginning_words = words[:_CONTENT_CHARS]
+    return Features(
         chat.role,
         "" if chat.role == message_pb2.ROLE_TOOL else intern(chat.name),
         intern(chat.conversation_id),
         frozenset(chat.metadata.items()) if chat.metadata else _NO_METADATA,
         len(content),
         asks=ends_asking(words.rstrip()[-_ENDING_CHARS:]),
-        names=_names(words[:_CONTENT_CHARS]),
-        when=tells_when(words[:_CONTENT_CHARS]),
+        names=_names(beginning_words),
+        when=tells_when(beginning_words),
     )
+
+
+def content_of(logged: LoggedMessage) -> str:
+    """Return what was said, its beginning if it is long. It is not kept: of the messages of a ranking few are read."""
+    return message_pb2.ChatMessage.FromString(logged.wire).content[:_CONTENT_CHARS]
 
 
 def _names(words: str) -> frozenset[str]:

@@ -280,7 +280,7 @@ class HybridMessages:
             asserting=_asserting(timeline, eligible),
             spoken_by=timeline.spoken_by[eligible],
             asking=timeline.asking[eligible],
-            text_of=lambda at: timeline.spoken[eligible[at]].text,
+            text_of=lambda at: timeline.text_at(int(eligible[at])),
         )
 
 
@@ -298,7 +298,7 @@ def _explanation(_message: LoggedMessage) -> int:
 def _related(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[Related]:
     places, _ = timeline.located(np.array([one.sequence for one in messages], dtype=np.int64))
     return [
-        Related(one, (int(timeline.roles[place]), timeline.spoken[place].name), frozenset(timeline.terms_at(place)))
+        Related(one, (int(timeline.roles[place]), timeline.features[place].name), frozenset(timeline.terms_at(place)))
         for one, place in zip(messages, places.tolist(), strict=True)
     ]
 
