@@ -20,7 +20,7 @@ from nomemory.server.rpc.handlers import generic_handler, needs_by_path
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import NoMemoryInterceptor
 from nomemory.server.rpc.open_files import affordable_connections
-from nomemory.server.rpc.standing_server import StandingServer
+from nomemory.server.rpc.restarting_server import RestartingServer
 from nomemory.server.rpc.stranger_watch import watch_strangers
 from nomemory.server.settings import Settings
 from nomemory.server.settings.connections import ConnectionSettings
@@ -66,17 +66,17 @@ async def serving(
             reflection.enable_server_reflection([*names, _HEALTH, reflection.SERVICE_NAME], server)
         return server, _bind(server, at, tls)
 
-    standing = StandingServer(listening)
-    bound = await standing.start(address)
+    server = RestartingServer(listening)
+    bound = await server.start(address)
     for name in ("", *names):
         await states.set(name, _SERVING)
-    watch = asyncio.create_task(watch_strangers(bound.port, bounds.standing, settings.connections))
+    watch = asyncio.create_task(watch_strangers(bound.port, bounds.proven, settings.connections))
     try:
         yield bound
     finally:
         watch.cancel()
         await states.enter_graceful_shutdown()
-        await standing.stop(settings.timing.drain_s)
+        await server.stop(settings.timing.drain_s)
 
 
 def _interceptor(

@@ -23,7 +23,7 @@ _RETRY_S = 0.2
 Listen = Callable[[ListenAddress], tuple[grpc.aio.Server, ListenAddress]]
 
 
-class StandingServer:
+class RestartingServer:
     """Serves until it is stopped.
 
     Args:
