@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,9 +23,17 @@ SERVE = [sys.executable, "-c", "from nomemory.cli.main import main; main()", "se
 Start = Callable[[Settings], AbstractContextManager[Server]]
 
 
-def refusal(*arguments: str) -> str:
+UNABLE_TO_START_READERS = [sys.executable, "-c", """
+from nomemory.cli import serve
+from nomemory.cli.main import main
+del serve.start_readers
+main()
+""", "serve"]  # fmt: skip
+
+
+def refusal(*arguments: str, serve: Sequence[str] = SERVE) -> str:
     """Return what is said by a server that does not start."""
-    done = subprocess.run([*SERVE, *arguments], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run([*serve, *arguments], capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stdout) == (1, "")
     return done.stderr
 
@@ -59,6 +67,15 @@ def test_a_directory_that_is_in_use_is_refused_in_a_line(server: Server) -> None
 def test_a_port_that_is_taken_is_refused_in_a_line(server: Server, tmp_path: Path) -> None:
     said = refusal("--data", str(tmp_path), "--listen", server.target)
     assert said.splitlines()[-1] == f"Error: cannot listen on {server.target}: is the port taken?"
+
+
+def test_what_is_taken_is_said_before_further_processes_are_started(server: Server, tmp_path: Path) -> None:
+    for data, listen, reason in (
+        (server.settings.server.data, "127.0.0.1:0", f"another server uses {server.settings.server.data}"),
+        (tmp_path, server.target, f"cannot listen on {server.target}: is the port taken?"),
+    ):
+        taken = ("--workers", "3", "--data", str(data), "--listen", listen)
+        assert refusal(*taken, serve=UNABLE_TO_START_READERS) == f"Error: {reason}\n"
 
 
 @pytest.mark.parametrize(
