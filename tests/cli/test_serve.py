@@ -15,6 +15,7 @@ import pytest
 
 from conftest import Server
 from nomemory.client.sync import Client
+from nomemory.server.readers.launch import reader_numbers
 from nomemory.server.settings import Settings
 from talk import address_in
 
@@ -107,3 +108,12 @@ def test_a_log_that_was_cut_short_is_refused_in_a_line(own_settings: Settings, s
     said = refusal("--data", str(own_settings.server.data), "--listen", "127.0.0.1:0")
     assert said.startswith(f"Error: the message log {log} cannot be used: ")
     assert "Traceback" not in said
+
+
+def test_a_server_that_only_recalls_starts_no_further_processes() -> None:
+    asked = [*SERVE, "--recall-only", "--query", "127.0.0.1:1", "--workers", "3"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 2
+    assert "is one process" in done.stderr
+    for_all = Settings.from_environment(recall_query_target="127.0.0.1:1", workers=3)
+    assert list(reader_numbers(for_all)) == []

@@ -38,6 +38,8 @@ def serve(
     """
     if recall_only != bool(query_target):
         raise click.UsageError("--recall-only and --query go together.")
+    if recall_only and workers is not None:
+        raise click.UsageError("A server that only recalls is one process: --workers does not go with --recall-only.")
     settings = configured(
         data=data, listen=listen, log_level=log_level, workers=workers, recall_query_target=query_target
     )
