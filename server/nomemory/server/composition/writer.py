@@ -136,7 +136,7 @@ class WriterAssembly:
         self, log: ErasableLog, lexical: LexicalIndexerProcess, vectors: VectorIndex, vector_indexer: VectorIndexer
     ) -> None:
         indexes = Indexes(lexical, vectors, vector_indexer, self._directory.vectors)
-        erasure = Erasure(log, indexes, self._settings)
+        erasure = Erasure(log, indexes, self._settings, self._faults)
         task = self._supervisor.start_task("erasure", erasure.run)
         self._stack.push_async_callback(asyncio.wait, [task])
         self._stack.callback(task.cancel)

@@ -93,7 +93,7 @@ class Count:
 class CopyLiving:
     """Copy some points that live into files of their own; when all are there, these become the index's.
 
-    Answer: whether there are more.
+    Answer: whether there are more, or CopyRefused.
 
     Attributes:
         begins: whether to begin with the first point. Else it goes on.
@@ -102,6 +102,13 @@ class CopyLiving:
 
     begins: bool
     most: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRefused:
+    """There is no room for a copy; what was copied is thrown away. `missing` says in words what it lacks."""
+
+    missing: str
 
 
 EdgeCall = CopyLiving | Upsert | Remove | NearestPoints | GetVectors | FirstVectors | ReadPoints | Flush | Count

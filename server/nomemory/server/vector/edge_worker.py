@@ -1,4 +1,4 @@
-"""The process that holds the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION FILE_MAX`."""
+"""The process that holds the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX FREE_MIN`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pathlib import Path
 
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_pipe import WorkerPipe
+from nomemory.server.vector.copy_room import CopyRoom
 from nomemory.server.vector.edge_calls import (
     CopyLiving,
+    CopyRefused,
     Count,
     FirstVectors,
     Flush,
@@ -22,6 +24,7 @@ from nomemory.server.vector.edge_calls import (
     Upsert,
 )
 from nomemory.server.vector.edge_shard import Shard
+from nomemory.server.vector.protocol import NoRoomError
 from nomemory.server.vector.shard_opening import opening
 
 
@@ -76,21 +79,27 @@ class EdgeWorker:
                 return self._shard.read_points(request)
             case Flush():
                 self._shard.flush()
-            case CopyLiving(begins, most):
-                return self._shard.copy_living(begins=begins, most=most)
+            case CopyLiving():
+                return self._copy_living(request)
             case Count():
                 return self._shard.count()
         return None
 
+    def _copy_living(self, wanted: CopyLiving) -> bool | CopyRefused:
+        try:
+            return self._shard.copy_living(begins=wanted.begins, most=wanted.most)
+        except NoRoomError as refused:
+            return CopyRefused(str(refused))
 
-def main(descriptor: int, directory: Path, dimension: int, file_max_bytes: int) -> None:
-    """Open the shard, say so, and work. A damaged file must not make the engine write files beyond a size; 0: any."""
+
+def main(descriptor: int, directory: Path, dimension: int, room: CopyRoom) -> None:
+    """Open the shard, say so, and work. A damaged file must not make the engine write larger files than its memory."""
     pipe = WorkerPipe(descriptor)
-    if file_max_bytes:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_max_bytes, file_max_bytes))
+    if room.memory_max_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room.memory_max_bytes, room.memory_max_bytes))
     try:
         with opening(directory):
-            shard = Shard(directory, dimension)
+            shard = Shard(directory, dimension, room)
     except Exception as error:  # noqa: BLE001 - as above; the text names the directory and what is wrong with it
         pipe.not_ready(str(error))
         return
@@ -102,4 +111,4 @@ def main(descriptor: int, directory: Path, dimension: int, file_max_bytes: int) 
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), CopyRoom(int(sys.argv[5]), int(sys.argv[4])))

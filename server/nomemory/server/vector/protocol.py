@@ -51,6 +51,10 @@ class StoredPoints:
     unsound: int
 
 
+class NoRoomError(Exception):
+    """There is no room, on the disk or in memory, for what was asked. The text says what is missing."""
+
+
 class VectorSearch(Protocol):
     """What reads need of a vector index, in whichever process it is."""
 
@@ -93,6 +97,9 @@ class VectorIndex(VectorSearch, Protocol):
         """Take what was removed by now out of the engine's files, in pieces of up to `most` points.
 
         What is in another program's hands stays there until that wipes it out.
+
+        Raises:
+            NoRoomError: there is no room to do it now. The index is as it was.
         """
 
     async def count(self) -> int:
