@@ -57,7 +57,7 @@ def test_a_reader_that_dies_is_started_again_and_the_others_go_on(tmp_path: Path
 def test_a_reader_that_takes_too_much_memory_is_named_and_replaced_and_the_writer_serves(tmp_path: Path) -> None:
     bounds = {"NOMEMORY_WORKERS_MEMORY_BYTES": str(20 << 20), "NOMEMORY_WORKERS_START_S": "0.1"}
     with (
-        fleet(tmp_path / "data", 2, NOMEMORY_PROCESS_HEARTBEAT_S="0.1", **bounds) as running,
+        fleet(tmp_path / "data", 2, connected, NOMEMORY_PROCESS_HEARTBEAT_S="0.1", **bounds) as running,
         connected(running.target) as channel,
     ):
         ask = IngestServiceStub(channel).GetIndexStatus
