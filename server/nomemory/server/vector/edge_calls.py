@@ -26,6 +26,19 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveVersions:
+    """Remove points of some versions of a user's messages. Answer: whether there may be more."""
+
+    user_id: str
+    sequences: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GetUsers:
+    """Name the users of whom there are points. Answer: a set of str."""
+
+
+@dataclass(frozen=True, slots=True)
 class NearestPoints:
     """Find the points nearest to a vector. Answer: up to `limit` tuples `(score, ts, sequence)`, best first."""
 
@@ -111,5 +124,17 @@ class CopyRefused:
     missing: str
 
 
-EdgeCall = CopyLiving | Upsert | Remove | NearestPoints | GetVectors | FirstVectors | ReadPoints | Flush | Count
+EdgeCall = (
+    CopyLiving
+    | Upsert
+    | Remove
+    | RemoveVersions
+    | GetUsers
+    | NearestPoints
+    | GetVectors
+    | FirstVectors
+    | ReadPoints
+    | Flush
+    | Count
+)
 Scored = tuple[float, int, int]

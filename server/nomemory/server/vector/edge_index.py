@@ -25,11 +25,13 @@ from nomemory.server.vector.edge_calls import (
     EdgeCall,
     FirstVectors,
     Flush,
+    GetUsers,
     GetVectors,
     NearestPoints,
     PointsRead,
     ReadPoints,
     Remove,
+    RemoveVersions,
     Upsert,
 )
 from nomemory.server.vector.points import conditions
@@ -99,6 +101,16 @@ class EdgeIndex:
         """Return the stored vectors of messages' first parts."""
         found: dict[str, Vector] = await self._ask(FirstVectors(user_id, tuple(message_ids)))
         return found
+
+    async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
+        """Remove the points of versions of a user's messages."""
+        while await self._ask(RemoveVersions(user_id, tuple(sequences))):
+            pass
+
+    async def users(self) -> set[str]:
+        """Return the users of whom there are points; perhaps some more, of whom there were."""
+        users: set[str] = await self._ask(GetUsers())
+        return users
 
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""

@@ -42,6 +42,7 @@ _EXACT = qdrant.SearchParams(exact=True)
 _LENGTH_ERROR_MAX = 1e-3
 _VECTOR_BYTES, _PAYLOAD_BYTES = 8, 1024
 """What a number of a vector, and what is kept beside it, take on the disk at most: twice, in the files and the log."""
+_USERS_MAX = 2**31
 _READ_MAX = 1000
 """Points that are read in one piece of work: a few milliseconds, or some twenty with their vectors."""
 
@@ -108,6 +109,20 @@ class Shard:
             gone = [record.id for record in found]
             self._known.forget(gone)
             self._update(qdrant.UpdateOperation.delete_points(gone))
+
+    def remove_versions(self, user_id: str, sequences: Sequence[int]) -> bool:
+        """Remove points of versions of a user's messages; return whether there may be more."""
+        versions = qdrant.FieldCondition(SEQUENCE, match=qdrant.MatchAny(list(sequences)))
+        only = qdrant.Filter(must=[_field_condition(Match(USER, user_id)), versions])
+        records, _ = self._engine.scroll(qdrant.ScrollRequest(limit=_READ_MAX, filter=only, with_payload=False))
+        gone = [record.id for record in records]
+        self._known.forget(gone)
+        self._update(qdrant.UpdateOperation.delete_points(gone))
+        return len(gone) == _READ_MAX
+
+    def users(self) -> set[str]:
+        """Return the users of whom there are points, and perhaps some of whom there were."""
+        return {str(hit.value) for hit in self._engine.facet(qdrant.FacetRequest(USER, limit=_USERS_MAX)).hits}
 
     def vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors of a version of a message, of its parts from the first on."""

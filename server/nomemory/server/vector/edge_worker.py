@@ -17,10 +17,12 @@ from nomemory.server.vector.edge_calls import (
     Count,
     FirstVectors,
     Flush,
+    GetUsers,
     GetVectors,
     NearestPoints,
     ReadPoints,
     Remove,
+    RemoveVersions,
     Upsert,
 )
 from nomemory.server.vector.edge_shard import Shard
@@ -67,20 +69,30 @@ class EdgeWorker:
 
     def _perform(self, request: object) -> object:
         match request:
-            case FirstVectors(user_id, message_ids):
-                return self._shard.first_vectors(user_id, message_ids)
             case Upsert(points):
                 self._shard.upsert(points)
             case Remove(user_id, message_id, from_part):
                 self._shard.remove(user_id, message_id, from_part)
-            case GetVectors(user_id, message_id, sequence):
-                return self._shard.vectors(user_id, message_id, sequence)
-            case ReadPoints():
-                return self._shard.read_points(request)
+            case RemoveVersions(user_id, sequences):
+                return self._shard.remove_versions(user_id, sequences)
             case Flush():
                 self._shard.flush()
             case CopyLiving():
                 return self._copy_living(request)
+            case _:
+                return self._read(request)
+        return None
+
+    def _read(self, request: object) -> object:
+        match request:
+            case FirstVectors(user_id, message_ids):
+                return self._shard.first_vectors(user_id, message_ids)
+            case GetVectors(user_id, message_id, sequence):
+                return self._shard.vectors(user_id, message_id, sequence)
+            case ReadPoints():
+                return self._shard.read_points(request)
+            case GetUsers():
+                return self._shard.users()
             case Count():
                 return self._shard.count()
         return None

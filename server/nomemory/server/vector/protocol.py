@@ -90,6 +90,12 @@ class VectorIndex(VectorSearch, Protocol):
     async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors that are stored of a version of a message, of its parts from the first on."""
 
+    async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
+        """Remove the points of versions of a user's messages."""
+
+    async def users(self) -> set[str]:
+        """Return the users of whom there are points; perhaps some more, of whom there were."""
+
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
 
