@@ -18,6 +18,7 @@ from typing import Protocol
 
 import structlog
 
+from nomemory.server.embedding.vector_store import KeptVectorsError
 from nomemory.server.faults import Fault
 from nomemory.server.log.protocol import ErasableLog, Removals
 from nomemory.server.settings import Settings
@@ -44,6 +45,17 @@ class LexicalFiles(Protocol):
         """Take everything out of the index's files that was removed and applied by now."""
 
 
+class KeptVectorsFile(Protocol):
+    """What it needs of the file of kept vectors."""
+
+    async def wipe_removed(self) -> None:
+        """Take everything out of the file that is not of a living message.
+
+        Raises:
+            KeptVectorsError: the file cannot be written.
+        """
+
+
 class VectorWork(Protocol):
     """What it needs of the vector indexer."""
 
@@ -64,12 +76,14 @@ class Indexes:
 
     Attributes:
         directory: of all collections of vectors. Those that are not in use follow nothing: they are deleted.
+        kept: the file of kept vectors, if there is one.
     """
 
     lexical: LexicalFiles
     vectors: VectorIndex
     vector_work: VectorWork
     directory: Path
+    kept: KeptVectorsFile | None = None
 
     def applied(self) -> int:
         """Return the sequence up to which every index has everything."""
@@ -84,10 +98,12 @@ class Indexes:
             await asyncio.to_thread(shutil.rmtree, unused, ignore_errors=True)
 
     async def wipe_vectors(self, most: int) -> str:
-        """Take it out of the vectors in use; return what keeps it from that, in words, or nothing."""
+        """Take it out of the vectors in use and those kept; return what keeps it from that, in words, or nothing."""
         try:
             await self.vectors.wipe_removed(most)
-        except NoRoomError as refused:
+            if self.kept is not None:
+                await self.kept.wipe_removed()
+        except (NoRoomError, KeptVectorsError) as refused:
             return str(refused)
         except Fault as fault:
             return fault.message

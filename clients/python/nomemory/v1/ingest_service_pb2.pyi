@@ -401,8 +401,8 @@ class ErasureResidue(_message.Message):
     def expire_ts(self) -> _timestamp_pb2.Timestamp:
         """expire_ts is by when they are gone: `erase_ts` and the server's NOMEMORY_ERASE_WITHIN_S, a day by default. That holds
         while the indexes follow the log; a server that is down, or an index that cannot work, goes on with it afterwards.
-        Unset: no time can be promised; `until` says what it depends on. So it is for `vector` and `log` while the fault
-        ERASURE_WAITS stands.
+        Unset: no time can be promised; `until` says what it depends on. So it is for `vector`, `embedding_cache` and
+        `log` while the fault ERASURE_WAITS stands.
         """
 
     def __init__(

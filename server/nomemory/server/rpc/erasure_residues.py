@@ -17,9 +17,10 @@ _QDRANT = (
     "collection that is not in use stay until that is deleted there."
 )
 _BACKLOG = "The ids of the user and of the messages: until the vector index has the deletions and they are wiped."
-_CACHE = "Vectors of the texts stay, by a digest of each text and without a user, until the file is deleted."
+_CACHE = "Vectors of the texts, by a digest of each: until all but those of living messages are dropped from the file."
 
 
+_WAITING = ("log", "vector", "embedding_cache")
 _WAITS = "Erasing vectors waits now (`faults` of GetIndexStatus says for what), so that no time can be promised. "
 
 
@@ -33,11 +34,11 @@ def residues(settings: Settings, erase_ts: Timestamp, *, waits: bool) -> list[pb
     """
     remote = settings.vector.qdrant_url is not None
     wiped = {"log": _LOG, "lexical": _LEXICAL, "backlog": _BACKLOG} | ({} if remote else {"vector": _EDGE})
+    if settings.embedder.cache is not None:
+        wiped["embedding_cache"] = _CACHE
     others = {"vector": _QDRANT} if remote else {}
     if waits:
-        others |= {place: _WAITS + wiped.pop(place) for place in ("log", "vector") if place in wiped}
-    if settings.embedder.cache is not None:
-        others["embedding_cache"] = _CACHE
+        others |= {place: _WAITS + wiped.pop(place) for place in _WAITING if place in wiped}
     expire_ts = Timestamp()
     expire_ts.FromNanoseconds(erase_ts.ToNanoseconds() + round(settings.erasure.within_s * 1e9))
     return [
