@@ -131,6 +131,7 @@ class Erasure:
         self._indexes = indexes
         self._settings = settings
         self._poll_s = min(_LONGEST_POLL_S, max(_SHORTEST_POLL_S, settings.erasure.within_s / _LOOKS))
+        self._retry_s = min(settings.erasure.retry_s, settings.erasure.within_s / 4)
         self._waiting_since: float | None = -settings.erasure.within_s
 
     async def run(self) -> None:
@@ -141,7 +142,7 @@ class Erasure:
                 self._waiting_since = None
             elif self._is_due(removals):
                 if not await self._erase(removals.until):
-                    await asyncio.sleep(self._settings.erasure.retry_s)
+                    await asyncio.sleep(self._retry_s)
                 continue
             await asyncio.sleep(self._poll_s)
 

@@ -22,7 +22,7 @@ class ErasureSettings(SettingsGroup):
         "The work begins after half of it.",
     )
     retry_s: float = Field(
-        60.0, gt=0, description="Seconds after which the erasure of vectors is tried again that could not be done."
+        60.0, gt=0, description="Most seconds after which the erasure of vectors is tried again that could not be done."
     )
     at_removals: int = Field(100_000, ge=1, description="Removed messages that have it begin at once.")
     batch_max: int = Field(500, ge=1, description="Most messages in a piece of it: between two pieces others go on.")

@@ -83,6 +83,8 @@ class ExpectedPoints:
     def _orphans(self, user_id: str, unknown: Collection[int], until: int) -> list[Orphan]:
         """Return which versions are neither in the log nor have a removal that is still to be done."""
         gone = self._log.gone(sorted(unknown)) if unknown else []
+        if not gone:
+            return []
         known = self._is_known(user_id, [one.removal.message_id for one in gone if one.removal])
         return [
             Orphan(user_id, sequence)

@@ -182,9 +182,13 @@ class QdrantIndex:
         await _answered(self._client.delete(self._collection, models.FilterSelector(filter=only), wait=True))
 
     async def users(self) -> set[str]:
-        """Return the users of whom there are points."""
+        """Return the users of whom there are points; none if the server is too old to tell (before 1.12)."""
         await self._make()
-        found = await _answered(self._client.facet(self._collection, USER, limit=_USERS_MAX))
+        try:
+            found = await _answered(self._client.facet(self._collection, USER, limit=_USERS_MAX))
+        except Fault:
+            _log.warning("the Qdrant server does not tell of whom it has points", collection=self._collection)
+            return set()
         return {str(hit.value) for hit in found.hits}
 
     async def flush(self) -> None:
