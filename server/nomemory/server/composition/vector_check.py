@@ -12,10 +12,10 @@ from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.log.protocol import Touched
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.settings import Settings
-from nomemory.server.vector.audit import Audit, Findings
 from nomemory.server.vector.backlog_reader import BacklogReader
 from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
+from nomemory.server.vector.comparison import Comparison, Findings
 from nomemory.server.vector.expected_points import ExpectedPoints, Orphan
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.orphans import remove_orphans
@@ -56,7 +56,7 @@ async def check_vector_index(settings: Settings, *, removes_orphans: bool = Fals
         expected = ExpectedPoints(log, backlog.known, embedder.dimension, chars, cut)
         clear = partial(remove_orphans, index) if removes_orphans else _mend_nothing
         until = backlog.fed()
-        return await Audit(index.read_points, expected, _here, until, _mend_nothing, index.users, clear).run()
+        return await Comparison(index.read_points, expected, _here, until, _mend_nothing, index.users, clear).run()
 
 
 async def _here(job: Callable[[], _T], /) -> _T:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from nomemory.server.log.protocol import Touched
-from nomemory.server.vector.audit import Audit
+from nomemory.server.vector.comparison import Comparison
 from nomemory.server.vector.expected_points import Compared, ExpectedPoints, Orphan
 from nomemory.server.vector.protocol import StoredPoints
 
@@ -49,6 +49,6 @@ async def test_what_came_into_the_index_or_left_it_while_it_was_read_is_not_wron
     async def clear(orphans: Sequence[Orphan]) -> None:
         cleared.extend(orphans)
 
-    found = await Audit(read, cast("ExpectedPoints", Expected()), here, 2, report, users, clear).run()
+    found = await Comparison(read, cast("ExpectedPoints", Expected()), here, 2, report, users, clear).run()
     assert (found.mismatched, reported) == (1, [LOST])
     assert (found.orphans, cleared) == (1, [ORPHAN])
