@@ -7,20 +7,18 @@ names, so that a process that dies in the middle of it begins again.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 import structlog
 
 from nomemory.server.log.protocol import ErasableLog, Removals
 from nomemory.server.settings import Settings
-from nomemory.server.vector.collection import other_collections
-from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.vector.indexed_space import SpacesInUse
+from nomemory.server.vector.unused_collections import UnusedCollections
 
 _LOOKS = 40
 """How often is looked, within the time in which all has to be done, whether there is something to do."""
@@ -41,45 +39,25 @@ class LexicalFiles(Protocol):
         """Take everything out of the index's files that was removed and applied by now."""
 
 
-class VectorWork(Protocol):
-    """What it needs of the vector indexer."""
-
-    @property
-    def directory(self) -> Path:
-        """The directory of the collection in use."""
-
-    def applied(self) -> int:
-        """Return the sequence up to which everything has been applied."""
-
-    async def wipe_backlog(self) -> None:
-        """Take what the backlog has dropped out of its file."""
-
-
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """What follows the log.
-
-    Attributes:
-        directory: of all collections of vectors. Those that are not in use follow nothing: they are deleted.
-    """
+    """What follows the log, and the collections of vectors that follow nothing: those are deleted."""
 
     lexical: LexicalFiles
-    vectors: VectorIndex
-    vector_work: VectorWork
-    directory: Path
+    spaces: SpacesInUse
+    unused: UnusedCollections
 
     def applied(self) -> int:
         """Return the sequence up to which every index has everything."""
-        return min(self.lexical.applied, self.vector_work.applied())
+        return min(self.lexical.applied, *(one.indexer.applied() for one in self.spaces.all()))
 
     async def wipe_removed(self, most: int) -> None:
         """Take what was removed and applied by now out of every file."""
         await self.lexical.wipe_removed()
-        await self.vectors.wipe_removed(most)
-        await self.vector_work.wipe_backlog()
-        for unused in other_collections(self.directory, self.vector_work.directory):
-            _log.info("a collection of vectors that is not in use is deleted", collection=unused.name)
-            await asyncio.to_thread(shutil.rmtree, unused, ignore_errors=True)
+        for one in self.spaces.all():
+            await one.index.wipe_removed(most)
+            await one.indexer.wipe_backlog()
+        await self.unused.delete()
 
 
 class Erasure:

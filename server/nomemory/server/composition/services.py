@@ -32,8 +32,6 @@ from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
-from nomemory.server.vector.protocol import VectorSearch
-from nomemory.server.vector.shared_search import SharedVectors
 from nomemory.server.write_token import WriteTokens
 
 _EXPORTED_AT_ONCE = 1000
@@ -61,9 +59,8 @@ async def make_services(
     log = open_log(settings, directory, stack, damage)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
-    dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
+    spaces, reply_max = writer.spaces, settings.limits.reply_max_bytes
     speakers = Speakers(log)
-    vectors = SharedVectors(writer.vectors, settings.reads.vectors_max)
     by_time = TimeListing(log, cursors, reply_max)
     query = QueryService(
         log,
@@ -72,18 +69,18 @@ async def make_services(
         UserListing(log, cursors),
         Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
         LexicalListing(words, log, cursors, reply_max),
-        NearestMessages(vectors, writer.embedder, writer.progress, log, speakers, reply_max),
-        _hybrid(settings, writer, vectors, words, log, speakers),
+        NearestMessages(log, speakers, reply_max),
+        _hybrid(settings, words, log, speakers),
         tokens,
-        dimension,
+        spaces,
         settings,
     )
-    ingest = IngestService(writer.log, writer.report, tokens, dimension, settings, audit_of(settings))
-    recall = recall_service(settings, InProcessQuery(query), (), stack, dimension)
+    ingest = IngestService(writer.log, writer.report, tokens, spaces, settings, audit_of(settings))
+    recall = recall_service(settings, InProcessQuery(query), (), stack, spaces)
     scheduler = ReadScheduler(settings)
     reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))
     served: list[Service] = [reads, ingest, recalls]
-    return [*served, server_service(settings, served, writer.embedder, scheduler)]
+    return [*served, server_service(settings, served, spaces, scheduler)]
 
 
 def open_log(
@@ -95,19 +92,9 @@ def open_log(
     return log
 
 
-def _hybrid(
-    settings: Settings,
-    writer: WriterServices,
-    vectors: VectorSearch,
-    words: LexicalIndex,
-    log: LogReader,
-    speakers: Speakers,
-) -> HybridMessages:
+def _hybrid(settings: Settings, words: LexicalIndex, log: LogReader, speakers: Speakers) -> HybridMessages:
     return HybridMessages(
         words,
-        vectors,
-        writer.embedder,
-        writer.progress,
         log,
         speakers,
         weights=weights_without(settings.hybrid.without),

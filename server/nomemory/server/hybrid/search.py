@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 
-from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.hybrid.candidate_pool import Stretch, Stretches
@@ -26,10 +25,10 @@ from nomemory.server.hybrid.word_scores import Found, WordScores, word_scores
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage, Role
-from nomemory.server.reads.nearest_messages import VectorProgress
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
 from nomemory.server.reads.speakers import SPEAKERS_MAX, Speakers
-from nomemory.server.vector.protocol import VectorHit, VectorSearch
+from nomemory.server.vector.protocol import VectorHit
+from nomemory.server.vector.space import VectorSpace
 from nomemory.text.question_reading import QuestionReading
 
 _WITHOUT_MEANING: Final = frozenset(
@@ -106,9 +105,6 @@ class HybridMessages:
 
     Args:
         words: the lexical index.
-        vectors: the vector index.
-        embedder: embeds the question's sentences.
-        progress: says how far the vector index is.
         log: where the messages are.
         speakers: who speaks in a long log.
         weights: of the ranking's steps.
@@ -117,12 +113,9 @@ class HybridMessages:
         reply_max_bytes: where a reply ends early.
     """
 
-    def __init__(  # noqa: PLR0913 - what it reads from, and three limits
+    def __init__(
         self,
         words: LexicalIndex,
-        vectors: VectorSearch,
-        embedder: Embedder,
-        progress: VectorProgress,
         log: LogReader,
         speakers: Speakers,
         *,
@@ -132,28 +125,25 @@ class HybridMessages:
         reply_max_bytes: int,
     ) -> None:
         self._words = words
-        self._vectors = vectors
-        self._embedder = embedder
-        self._progress = progress
         self._log = log
         self._weights = weights
         self._candidates_max = candidates_max
         self._stretches = Stretches(log, words, speakers, candidates_max, timeline_max)
         self._reply_max_bytes = reply_max_bytes
 
-    async def search(self, query: HybridQuery) -> HybridAnswer:
-        """Rank.
+    async def search(self, space: VectorSpace, query: HybridQuery) -> HybridAnswer:
+        """Rank, with the meaning of one space.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, the lexical index cannot be read. Without meaning the words decide alone.
         """
         await self._words.refresh()
-        behind = await self._behind(query.user_id)
+        behind = await self._behind(space, query.user_id)
         narrowed = await self._stretches.open_ended(query.user_id, query.narrowed)
         speakers = await self._stretches.speakers(query.user_id, narrowed.until_us)
         reading = QuestionReading(query.text, _now(query.narrowed))
         asked = parsed(reading, speakers)
-        nearest = await self._nearest(query, asked, narrowed)
+        nearest = await self._nearest(space, query, asked, narrowed)
         read_meanwhile = await self._stretches.read(query.user_id, narrowed, asked, nearest or [])
         stretch = read_meanwhile.before(query.narrowed.until_us)
         if not len(stretch.timeline):
@@ -168,7 +158,7 @@ class HybridMessages:
         beside = _explanation if query.explains else nothing_beside
         items = hits[: fitting((hit.message for hit in hits), self._reply_max_bytes, beside)]
         persons = places_of(asked, stretch.timeline)
-        candidates = self._candidates(stretch.timeline, ranked, eligible)
+        candidates = _candidates(space, stretch.timeline, ranked, eligible)
         return HybridAnswer(
             items,
             truncated=len(items) < len(hits),
@@ -177,31 +167,15 @@ class HybridMessages:
             sufficiency=sufficiency(candidates, persons, len(stretch.timeline.speakers)),
             told_apart=told_apart(persons, len(stretch.timeline.speakers)),
             by_words=candidates.cosines is None,
-            relations=await self._relations(query, stretch.timeline, items) if query.relates else (),
+            relations=await _relations(space, query, stretch.timeline, items) if query.relates else (),
         )
 
-    async def _relations(
-        self, query: HybridQuery, timeline: Timeline, items: Sequence[HybridHit]
-    ) -> Sequence[Relation]:
-        """Relate the best messages; none where meaning cannot be had."""
-        messages = [item.message for item in items[:LOOKED_AT]]
-        try:
-            async with asyncio.timeout(query.patience_s):
-                vectors = await self._vectors.vectors(query.user_id, [one.message_id for one in messages])
-        except TimeoutError:
-            return ()
-        except Fault as fault:
-            if fault.reason in _WITHOUT_MEANING:
-                return ()
-            raise
-        return relations(_related(timeline, messages), vectors)
-
-    async def _behind(self, user_id: str) -> bool:
+    async def _behind(self, space: VectorSpace, user_id: str) -> bool:
         latest = await self._log.user_sequence(user_id)
-        return await self._words.applied(user_id) < latest or self._progress.behind(user_id, latest)
+        return await self._words.applied(user_id) < latest or space.progress.behind(user_id, latest)
 
     async def _nearest(
-        self, query: HybridQuery, asked: ParsedQuestion, narrowed: Filter
+        self, space: VectorSpace, query: HybridQuery, asked: ParsedQuestion, narrowed: Filter
     ) -> list[list[VectorHit]] | None:
         """Search by meaning, sentence by sentence; None if that cannot be done, or not in time."""
         if not self._weights.meaning:
@@ -209,8 +183,8 @@ class HybridMessages:
         try:
             async with asyncio.timeout(query.patience_s):
                 if query.vector is not None:
-                    return [await self._near(query.user_id, query.vector, narrowed)] * len(asked.sentences)
-                sentences = (self._alike(query.user_id, one.meaning, narrowed) for one in asked.sentences)
+                    return [await self._near(space, query.user_id, query.vector, narrowed)] * len(asked.sentences)
+                sentences = (self._alike(space, query.user_id, one.meaning, narrowed) for one in asked.sentences)
                 return list(await asyncio.gather(*sentences))
         except TimeoutError:
             return None
@@ -219,11 +193,11 @@ class HybridMessages:
                 return None
             raise
 
-    async def _alike(self, user_id: str, text: str, narrowed: Filter) -> list[VectorHit]:
-        return await self._near(user_id, await self._embedder.embed_query(text), narrowed)
+    async def _alike(self, space: VectorSpace, user_id: str, text: str, narrowed: Filter) -> list[VectorHit]:
+        return await self._near(space, user_id, await space.embedder.embed_query(text), narrowed)
 
-    async def _near(self, user_id: str, vector: Vector, narrowed: Filter) -> list[VectorHit]:
-        return await self._vectors.search(user_id, vector, narrowed, self._candidates_max)
+    async def _near(self, space: VectorSpace, user_id: str, vector: Vector, narrowed: Filter) -> list[VectorHit]:
+        return await space.vectors.search(user_id, vector, narrowed, self._candidates_max)
 
     async def _ranked(
         self, query: HybridQuery, stretch: Stretch, asked: ParsedQuestion, nearest: Sequence[list[VectorHit] | None]
@@ -264,24 +238,42 @@ class HybridMessages:
         found: Mapping[str, Found] = await self._stretches.found(user_id, stretch, terms, most=RARE)
         return shared(timeline, followed, found, stretch.total)
 
-    def _candidates(self, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:
-        """Gather the features of sufficiency; for several sentences, the best of each."""
-        cosines = None
-        if self._embedder.kind == "local" and all(one.meaning for one in ranked):
-            cosines = np.max([one.meaning.cosines for one in ranked if one.meaning], axis=0)[eligible]
-        has_words = any(one.words.has_terms for one in ranked)
-        coverage = np.max([one.words.coverage for one in ranked], axis=0)[eligible]
-        return Candidates(
-            matching=np.max([one.matching for one in ranked], axis=0)[eligible],
-            cosines=cosines,
-            mean=max((one.meaning.mean for one in ranked if one.meaning), default=0.0),
-            coverage=coverage if has_words else None,
-            unknown=min(one.words.unknown for one in ranked),
-            asserting=_asserting(timeline, eligible),
-            spoken_by=timeline.spoken_by[eligible],
-            asking=timeline.asking[eligible],
-            texts=[timeline.spoken[place].text for place in eligible.tolist()],
-        )
+
+async def _relations(
+    space: VectorSpace, query: HybridQuery, timeline: Timeline, items: Sequence[HybridHit]
+) -> Sequence[Relation]:
+    """Relate the best messages; none where meaning cannot be had."""
+    messages = [item.message for item in items[:LOOKED_AT]]
+    try:
+        async with asyncio.timeout(query.patience_s):
+            vectors = await space.vectors.vectors(query.user_id, [one.message_id for one in messages])
+    except TimeoutError:
+        return ()
+    except Fault as fault:
+        if fault.reason in _WITHOUT_MEANING:
+            return ()
+        raise
+    return relations(_related(timeline, messages), vectors)
+
+
+def _candidates(space: VectorSpace, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:
+    """Gather the features of sufficiency; for several sentences, the best of each."""
+    cosines = None
+    if space.embedder.kind == "local" and all(one.meaning for one in ranked):
+        cosines = np.max([one.meaning.cosines for one in ranked if one.meaning], axis=0)[eligible]
+    has_words = any(one.words.has_terms for one in ranked)
+    coverage = np.max([one.words.coverage for one in ranked], axis=0)[eligible]
+    return Candidates(
+        matching=np.max([one.matching for one in ranked], axis=0)[eligible],
+        cosines=cosines,
+        mean=max((one.meaning.mean for one in ranked if one.meaning), default=0.0),
+        coverage=coverage if has_words else None,
+        unknown=min(one.words.unknown for one in ranked),
+        asserting=_asserting(timeline, eligible),
+        spoken_by=timeline.spoken_by[eligible],
+        asking=timeline.asking[eligible],
+        texts=[timeline.spoken[place].text for place in eligible.tolist()],
+    )
 
 
 def _now(narrowed: Filter) -> datetime:

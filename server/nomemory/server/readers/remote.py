@@ -13,7 +13,6 @@ from nomemory.server.processes.connection import CallFailedError, PipeClosedErro
 from nomemory.server.readers.calls import (
     Delete,
     DeleteMatching,
-    EmbedderDescription,
     EmbedDocuments,
     EmbedQuery,
     Erase,
@@ -23,6 +22,7 @@ from nomemory.server.readers.calls import (
     GetStatus,
     NoteQuery,
     SearchVectors,
+    SpaceDescription,
     Write,
     WriterCall,
 )
@@ -91,39 +91,41 @@ class RemoteLog:
 
 
 class RemoteVectors:
-    """Implements `VectorSearch`."""
+    """Implements `VectorSearch` for the space of that name."""
 
-    def __init__(self, writer: WriterClient) -> None:
+    def __init__(self, writer: WriterClient, space: str) -> None:
         self._writer = writer
+        self._space = space
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""
-        hits: list[VectorHit] = await self._writer.call(SearchVectors(user_id, vector, narrowed, limit))
+        hits: list[VectorHit] = await self._writer.call(SearchVectors(self._space, user_id, vector, narrowed, limit))
         return hits
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vectors of messages' first parts."""
-        found: dict[str, Vector] = await self._writer.call(FetchVectors(user_id, tuple(message_ids)))
+        found: dict[str, Vector] = await self._writer.call(FetchVectors(self._space, user_id, tuple(message_ids)))
         return found
 
 
 class RemoteEmbedder:
     """Implements `Embedder`."""
 
-    def __init__(self, writer: WriterClient, description: EmbedderDescription) -> None:
+    def __init__(self, writer: WriterClient, description: SpaceDescription) -> None:
         self._writer = writer
+        self._space = description.name
         self.kind = description.kind
         self.model = description.model
         self.dimension = description.dimension
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""
-        vector: Vector = await self._writer.call(EmbedQuery(text))
+        vector: Vector = await self._writer.call(EmbedQuery(self._space, text))
         return vector
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents."""
-        vectors: list[Vector] = await self._writer.call(EmbedDocuments(tuple(texts)))
+        vectors: list[Vector] = await self._writer.call(EmbedDocuments(self._space, tuple(texts)))
         return vectors
 
     async def close(self) -> None:
@@ -133,8 +135,9 @@ class RemoteEmbedder:
 class RemoteProgress:
     """Implements `VectorProgress`: reads how far the index is from its backlog; reports who is being queried."""
 
-    def __init__(self, writer: WriterClient, backlog: BacklogReader) -> None:
+    def __init__(self, writer: WriterClient, space: str, backlog: BacklogReader) -> None:
         self._writer = writer
+        self._space = space
         self._backlog = backlog
 
     def behind(self, user_id: str, sequence: int) -> bool:
@@ -144,7 +147,7 @@ class RemoteProgress:
     def note_query(self, user_id: str) -> None:
         """Have the user's backlog go first. If there is none, the search itself reports the query."""
         if self._backlog.is_pending(user_id):
-            self._writer.notify(NoteQuery(user_id))
+            self._writer.notify(NoteQuery(self._space, user_id))
 
 
 class RemoteReport:
