@@ -14,6 +14,7 @@ LEXICAL_INDEXER: Final = "lexical-indexer"
 VECTOR_ENGINE: Final = "vector-engine"
 VECTOR_INDEX: Final = "vector-index"
 QDRANT: Final = "qdrant"
+RERANKER: Final = "reranker"
 """What parts of the server are called in faults."""
 
 NOT_ANSWERING: Final = "NOT_ANSWERING"
@@ -24,6 +25,10 @@ UNREACHABLE: Final = "UNREACHABLE"
 """A server that this one depends on does not answer."""
 INDEX_DAMAGED: Final = "INDEX_DAMAGED"
 """An index did not hold what the log says: what was missing is indexed again."""
+NOT_STARTING: Final = "NOT_STARTING"
+"""A process cannot be started; it is tried again and again."""
+LATE: Final = "LATE"
+"""A process was too late with its latest answer, or had none: reads went on without."""
 
 
 @dataclass(frozen=True, slots=True)

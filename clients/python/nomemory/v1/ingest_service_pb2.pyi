@@ -524,8 +524,9 @@ class ServerFault(_message.Message):
     """
     kind: _builtins.str
     """kind is `NOT_ANSWERING` (a process answers no heartbeat; it is killed and replaced), `MEMORY_EXCEEDED` (a process took
-    more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer) or
-    `INDEX_DAMAGED` (an index lacked what the log has; that is being indexed again). There may be others in later versions.
+    more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer),
+    `INDEX_DAMAGED` (an index lacked what the log has; that is being indexed again), `NOT_STARTING` (a process cannot be
+    started) or `LATE` (a process did not answer in time; reads went on without it). There may be others in later versions.
     """
     detail: _builtins.str
     """detail says it in English, for people. It has no content, ids of users or secrets."""

@@ -32,7 +32,7 @@ from nomemory.server.logs import configure_logs
 from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.readers.calls import Assignment, GetAssignment
 from nomemory.server.readers.followed_space import FollowedSpace, remote_space
-from nomemory.server.readers.remote import RemoteLog, RemoteReport, WriterClient
+from nomemory.server.readers.remote import RemoteLog, RemoteReport, RemoteReranker, WriterClient
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.grpc_server import serving
@@ -86,7 +86,8 @@ async def _make_services(
     stack.push_async_callback(followed.close)
     make = partial(remote_space, settings, writer)
     spaces = followed.begin(make, assignment.space, settings.timing.deadline_default_s)
-    remote = WriterServices(RemoteLog(writer), spaces, RemoteReport(writer))
+    reranker = RemoteReranker(writer) if settings.reranker.model else None
+    remote = WriterServices(RemoteLog(writer), spaces, RemoteReport(writer), reranker)
     words = open_lexical_index(directory.lexical)
     stack.push_async_callback(words.close)
     return await make_services(settings, directory, remote, words, stack)

@@ -9,6 +9,7 @@ from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
+from nomemory.server.hybrid.reranking import Reranking
 from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.hybrid.weights import weights_without
 from nomemory.server.lexical.protocol import LexicalIndex
@@ -24,6 +25,7 @@ from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.reads.user_listing import UserListing
+from nomemory.server.reranking.protocol import Reranker
 from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.call import Service
@@ -70,7 +72,7 @@ async def make_services(
         Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
         LexicalListing(words, log, cursors, reply_max),
         NearestMessages(log, speakers, reply_max),
-        _hybrid(settings, words, log, speakers),
+        _hybrid(settings, writer.reranker, words, log, speakers),
         tokens,
         spaces,
         settings,
@@ -92,7 +94,11 @@ def open_log(
     return log
 
 
-def _hybrid(settings: Settings, words: LexicalIndex, log: LogReader, speakers: Speakers) -> HybridMessages:
+def _hybrid(
+    settings: Settings, reranker: Reranker | None, words: LexicalIndex, log: LogReader, speakers: Speakers
+) -> HybridMessages:
+    wanted = settings.reranker
+    reranking = Reranking(reranker, wanted.weight, wanted.messages_max, wanted.chars) if reranker else None
     return HybridMessages(
         words,
         log,
@@ -101,4 +107,5 @@ def _hybrid(settings: Settings, words: LexicalIndex, log: LogReader, speakers: S
         candidates_max=settings.hybrid.candidates_max,
         timeline_max=settings.hybrid.timeline_max,
         reply_max_bytes=settings.limits.reply_max_bytes,
+        reranking=reranking,
     )

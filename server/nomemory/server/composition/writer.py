@@ -34,6 +34,8 @@ from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.readers.writer_services import WriterServices
+from nomemory.server.reranking.factory import choose_reranker
+from nomemory.server.reranking.reranker_process import RerankerProcess
 from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import FormerFaults, StandingFaults
@@ -91,6 +93,7 @@ class WriterAssembly:
     def build(self) -> tuple[WriterServices, LexicalIndex, LogDamage]:
         """Build everything; return the lexical index for reading, too, and what is known of damage to the log."""
         embedder = choose_embedder(self._settings, self._vigil)
+        reranker = self._reranker()
         writer, erasable = self._log_writer()
         log = open_log(self._settings, self._directory, self._stack, self._damage)
         self._inspect()
@@ -103,7 +106,16 @@ class WriterAssembly:
         self._follow_the_model(spaces, serving, unused, position)
         self._erase(erasable, Indexes(lexical, spaces, unused))
         report = StatusReport(log, lexical, spaces, self._supervisor.fault, self._faults, notice, self._damage)
-        return WriterServices(writer, serving, report), words, self._damage
+        return WriterServices(writer, serving, report, reranker), words, self._damage
+
+    def _reranker(self) -> RerankerProcess | None:
+        reranker = choose_reranker(self._settings, self._vigil)
+        if reranker is not None:
+            self._stack.push_async_callback(reranker.close)
+            task = self._supervisor.start_task("reranker", reranker.run)
+            self._stack.push_async_callback(asyncio.wait, [task])
+            self._stack.callback(task.cancel)
+        return reranker
 
     def _log_writer(self) -> tuple[SqliteLogWriter, ErasableLog]:
         writer = SqliteLogWriter(

@@ -13,11 +13,13 @@ import numpy as np
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.hybrid.candidate_pool import Stretch, Stretches
+from nomemory.server.hybrid.hit import HybridHit
 from nomemory.server.hybrid.meaning import Meaning, meaning_of
 from nomemory.server.hybrid.parsed_question import ParsedQuestion, ParsedSentence, parsed
 from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, places_of, preferred
 from nomemory.server.hybrid.relations import LOOKED_AT, Related, Relation, relations
 from nomemory.server.hybrid.relevance_feedback import RARE, leaders, shared
+from nomemory.server.hybrid.reranking import Reranking
 from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
 from nomemory.server.hybrid.timeline import Flags, Floats, Ints, Timeline
 from nomemory.server.hybrid.weights import Weights
@@ -42,6 +44,8 @@ _DECIMALS: Final = 6
 """Scores that differ less are equal: sums of floats may come in any order."""
 _EXPLANATION_BYTES: Final = 300
 """Most bytes of an explanation in a reply."""
+_SHARE_OF_RERANKING: Final = 0.5
+"""Share of the patience for meaning that the reranker gets at most, so that there is time left to answer."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -61,19 +65,6 @@ class HybridQuery:
     patience_s: float
     explains: bool = False
     relates: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HybridHit:
-    """A message, its score, and the components of the score."""
-
-    message: LoggedMessage
-    score: float
-    semantic_score: float
-    lexical_score: float
-    coverage: float
-    deviations: float
-    components: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +102,7 @@ class HybridMessages:
         candidates_max: how many messages each of words and meaning proposes.
         timeline_max: all messages of a user with at most this many are ranked.
         reply_max_bytes: where a reply ends early.
+        reranking: reads the best messages once more; None if nothing does.
     """
 
     def __init__(
@@ -123,6 +115,7 @@ class HybridMessages:
         candidates_max: int,
         timeline_max: int,
         reply_max_bytes: int,
+        reranking: Reranking | None = None,
     ) -> None:
         self._words = words
         self._log = log
@@ -130,6 +123,7 @@ class HybridMessages:
         self._candidates_max = candidates_max
         self._stretches = Stretches(log, words, speakers, candidates_max, timeline_max)
         self._reply_max_bytes = reply_max_bytes
+        self._reranking = reranking
 
     async def search(self, space: VectorSpace, query: HybridQuery) -> HybridAnswer:
         """Rank, with the meaning of one space.
@@ -154,7 +148,7 @@ class HybridMessages:
             asked = parsed(reading, stretch.timeline.foremost(SPEAKERS_MAX))
         ranked = await self._ranked(query, stretch, asked, nearest or (None,) * len(asked.sentences))
         eligible = _eligible(stretch.timeline, ranked, query.narrowed)
-        hits = _best(stretch.timeline, ranked, eligible, query.top_k)
+        hits = await self._best(query, stretch.timeline, ranked, eligible)
         beside = _explanation if query.explains else nothing_beside
         items = hits[: fitting((hit.message for hit in hits), self._reply_max_bytes, beside)]
         persons = places_of(asked, stretch.timeline)
@@ -169,6 +163,16 @@ class HybridMessages:
             by_words=candidates.cosines is None,
             relations=await _relations(space, query, stretch.timeline, items) if query.relates else (),
         )
+
+    async def _best(
+        self, query: HybridQuery, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints
+    ) -> list[HybridHit]:
+        """Return the best messages, after what reads them once more."""
+        if self._reranking is None:
+            return _best(timeline, ranked, eligible, query.top_k)
+        hits = _best(timeline, ranked, eligible, max(query.top_k, self._reranking.messages_max))
+        reranked = await self._reranking.reranked(query.text, hits, query.patience_s * _SHARE_OF_RERANKING)
+        return reranked[: query.top_k]
 
     async def _behind(self, space: VectorSpace, user_id: str) -> bool:
         latest = await self._log.user_sequence(user_id)

@@ -106,13 +106,21 @@ class GetStatus:
     prefix: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Rerank:
+    """Say how well texts answer a question. Answer: a number for each, or None, as `Reranker` does."""
+
+    question: str
+    texts: tuple[str, ...]
+
+
 Changing = Write | Delete | DeleteMatching | Erase
 """What changes the log."""
 
 AboutMeaning = SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery
 """What is asked of a vector space, which each of them names."""
 
-WriterCall = Changing | AboutMeaning | GetStatus
+WriterCall = Changing | AboutMeaning | GetStatus | Rerank
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
@@ -21,6 +22,7 @@ from nomemory.server.readers.calls import (
     GetAssignment,
     GetStatus,
     NoteQuery,
+    Rerank,
     SearchVectors,
     SpaceDescription,
     Write,
@@ -130,6 +132,22 @@ class RemoteEmbedder:
 
     async def close(self) -> None:
         """Do nothing: the model is the writer's."""
+
+
+class RemoteReranker:
+    """Implements `Reranker`."""
+
+    def __init__(self, writer: WriterClient) -> None:
+        self._writer = writer
+
+    async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float] | None:
+        """Return how well each text answers."""
+        try:
+            async with waiting_elsewhere():
+                found: Sequence[float] | None = await self._writer.call(Rerank(question, tuple(texts)))
+        except Fault:
+            return None
+        return found
 
 
 class RemoteProgress:

@@ -16,10 +16,12 @@ from nomemory.server.readers.calls import (
     FetchVectors,
     GetStatus,
     NoteQuery,
+    Rerank,
     SearchVectors,
     Write,
     WriterCall,
 )
+from nomemory.server.reranking.protocol import Reranker
 from nomemory.server.rpc.index_status import Report
 from nomemory.server.vector.serving_space import ServingSpace
 
@@ -31,6 +33,7 @@ class WriterServices:
     log: LogWriter
     spaces: ServingSpace
     report: Report
+    reranker: Reranker | None = None
 
     async def answer(self, call: WriterCall) -> object:
         """Answer a reader's call.
@@ -43,6 +46,8 @@ class WriterServices:
                 return await self._change(call)
             case GetStatus(user_id, prefix):
                 return (await self.report.status(user_id, prefix)).SerializeToString()
+            case Rerank(question, texts):
+                return await self.reranker.scores(question, texts) if self.reranker else None
             case _:
                 return await self._answer_about_meaning(call)
 
