@@ -71,7 +71,7 @@ def former_model(
 
 
 def _made(settings: Settings, known: RememberedModel, faults: StandingFaults) -> FormerModel:
-    of_former = known.settings(settings)
+    of_former = known.restored(settings)
     watched: list[WatchedEmbedder] = []
 
     def watch(model: Embedder) -> Embedder:

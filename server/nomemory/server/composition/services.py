@@ -97,8 +97,6 @@ def open_log(
 def _hybrid(
     settings: Settings, reranker: Reranker | None, words: LexicalIndex, log: LogReader, speakers: Speakers
 ) -> HybridMessages:
-    wanted = settings.reranker
-    reranking = Reranking(reranker, wanted.weight, wanted.messages_max, wanted.chars) if reranker else None
     return HybridMessages(
         words,
         log,
@@ -107,5 +105,11 @@ def _hybrid(
         candidates_max=settings.hybrid.candidates_max,
         timeline_max=settings.hybrid.timeline_max,
         reply_max_bytes=settings.limits.reply_max_bytes,
-        reranking=reranking,
+        reranking=_reranking(settings, reranker),
     )
+
+
+def _reranking(settings: Settings, reranker: Reranker | None) -> Reranking | None:
+    if reranker is None:
+        return None
+    return Reranking(reranker, settings.reranker.weight, settings.reranker.messages_max, settings.reranker.chars)

@@ -24,11 +24,11 @@ def choose_reranker(settings: Settings, vigil: Vigil) -> RerankerProcess | None:
     Raises:
         RerankerSettingsError: its files or its packages are not there.
     """
-    wanted = settings.reranker
-    if not wanted.model:
+    model = settings.reranker.model
+    if not model:
         return None
-    _refuse_missing(wanted.model)
-    return RerankerProcess(wanted.model, wanted.threads, wanted.timeout_s, vigil)
+    _refuse_missing(model)
+    return RerankerProcess(model, settings.reranker.threads, settings.reranker.timeout_s, vigil)
 
 
 def _refuse_missing(model: str) -> None:

@@ -41,7 +41,7 @@ class RememberedModel:
         }
         return cls(collection, {**variables, _ENDPOINT: _without_secrets(settings.openai.base_url)})
 
-    def settings(self, now: Settings) -> Settings:
+    def restored(self, settings: Settings) -> Settings:
         """Return the settings of now with this model.
 
         An endpoint gets the key of now only if it is the same one; else that of NOMEMORY_EMBEDDING_FORMER_API_KEY.
@@ -49,11 +49,11 @@ class RememberedModel:
         Raises:
             ValidationError: what is remembered is no valid setting any more.
         """
-        same = self.variables.get(_ENDPOINT) == _without_secrets(now.openai.base_url)
-        key = now.openai.api_key if same and not now.embedder.former_api_key else now.embedder.former_api_key
-        url = {_ENDPOINT: now.openai.base_url} if same else {}
+        same = self.variables.get(_ENDPOINT) == _without_secrets(settings.openai.base_url)
+        key = settings.embedder.former_api_key or (settings.openai.api_key if same else None)
+        url = {_ENDPOINT: settings.openai.base_url} if same else {}
         changes = {_override(name): value for name, value in {**self.variables, **url}.items()}
-        return now.with_changes(**changes, openai_api_key=key)
+        return settings.with_changes(**changes, openai_api_key=key)
 
 
 def read_remembered(path: Path) -> RememberedModel | None:
