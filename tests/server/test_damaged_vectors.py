@@ -16,7 +16,7 @@ import pytest
 
 from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.settings import Settings
-from nomemory.server.vector.audit import Findings
+from nomemory.server.vector.comparison import Findings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from talk import said

@@ -12,10 +12,10 @@ from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.log.protocol import Touched
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.settings import Settings
-from nomemory.server.vector.audit import Audit, Findings
 from nomemory.server.vector.backlog_reader import BacklogReader
 from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
+from nomemory.server.vector.comparison import Comparison, Findings
 from nomemory.server.vector.expected_points import ExpectedPoints
 from nomemory.server.vector.factory import choose_vector_index
 
@@ -52,7 +52,7 @@ async def check_vector_index(settings: Settings) -> Findings | None:
         chars, most = settings.embedder.part_chars, settings.embedder.parts_max
         cut = None if embedder.kind == "none" else partial(parts_of, part_chars=chars, parts_max=most)
         expected = ExpectedPoints(log, backlog.known, embedder.dimension, chars, cut)
-        return await Audit(index.read_points, expected, _here, backlog.fed(), _mend_nothing).run()
+        return await Comparison(index.read_points, expected, _here, backlog.fed(), _mend_nothing).run()
 
 
 async def _here(job: Callable[[], _T], /) -> _T:

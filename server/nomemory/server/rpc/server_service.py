@@ -44,16 +44,21 @@ class ServerService:
         return {}
 
     async def get_server_info(self, _request: pb.GetServerInfoRequest, call: Call) -> pb.GetServerInfoResponse:
-        """Describe the server. How busy it is tells of all its users: a caller in a namespace does not learn it."""
-        described = pb.GetServerInfoResponse()
-        described.CopyFrom(self.info)
+        """Describe the server and the caller. How busy it is tells of all its users: no namespace learns it."""
+        caller = call.admission.caller
+        described = pb.GetServerInfoResponse(
+            caller=pb.CallerInfo(user_id=caller.user_id or "", scopes=sorted(caller.scopes)),
+            reads=self._load() if call.namespace is None else None,
+        )
+        described.MergeFrom(self.info)
         if self.spaces is not None:
             embedder = self.spaces.now.embedder
             described.embedding_model = embedder.model if embedder.kind != "none" else ""
             described.embedding_dimension = embedder.dimension
-        if self.scheduler is not None and call.namespace is None:
-            load = self.scheduler.load()
-            described.reads.CopyFrom(
-                pb.ReadLoad(running=load.running, waiting=load.waiting, users=load.users, refused=load.refused)
-            )
         return described
+
+    def _load(self) -> pb.ReadLoad | None:
+        if self.scheduler is None:
+            return None
+        load = self.scheduler.load()
+        return pb.ReadLoad(running=load.running, waiting=load.waiting, users=load.users, refused=load.refused)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 import orjson
 from pydantic import SecretStr
 
+from nomemory.server.private_files import put
 from nomemory.server.settings import Settings
 from nomemory.server.settings.group import PREFIX
 
@@ -75,12 +75,7 @@ def write_remembered(path: Path, model: RememberedModel) -> None:
     if path.exists() and path.read_bytes() == written:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(written)
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
+    put(path, written)
 
 
 def _without_secrets(url: str | None) -> str:

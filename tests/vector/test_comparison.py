@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from nomemory.server.log.protocol import Touched
-from nomemory.server.vector.audit import Audit
+from nomemory.server.vector.comparison import Comparison
 from nomemory.server.vector.expected_points import Compared, ExpectedPoints
 from nomemory.server.vector.protocol import StoredPoints
 
@@ -39,5 +39,5 @@ async def test_what_came_into_the_index_while_it_was_read_is_not_missing() -> No
     async def report(wrong: Sequence[Touched]) -> None:
         reported.extend(wrong)
 
-    found = await Audit(read, cast("ExpectedPoints", Expected()), here, 2, report).run()
+    found = await Comparison(read, cast("ExpectedPoints", Expected()), here, 2, report).run()
     assert (found.mismatched, reported) == (1, [LOST])

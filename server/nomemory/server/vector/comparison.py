@@ -18,7 +18,7 @@ _SAMPLE_EVERY = 8
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What an audit found.
+    """What a comparison found.
 
     Attributes:
         messages: how many messages can have points.
@@ -61,7 +61,7 @@ class ReadPoints(Protocol):
         """Return the sound points of users."""
 
 
-class Audit:
+class Comparison:
     """Goes through all users. Vectors are looked at in samples, and all of them as soon as one is unsound.
 
     Args:
