@@ -16,7 +16,8 @@ from nomemory.server.standing_faults import LATE, NOT_STARTING, RERANKER
 
 _SILENT_S = 30.0
 """How long it may say nothing before it is killed: one that is late may still be of use for the next question."""
-_LOOK_S = 1.0
+_LOOK_S, _LONGEST_LOOK_S = 1.0, 60.0
+"""How often is looked whether it runs; less and less often while it cannot be started, which costs a second of CPU."""
 _FIRST_REST_S, _LONGEST_REST_S = 1.0, 30.0
 
 
@@ -40,6 +41,7 @@ class RerankerProcess:
 
     async def run(self) -> None:
         """Keep the process running until cancelled."""
+        looks = Backoff(_LOOK_S, _LONGEST_LOOK_S)
         while True:
             try:
                 await self._worker.start()
@@ -47,7 +49,8 @@ class RerankerProcess:
                 self._faults.stand(RERANKER, NOT_STARTING, f"it cannot be started: {error}")
             else:
                 self._faults.clear(RERANKER, NOT_STARTING)
-            await asyncio.sleep(_LOOK_S)
+                looks.reset()
+            await asyncio.sleep(looks.next_s())
 
     async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float] | None:
         """Return how well each text answers."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.vector.space import VectorSpace
@@ -13,13 +11,32 @@ from nomemory.server.vector.space import VectorSpace
 _RETRY_AFTER_S = 0.1
 
 
-@dataclass(slots=True)
-class _Served:
-    """A space, how many reads use it, and whether the last of them has ended."""
+class Served:
+    """A space that reads use: as a context it is the space, for one read."""
 
-    space: VectorSpace
-    reads: int = 0
-    unused: asyncio.Event = field(default_factory=asyncio.Event)
+    __slots__ = ("_unused", "reads", "space")
+
+    def __init__(self, space: VectorSpace) -> None:
+        self.space = space
+        self.reads = 0
+        self._unused: asyncio.Event | None = None
+
+    def __enter__(self) -> VectorSpace:
+        """Begin a read."""
+        self.reads += 1
+        return self.space
+
+    def __exit__(self, *_error: object) -> None:
+        """End it."""
+        self.reads -= 1
+        if self._unused is not None and not self.reads:
+            self._unused.set()
+
+    async def unused(self) -> None:
+        """Wait until the last read has ended. None may begin meanwhile."""
+        self._unused = asyncio.Event()
+        if self.reads:
+            await self._unused.wait()
 
 
 class ServingSpace:
@@ -30,25 +47,17 @@ class ServingSpace:
     """
 
     def __init__(self, space: VectorSpace) -> None:
-        self._now = _Served(space)
-        self._former: _Served | None = None
+        self._now = Served(space)
+        self._former: Served | None = None
 
     @property
     def now(self) -> VectorSpace:
         """The space of reads that begin now."""
         return self._now.space
 
-    @contextmanager
-    def used(self) -> Iterator[VectorSpace]:
+    def used(self) -> Served:
         """Use one space for a whole read."""
-        served = self._now
-        served.reads += 1
-        try:
-            yield served.space
-        finally:
-            served.reads -= 1
-            if not served.reads and served is not self._now:
-                served.unused.set()
+        return self._now
 
     def named(self, name: str) -> VectorSpace:
         """Return the space of that name, for a read that has begun in another process.
@@ -68,11 +77,10 @@ class ServingSpace:
         Until `forget_former` it can be had by its name.
         """
         former = self._former = self._now
-        self._now = _Served(space)
-        if former.reads:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(longest_s):
-                    await former.unused.wait()
+        self._now = Served(space)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await former.unused()
         return former.space
 
     def forget_former(self) -> None:
