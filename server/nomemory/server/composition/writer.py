@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
+from functools import partial
 
 import structlog
 
@@ -13,9 +14,11 @@ from nomemory.server.composition.former_model import FormerModelLostError, forme
 from nomemory.server.composition.services import open_log
 from nomemory.server.composition.vector_spaces import VectorSpaces
 from nomemory.server.data_directory import DataDirectory
+from nomemory.server.embedding.cache_erasure import CacheErasure
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.embedding.vector_store import model_of
 from nomemory.server.erasure import Erasure, Indexes
 from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
@@ -40,8 +43,10 @@ from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import FormerFaults, StandingFaults
 from nomemory.server.vector.checkpoint import discard_foreign_vectors
+from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.indexed_space import IndexedSpace, SpacesInUse
+from nomemory.server.vector.living_texts import living_texts
 from nomemory.server.vector.model_change import ModelChange
 from nomemory.server.vector.serving_space import ServingSpace
 from nomemory.server.vector.space import VectorSpace
@@ -104,7 +109,7 @@ class WriterAssembly:
         unused = UnusedCollections(self._settings, self._directory.vectors, spaces)
         serving = ServingSpace(spaces.serving.space)
         self._follow_the_model(spaces, serving, unused, position)
-        self._erase(erasable, Indexes(lexical, spaces, unused))
+        self._erase(erasable, Indexes(lexical, spaces, unused, self._kept_vectors(embedder)))
         report = StatusReport(log, lexical, spaces, self._supervisor.fault, self._faults, notice, self._damage)
         return WriterServices(writer, serving, report, reranker), words, self._damage
 
@@ -164,8 +169,17 @@ class WriterAssembly:
         with closing(self._open_feed()) as feed:
             return feed.position()
 
+    def _kept_vectors(self, embedder: Embedder) -> CacheErasure | None:
+        settings = self._settings.embedder
+        if settings.cache is None:
+            return None
+        cut = partial(parts_of, part_chars=settings.part_chars, parts_max=settings.parts_max)
+        kept = CacheErasure(settings.cache, model_of(embedder), partial(living_texts, self._open_feed, cut))
+        self._stack.callback(kept.stop)
+        return kept
+
     def _erase(self, log: ErasableLog, indexes: Indexes) -> None:
-        erasure = Erasure(log, indexes, self._settings)
+        erasure = Erasure(log, indexes, self._settings, self._faults)
         task = self._supervisor.start_task("erasure", erasure.run)
         self._stack.push_async_callback(asyncio.wait, [task])
         self._stack.callback(task.cancel)

@@ -10,6 +10,7 @@ from typing import Self
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.server.listen_address import ListenAddress
+from nomemory.server.log.damage import Met
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import Filter, Message
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
@@ -114,13 +115,20 @@ class Rerank:
     texts: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class NoteDamage:
+    """Remember damage to the log that a read has met. No answer."""
+
+    met: Met
+
+
 Changing = Write | Delete | DeleteMatching | Erase
 """What changes the log."""
 
 AboutMeaning = SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery
 """What is asked of a vector space, which each of them names."""
 
-WriterCall = Changing | AboutMeaning | GetStatus | Rerank
+WriterCall = Changing | AboutMeaning | GetStatus | Rerank | NoteDamage
 
 
 @dataclass(frozen=True, slots=True)

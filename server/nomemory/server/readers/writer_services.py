@@ -15,6 +15,7 @@ from nomemory.server.readers.calls import (
     Erase,
     FetchVectors,
     GetStatus,
+    NoteDamage,
     NoteQuery,
     Rerank,
     SearchVectors,
@@ -46,6 +47,9 @@ class WriterServices:
                 return await self._change(call)
             case GetStatus(user_id, prefix):
                 return (await self.report.status(user_id, prefix)).SerializeToString()
+            case NoteDamage(met):
+                self.report.note_damage(met)
+                return None
             case Rerank(question, texts):
                 return await self.reranker.scores(question, texts) if self.reranker else None
             case _:

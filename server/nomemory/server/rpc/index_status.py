@@ -9,7 +9,7 @@ from typing import Protocol
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.lexical.protocol import LexicalProgress
-from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.damage import LogDamage, Met
 from nomemory.server.log.protocol import LogCounts, LogReader
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.standing_faults import LEXICAL_INDEXER, StandingFault, StandingFaults
@@ -31,6 +31,9 @@ class Report(Protocol):
 
         No sequence exceeds that of the latest change in them.
         """
+
+    def note_damage(self, met: Met) -> None:
+        """Take note of damage to the log that a read of another process has met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,10 @@ class StatusReport:
             status.coming_vector.CopyFrom(await self._vector(coming, user_id, prefix, counts.sequence))
             status.coming_embedder.CopyFrom(_embedder(coming))
         return status
+
+    def note_damage(self, met: Met) -> None:
+        """Take note of damage to the log that a read of another process has met."""
+        self.damage.note(met)
 
     def _log(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
         damaged = self.damage.messages(user_id, prefix)

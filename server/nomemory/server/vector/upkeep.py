@@ -14,7 +14,9 @@ from nomemory.server.processes.worker_errors import WorkerFailedError
 from nomemory.server.standing_faults import INDEX_DAMAGED, VECTOR_INDEX, StandingFaults
 from nomemory.server.vector.backlog_reader import BacklogReader
 from nomemory.server.vector.comparison import AtDesk, Comparison, Findings
+from nomemory.server.vector.expected_points import Orphan
 from nomemory.server.vector.indexing_store import Desk
+from nomemory.server.vector.orphans import remove_orphans
 from nomemory.server.vector.protocol import VectorIndex
 
 _log = structlog.get_logger("vectors")
@@ -92,7 +94,15 @@ class Upkeep:
         if not await self._at_desk(self._desk.has_points):
             return Findings()
         until = await self._at_desk(self._desk.fed)
-        found = await Comparison(self._index.read_points, self._expected, self._at_desk, until, self._take_again).run()
+        found = await Comparison(
+            self._index.read_points,
+            self._expected,
+            self._at_desk,
+            until,
+            self._take_again,
+            self._index.users,
+            self._remove_orphans,
+        ).run()
         say = _log.debug if found.is_whole else _log.error
         say(
             "the vector index was compared with the log",
@@ -100,6 +110,7 @@ class Upkeep:
             points=found.points,
             mismatched=found.mismatched,
             unsound=found.unsound,
+            orphans=found.orphans,
         )
         return found
 
@@ -107,6 +118,10 @@ class Upkeep:
         self._note_damage("messages were missing in the index; they are being indexed again")
         await self._at_desk(partial(self._desk.take_again, wrong))
         self._work_came()
+
+    async def _remove_orphans(self, orphans: Sequence[Orphan]) -> None:
+        self._note_damage("the index had vectors of messages that are gone; they are being removed")
+        await remove_orphans(self._index, orphans)
 
     async def _failed(self, fault: Fault) -> None:
         """Build the index anew if its engine answers, but fails, several times in a row."""
