@@ -38,7 +38,9 @@ from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.vector.checkpoint import discard_foreign_vectors
 from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
+from nomemory.server.vector.edge_shards import EdgeShards
 from nomemory.server.vector.factory import choose_vector_index
+from nomemory.server.vector.growth import Growth
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.server.vector.living_texts import living_texts
 from nomemory.server.vector.protocol import VectorIndex
@@ -182,13 +184,20 @@ class WriterAssembly:
             self._open_feed, index, embedder, directory, self._settings, self._committed.vector, self._faults
         )
         self._stack.callback(indexer.close)
-        if self._settings.vector.qdrant_url is not None:
+        if isinstance(index, EdgeShards):
+            self._grow(index)
+        else:
             self._probe(index)
         task = self._supervisor.start_task(VECTOR_JOB, indexer.run)
         self._stack.push_async_callback(asyncio.wait, [task])
         self._stack.callback(indexer.stop)
         self._stack.callback(self._supervisor.stop)
         return index, indexer
+
+    def _grow(self, index: EdgeShards) -> None:
+        task = self._supervisor.start_task("vector-growth", Growth(index, self._settings.vector.shard_points).run)
+        self._stack.push_async_callback(asyncio.wait, [task])
+        self._stack.callback(task.cancel)
 
     def _probe(self, index: VectorIndex) -> None:
         reachability = Reachability(index, self._settings.vector.probe_s, self._faults)

@@ -131,8 +131,13 @@ class StatusReport:
 
     def _fault(self, job: str, *parts: str) -> JobFault | StandingFault | None:
         """Return what is wrong with an index: the oldest fault of its parts, or the error of its job."""
-        standing = (fault for fault in self.faults.all() if fault.part in parts)
+        standing = (fault for fault in self.faults.all() if {fault.part, _kind_of_part(fault.part)} & set(parts))
         return next(standing, None) or self.job_fault(job)
+
+
+def _kind_of_part(part: str) -> str:
+    """Return what a numbered part is called without its number: `vector-engine-2` is a `vector-engine`."""
+    return part.rstrip("0123456789").removesuffix("-")
 
 
 def _encoded(fault: StandingFault) -> pb.ServerFault:
