@@ -61,4 +61,7 @@ class Player:
             raise PlayError(str(error)) from error
 
 
-PLAYERS: Final = (Player("python", "scripts", (), (), (sys.executable, "-m", "conformance.python_player")),)
+PLAYERS: Final = (
+    Player("python", "scripts", (), (), (sys.executable, "-m", "conformance.python_player")),
+    Player("go", "clients/go", ("go",), (("go", "build", "./..."),), ("go", "run", "./internal/golden")),
+)
