@@ -61,7 +61,10 @@ class Player:
             raise PlayError(str(error)) from error
 
 
+_NPM: Final = (("npm", "ci", "--silent", "--no-audit", "--no-fund"), ("npm", "run", "--silent", "build"))
+
 PLAYERS: Final = (
     Player("python", "scripts", (), (), (sys.executable, "-m", "conformance.python_player")),
     Player("go", "clients/go", ("go",), (("go", "build", "./..."),), ("go", "run", "./internal/golden")),
+    Player("typescript", "clients/typescript", ("node", "npm"), _NPM, ("node", "golden/main.mjs")),
 )

@@ -38,7 +38,7 @@ def disagreements(
 
 def _comparable(value: object) -> object:
     if isinstance(value, Mapping):
-        return {key: "…" if key in _OF_THE_RUN else _comparable(each) for key, each in value.items()}
+        return {key: _comparable(each) for key, each in value.items() if key not in _OF_THE_RUN}
     if isinstance(value, list):
         return [_comparable(each) for each in value]
     if isinstance(value, str):
