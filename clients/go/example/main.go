@@ -44,7 +44,7 @@ func main() {
 		fmt.Println("found:", hit.Message.Content)
 	}
 
-	question := &nomemoryv1.RecallRequest{Question: "What do I never eat?"}
+	question := &nomemoryv1.RecallRequest{Question: "Do I eat spicy food?"}
 	answer, err := memory.BoundTo("ann").Recall(ctx, question)
 	if err != nil {
 		log.Fatal(err)

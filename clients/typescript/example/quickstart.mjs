@@ -19,12 +19,12 @@ for await (const hit of memory.lexicalHits(search)) { // page by page
   console.log("found:", hit.message.content);
 }
 
-const answer = await memory.boundTo("ann").recall({ question: "What do I never eat?" });
+const answer = await memory.boundTo("ann").recall({ question: "Do I eat spicy food?" });
 for (const statement of answer.memoryView?.preferences ?? []) {
   console.log("recalled:", statement.citations[0]?.quote);
 }
 
-for await (const { event } of memory.boundTo("ann").streamRecall({ question: "What do I never eat?" })) {
+for await (const { event } of memory.boundTo("ann").streamRecall({ question: "Do I eat spicy food?" })) {
   if (event.case === "step") {
     console.log("step:", event.value.tool, event.value.observation);
   } else if (event.case === "result") {

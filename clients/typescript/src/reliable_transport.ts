@@ -72,25 +72,28 @@ export class ReliableTransport implements Transport {
     const patience = this.#patience(timeoutMs, timeoutMs);
     const closing = new AbortController();
     const either = signal ? AbortSignal.any([signal, closing.signal]) : closing.signal;
-    let arrived = false;
-    try {
-      for (;;) {
-        try {
-          const opened = await this.stream(method, either, patience.remainingMs, header, once(request));
-          for await (const reply of opened.message) {
-            arrived = true;
-            yield reply;
-          }
-          return;
-        } catch (thrown) {
-          if (arrived) {
-            throw NoMemoryError.from(thrown);
-          }
-          await patience.after(thrown, signal);
+    for (let arrived = false; ; ) {
+      let replies: AsyncIterator<MessageShape<O>> | undefined;
+      try {
+        const headers = await this.#authorized(header);
+        const opened = await this.#inner.stream(method, either, patience.remainingMs, headers, once(request));
+        replies = opened.message[Symbol.asyncIterator]();
+        for (let next = await replies.next(); !next.done; next = await replies.next()) {
+          arrived = true;
+          yield next.value;
+        }
+        return;
+      } catch (thrown) {
+        if (arrived) {
+          throw NoMemoryError.from(thrown);
+        }
+        await patience.after(thrown, signal);
+      } finally {
+        if (arrived) {
+          closing.abort();
+          replies?.next().catch(() => {}); // by which the transport learns that it is over, and stops its timer
         }
       }
-    } finally {
-      closing.abort();
     }
   }
 
