@@ -751,7 +751,8 @@ type ErasureResidue struct {
 	Until string `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
 	// expire_ts is by when they are gone: `erase_ts` and the server's NOMEMORY_ERASE_WITHIN_S, a day by default. That holds
 	// while the indexes follow the log; a server that is down, or an index that cannot work, goes on with it afterwards.
-	// Unset: no time can be promised; `until` says what it depends on.
+	// Unset: no time can be promised; `until` says what it depends on. So it is for `vector`, `embedding_cache` and
+	// `log` while the fault ERASURE_WAITS stands.
 	ExpireTs      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_ts,json=expireTs,proto3" json:"expire_ts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -942,11 +943,13 @@ func (x *GetIndexStatusResponse) GetFaults() []*ServerFault {
 type ServerFault struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// part is `reader-N` (a process that answers calls), `lexical-indexer`, `vector-engine`, `vector-index`, `qdrant`,
-	// `query-embedder` or `document-embedder`. There may be others in later versions.
+	// `query-embedder`, `document-embedder` or `erasure`. There may be others in later versions.
 	Part string `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
 	// kind is `NOT_ANSWERING` (a process answers no heartbeat; it is killed and replaced), `MEMORY_EXCEEDED` (a process took
-	// more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer) or
-	// `INDEX_DAMAGED` (an index lacked what the log has; that is being indexed again). There may be others in later versions.
+	// more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer),
+	// `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended) or `ERASURE_WAITS` (vectors
+	// that were removed cannot be erased now; `detail` says what is missing, and it is tried again). There may be others in
+	// later versions.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// since is when it began, as far as the server knows.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`

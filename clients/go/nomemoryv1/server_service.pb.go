@@ -75,7 +75,9 @@ type GetServerInfoResponse struct {
 	Limits *ServerLimits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
 	// reads are the dear reads (searches, recalls, counts, exports) that the answering process has in hand. Unset for a caller
 	// in a namespace, and where this server serves no queries.
-	Reads         *ReadLoad `protobuf:"bytes,6,opt,name=reads,proto3" json:"reads,omitempty"`
+	Reads *ReadLoad `protobuf:"bytes,6,opt,name=reads,proto3" json:"reads,omitempty"`
+	// caller is who asked, as the server sees them.
+	Caller        *CallerInfo `protobuf:"bytes,7,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +154,70 @@ func (x *GetServerInfoResponse) GetReads() *ReadLoad {
 	return nil
 }
 
+func (x *GetServerInfoResponse) GetCaller() *CallerInfo {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+// CallerInfo is what a caller's credentials allow.
+type CallerInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// user_id is the one user whom the caller's token is of; every request must name this user. Empty: a service, which names
+	// users itself.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// scopes are the kinds of calls that are allowed: `ingest`, `query`, `recall`, `admin`, `act-as`. Unknown ones can be
+	// ignored.
+	Scopes        []string `protobuf:"bytes,2,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallerInfo) Reset() {
+	*x = CallerInfo{}
+	mi := &file_nomemory_v1_server_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallerInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallerInfo) ProtoMessage() {}
+
+func (x *CallerInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_nomemory_v1_server_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallerInfo.ProtoReflect.Descriptor instead.
+func (*CallerInfo) Descriptor() ([]byte, []int) {
+	return file_nomemory_v1_server_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CallerInfo) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *CallerInfo) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
 // ReadLoad is how busy one process of a server is with dear reads.
 type ReadLoad struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -169,7 +235,7 @@ type ReadLoad struct {
 
 func (x *ReadLoad) Reset() {
 	*x = ReadLoad{}
-	mi := &file_nomemory_v1_server_service_proto_msgTypes[2]
+	mi := &file_nomemory_v1_server_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -181,7 +247,7 @@ func (x *ReadLoad) String() string {
 func (*ReadLoad) ProtoMessage() {}
 
 func (x *ReadLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_nomemory_v1_server_service_proto_msgTypes[2]
+	mi := &file_nomemory_v1_server_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -194,7 +260,7 @@ func (x *ReadLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLoad.ProtoReflect.Descriptor instead.
 func (*ReadLoad) Descriptor() ([]byte, []int) {
-	return file_nomemory_v1_server_service_proto_rawDescGZIP(), []int{2}
+	return file_nomemory_v1_server_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ReadLoad) GetRunning() int32 {
@@ -254,7 +320,7 @@ type ServerLimits struct {
 
 func (x *ServerLimits) Reset() {
 	*x = ServerLimits{}
-	mi := &file_nomemory_v1_server_service_proto_msgTypes[3]
+	mi := &file_nomemory_v1_server_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +332,7 @@ func (x *ServerLimits) String() string {
 func (*ServerLimits) ProtoMessage() {}
 
 func (x *ServerLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_nomemory_v1_server_service_proto_msgTypes[3]
+	mi := &file_nomemory_v1_server_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +345,7 @@ func (x *ServerLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLimits.ProtoReflect.Descriptor instead.
 func (*ServerLimits) Descriptor() ([]byte, []int) {
-	return file_nomemory_v1_server_service_proto_rawDescGZIP(), []int{3}
+	return file_nomemory_v1_server_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ServerLimits) GetRequestBytes() int64 {
@@ -350,14 +416,19 @@ var File_nomemory_v1_server_service_proto protoreflect.FileDescriptor
 const file_nomemory_v1_server_service_proto_rawDesc = "" +
 	"\n" +
 	" nomemory/v1/server_service.proto\x12\vnomemory.v1\x1a\x1cgoogle/api/annotations.proto\"\x16\n" +
-	"\x14GetServerInfoRequest\"\x87\x02\n" +
+	"\x14GetServerInfoRequest\"\xb8\x02\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12'\n" +
 	"\x0fembedding_model\x18\x02 \x01(\tR\x0eembeddingModel\x12/\n" +
 	"\x13embedding_dimension\x18\x03 \x01(\x05R\x12embeddingDimension\x12\x1a\n" +
 	"\bfeatures\x18\x04 \x03(\tR\bfeatures\x121\n" +
 	"\x06limits\x18\x05 \x01(\v2\x19.nomemory.v1.ServerLimitsR\x06limits\x12+\n" +
-	"\x05reads\x18\x06 \x01(\v2\x15.nomemory.v1.ReadLoadR\x05reads\"n\n" +
+	"\x05reads\x18\x06 \x01(\v2\x15.nomemory.v1.ReadLoadR\x05reads\x12/\n" +
+	"\x06caller\x18\a \x01(\v2\x17.nomemory.v1.CallerInfoR\x06caller\"=\n" +
+	"\n" +
+	"CallerInfo\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x16\n" +
+	"\x06scopes\x18\x02 \x03(\tR\x06scopes\"n\n" +
 	"\bReadLoad\x12\x18\n" +
 	"\arunning\x18\x01 \x01(\x05R\arunning\x12\x18\n" +
 	"\awaiting\x18\x02 \x01(\x05R\awaiting\x12\x14\n" +
@@ -391,23 +462,25 @@ func file_nomemory_v1_server_service_proto_rawDescGZIP() []byte {
 	return file_nomemory_v1_server_service_proto_rawDescData
 }
 
-var file_nomemory_v1_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_nomemory_v1_server_service_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_nomemory_v1_server_service_proto_goTypes = []any{
 	(*GetServerInfoRequest)(nil),  // 0: nomemory.v1.GetServerInfoRequest
 	(*GetServerInfoResponse)(nil), // 1: nomemory.v1.GetServerInfoResponse
-	(*ReadLoad)(nil),              // 2: nomemory.v1.ReadLoad
-	(*ServerLimits)(nil),          // 3: nomemory.v1.ServerLimits
+	(*CallerInfo)(nil),            // 2: nomemory.v1.CallerInfo
+	(*ReadLoad)(nil),              // 3: nomemory.v1.ReadLoad
+	(*ServerLimits)(nil),          // 4: nomemory.v1.ServerLimits
 }
 var file_nomemory_v1_server_service_proto_depIdxs = []int32{
-	3, // 0: nomemory.v1.GetServerInfoResponse.limits:type_name -> nomemory.v1.ServerLimits
-	2, // 1: nomemory.v1.GetServerInfoResponse.reads:type_name -> nomemory.v1.ReadLoad
-	0, // 2: nomemory.v1.ServerService.GetServerInfo:input_type -> nomemory.v1.GetServerInfoRequest
-	1, // 3: nomemory.v1.ServerService.GetServerInfo:output_type -> nomemory.v1.GetServerInfoResponse
-	3, // [3:4] is the sub-list for method output_type
-	2, // [2:3] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	4, // 0: nomemory.v1.GetServerInfoResponse.limits:type_name -> nomemory.v1.ServerLimits
+	3, // 1: nomemory.v1.GetServerInfoResponse.reads:type_name -> nomemory.v1.ReadLoad
+	2, // 2: nomemory.v1.GetServerInfoResponse.caller:type_name -> nomemory.v1.CallerInfo
+	0, // 3: nomemory.v1.ServerService.GetServerInfo:input_type -> nomemory.v1.GetServerInfoRequest
+	1, // 4: nomemory.v1.ServerService.GetServerInfo:output_type -> nomemory.v1.GetServerInfoResponse
+	4, // [4:5] is the sub-list for method output_type
+	3, // [3:4] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_nomemory_v1_server_service_proto_init() }
@@ -421,7 +494,7 @@ func file_nomemory_v1_server_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nomemory_v1_server_service_proto_rawDesc), len(file_nomemory_v1_server_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

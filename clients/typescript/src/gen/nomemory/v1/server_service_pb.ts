@@ -11,7 +11,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file nomemory/v1/server_service.proto.
  */
 export const file_nomemory_v1_server_service: GenFile = /*@__PURE__*/
-  fileDesc("CiBub21lbW9yeS92MS9zZXJ2ZXJfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEiFgoUR2V0U2VydmVySW5mb1JlcXVlc3QiwQEKFUdldFNlcnZlckluZm9SZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEhcKD2VtYmVkZGluZ19tb2RlbBgCIAEoCRIbChNlbWJlZGRpbmdfZGltZW5zaW9uGAMgASgFEhAKCGZlYXR1cmVzGAQgAygJEikKBmxpbWl0cxgFIAEoCzIZLm5vbWVtb3J5LnYxLlNlcnZlckxpbWl0cxIkCgVyZWFkcxgGIAEoCzIVLm5vbWVtb3J5LnYxLlJlYWRMb2FkIkwKCFJlYWRMb2FkEg8KB3J1bm5pbmcYASABKAUSDwoHd2FpdGluZxgCIAEoBRINCgV1c2VycxgDIAEoBRIPCgdyZWZ1c2VkGAQgASgDIsQBCgxTZXJ2ZXJMaW1pdHMSFQoNcmVxdWVzdF9ieXRlcxgBIAEoAxIVCg1jb250ZW50X2J5dGVzGAIgASgDEhYKDmJhdGNoX21lc3NhZ2VzGAMgASgFEhEKCXBhZ2Vfc2l6ZRgEIAEoBRITCgtxdWVyeV9jaGFycxgFIAEoBRINCgV0b3BfaxgGIAEoBRINCgV0dXJucxgHIAEoBRISCgp1c2VyX3JlYWRzGAggASgFEhQKDGNhbGxlcl9yZWFkcxgJIAEoBTKAAQoNU2VydmVyU2VydmljZRJvCg1HZXRTZXJ2ZXJJbmZvEiEubm9tZW1vcnkudjEuR2V0U2VydmVySW5mb1JlcXVlc3QaIi5ub21lbW9yeS52MS5HZXRTZXJ2ZXJJbmZvUmVzcG9uc2UiF4LT5JMCERIPL3YxL3NlcnZlcl9pbmZvQm4KDmlvLm5vbWVtb3J5LnYxUAFaPWdpdGh1Yi5jb20vbm9tZW1vcnkvbm9tZW1vcnkvY2xpZW50cy9nby9ub21lbW9yeXYxO25vbWVtb3J5djGqAgtOb01lbW9yeS5WMeoCDE5vTWVtb3J5OjpWMWIGcHJvdG8z", [file_google_api_annotations]);
+  fileDesc("CiBub21lbW9yeS92MS9zZXJ2ZXJfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEiFgoUR2V0U2VydmVySW5mb1JlcXVlc3Qi6gEKFUdldFNlcnZlckluZm9SZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEhcKD2VtYmVkZGluZ19tb2RlbBgCIAEoCRIbChNlbWJlZGRpbmdfZGltZW5zaW9uGAMgASgFEhAKCGZlYXR1cmVzGAQgAygJEikKBmxpbWl0cxgFIAEoCzIZLm5vbWVtb3J5LnYxLlNlcnZlckxpbWl0cxIkCgVyZWFkcxgGIAEoCzIVLm5vbWVtb3J5LnYxLlJlYWRMb2FkEicKBmNhbGxlchgHIAEoCzIXLm5vbWVtb3J5LnYxLkNhbGxlckluZm8iLQoKQ2FsbGVySW5mbxIPCgd1c2VyX2lkGAEgASgJEg4KBnNjb3BlcxgCIAMoCSJMCghSZWFkTG9hZBIPCgdydW5uaW5nGAEgASgFEg8KB3dhaXRpbmcYAiABKAUSDQoFdXNlcnMYAyABKAUSDwoHcmVmdXNlZBgEIAEoAyLEAQoMU2VydmVyTGltaXRzEhUKDXJlcXVlc3RfYnl0ZXMYASABKAMSFQoNY29udGVudF9ieXRlcxgCIAEoAxIWCg5iYXRjaF9tZXNzYWdlcxgDIAEoBRIRCglwYWdlX3NpemUYBCABKAUSEwoLcXVlcnlfY2hhcnMYBSABKAUSDQoFdG9wX2sYBiABKAUSDQoFdHVybnMYByABKAUSEgoKdXNlcl9yZWFkcxgIIAEoBRIUCgxjYWxsZXJfcmVhZHMYCSABKAUygAEKDVNlcnZlclNlcnZpY2USbwoNR2V0U2VydmVySW5mbxIhLm5vbWVtb3J5LnYxLkdldFNlcnZlckluZm9SZXF1ZXN0GiIubm9tZW1vcnkudjEuR2V0U2VydmVySW5mb1Jlc3BvbnNlIheC0+STAhESDy92MS9zZXJ2ZXJfaW5mb0JuCg5pby5ub21lbW9yeS52MVABWj1naXRodWIuY29tL25vbWVtb3J5L25vbWVtb3J5L2NsaWVudHMvZ28vbm9tZW1vcnl2MTtub21lbW9yeXYxqgILTm9NZW1vcnkuVjHqAgxOb01lbW9yeTo6VjFiBnByb3RvMw", [file_google_api_annotations]);
 
 /**
  * GetServerInfoRequest asks for a description. It has no fields.
@@ -77,6 +77,13 @@ export type GetServerInfoResponse = Message<"nomemory.v1.GetServerInfoResponse">
    * @generated from field: nomemory.v1.ReadLoad reads = 6;
    */
   reads?: ReadLoad | undefined;
+
+  /**
+   * caller is who asked, as the server sees them.
+   *
+   * @generated from field: nomemory.v1.CallerInfo caller = 7;
+   */
+  caller?: CallerInfo | undefined;
 };
 
 /**
@@ -85,6 +92,36 @@ export type GetServerInfoResponse = Message<"nomemory.v1.GetServerInfoResponse">
  */
 export const GetServerInfoResponseSchema: GenMessage<GetServerInfoResponse> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_server_service, 1);
+
+/**
+ * CallerInfo is what a caller's credentials allow.
+ *
+ * @generated from message nomemory.v1.CallerInfo
+ */
+export type CallerInfo = Message<"nomemory.v1.CallerInfo"> & {
+  /**
+   * user_id is the one user whom the caller's token is of; every request must name this user. Empty: a service, which names
+   * users itself.
+   *
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * scopes are the kinds of calls that are allowed: `ingest`, `query`, `recall`, `admin`, `act-as`. Unknown ones can be
+   * ignored.
+   *
+   * @generated from field: repeated string scopes = 2;
+   */
+  scopes: string[];
+};
+
+/**
+ * Describes the message nomemory.v1.CallerInfo.
+ * Use `create(CallerInfoSchema)` to create a new message.
+ */
+export const CallerInfoSchema: GenMessage<CallerInfo> = /*@__PURE__*/
+  messageDesc(file_nomemory_v1_server_service, 2);
 
 /**
  * ReadLoad is how busy one process of a server is with dear reads.
@@ -126,7 +163,7 @@ export type ReadLoad = Message<"nomemory.v1.ReadLoad"> & {
  * Use `create(ReadLoadSchema)` to create a new message.
  */
 export const ReadLoadSchema: GenMessage<ReadLoad> = /*@__PURE__*/
-  messageDesc(file_nomemory_v1_server_service, 2);
+  messageDesc(file_nomemory_v1_server_service, 3);
 
 /**
  * ServerLimits are a server's bounds on requests. What goes beyond is INVALID_ARGUMENT. A bound on what this server does
@@ -205,7 +242,7 @@ export type ServerLimits = Message<"nomemory.v1.ServerLimits"> & {
  * Use `create(ServerLimitsSchema)` to create a new message.
  */
 export const ServerLimitsSchema: GenMessage<ServerLimits> = /*@__PURE__*/
-  messageDesc(file_nomemory_v1_server_service, 3);
+  messageDesc(file_nomemory_v1_server_service, 4);
 
 /**
  * ServerService tells what a server is, so that a client can adapt.
