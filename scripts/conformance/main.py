@@ -44,7 +44,8 @@ def _play(players: Sequence[Player], steps: Sequence[Step], work: Path) -> int:
             troubles = [*_against_the_scenario(steps, got), *_against_another(steps, got, reference)]
             reference = reference or got
         failed += bool(troubles)
-        print("\n".join(f"{player.name}: {trouble}" for trouble in troubles), file=sys.stderr, flush=True)
+        for trouble in troubles:
+            print(f"{player.name}: {trouble}", file=sys.stderr, flush=True)
         told = f"{len(troubles)} faults in" if troubles else "as expected:"
         print(f"{player.name}: {told} {len(steps)} steps, {time.monotonic() - began:.0f} s", flush=True)
     return 1 if failed else 0

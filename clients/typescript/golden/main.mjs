@@ -5,7 +5,7 @@ import { Play } from "./play.mjs";
 
 const [scenario = "", reached = "", written = ""] = process.argv.slice(2);
 const { target, authorities, bearers } = JSON.parse(readFileSync(reached, "utf-8"));
-const tls = { ca: readFileSync(authorities) };
+const tls = { ca: readFileSync(authorities, "utf-8") };
 const clients = new Map(
   Object.entries(bearers).map(([caller, token]) => [caller, connect(target, { tls, token: String(token) })]),
 );

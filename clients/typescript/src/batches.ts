@@ -37,5 +37,10 @@ function request(messages: ChatMessage[], replace: boolean): ImportMessagesReque
 
 /** Return a fresh request id for messages of which some have no id, so that a retry does not store them twice. */
 export function requestId(messages: Iterable<NewMessage>): string {
-  return [...messages].every((message) => message.messageId) ? "" : crypto.randomUUID();
+  return [...messages].every((message) => message.messageId) ? "" : randomHex();
+}
+
+/** Return 128 random bits. `crypto.randomUUID` is missing in pages that do not come over HTTPS. */
+function randomHex(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

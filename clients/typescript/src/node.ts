@@ -8,7 +8,7 @@ export interface ConnectOptions extends Omit<ClientOptions, "onClose"> {
    * Talk TLS. `true` trusts the authorities of the system; `ca` (PEM) trusts others instead, and `cert` with `key` is the
    * caller's own certificate where the server wants one. Default: in the clear.
    */
-  readonly tls?: boolean | { readonly ca?: string | Buffer; readonly cert?: string | Buffer; readonly key?: string | Buffer };
+  readonly tls?: boolean | { readonly ca?: string; readonly cert?: string; readonly key?: string };
 }
 
 /** Make a client that talks gRPC with the server at `target`, which is HOST:PORT. It connects at the first call. */
