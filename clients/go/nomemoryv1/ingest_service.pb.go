@@ -863,15 +863,20 @@ type GetIndexStatusResponse struct {
 	Log *LogStatus `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
 	// lexical is the index of words.
 	Lexical *IndexStatus `protobuf:"bytes,2,opt,name=lexical,proto3" json:"lexical,omitempty"`
-	// vector is the index of meaning.
+	// vector is the index of meaning that answers reads.
 	Vector *IndexStatus `protobuf:"bytes,3,opt,name=vector,proto3" json:"vector,omitempty"`
 	// embedder is what feeds the vector index.
 	Embedder *EmbedderStatus `protobuf:"bytes,4,opt,name=embedder,proto3" json:"embedder,omitempty"`
 	// faults are what is wrong with the parts of the server right now, oldest first; empty: nothing. They are of the whole
 	// server, also with `user_id` set. Reads go on as far as they can meanwhile, and say what they lack.
-	Faults        []*ServerFault `protobuf:"bytes,5,rep,name=faults,proto3" json:"faults,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Faults []*ServerFault `protobuf:"bytes,5,rep,name=faults,proto3" json:"faults,omitempty"`
+	// coming_vector is the index of another model, which is being filled after a change of the settings. `vector` and
+	// `embedder` answer reads until it has everything; then it takes their place. Unset: the model does not change.
+	ComingVector *IndexStatus `protobuf:"bytes,6,opt,name=coming_vector,json=comingVector,proto3" json:"coming_vector,omitempty"`
+	// coming_embedder is what feeds `coming_vector`. Unset with it.
+	ComingEmbedder *EmbedderStatus `protobuf:"bytes,7,opt,name=coming_embedder,json=comingEmbedder,proto3" json:"coming_embedder,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetIndexStatusResponse) Reset() {
@@ -939,17 +944,33 @@ func (x *GetIndexStatusResponse) GetFaults() []*ServerFault {
 	return nil
 }
 
+func (x *GetIndexStatusResponse) GetComingVector() *IndexStatus {
+	if x != nil {
+		return x.ComingVector
+	}
+	return nil
+}
+
+func (x *GetIndexStatusResponse) GetComingEmbedder() *EmbedderStatus {
+	if x != nil {
+		return x.ComingEmbedder
+	}
+	return nil
+}
+
 // ServerFault is something that is wrong with a part of the server. It is gone from the status when it is over.
 type ServerFault struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// part is `reader-N` (a process that answers calls), `lexical-indexer`, `vector-engine`, `vector-index`, `qdrant`,
-	// `query-embedder`, `document-embedder` or `erasure`. There may be others in later versions.
+	// `query-embedder`, `document-embedder`, `reranker` or `erasure`; `former-…` are those of a model that another one is
+	// about to replace. There may be others in later versions.
 	Part string `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
 	// kind is `NOT_ANSWERING` (a process answers no heartbeat; it is killed and replaced), `MEMORY_EXCEEDED` (a process took
 	// more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer),
-	// `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended) or `ERASURE_WAITS` (vectors
-	// that were removed cannot be erased now; `detail` says what is missing, and it is tried again). There may be others in
-	// later versions.
+	// `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended), `ERASURE_WAITS` (vectors
+	// that were removed cannot be erased now; `detail` says what is missing, and it is tried again), `NOT_STARTING` (a process
+	// cannot be started) or `LATE` (a process did not answer in time; reads went on without it). There may be others in later
+	// versions.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// since is when it began, as far as the server knows.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
@@ -1136,8 +1157,8 @@ type IndexStatus struct {
 	// fault is empty if the index and its background work are healthy; else it names the kind of error that is being
 	// retried, or the kind of the ServerFault of one of its parts.
 	Fault string `protobuf:"bytes,6,opt,name=fault,proto3" json:"fault,omitempty"`
-	// notice says in words what happened to the index when the server started, for instance that it belonged to another log
-	// and is built anew. Empty if nothing did.
+	// notice says in words what happened to the index when the server started, or when the model changed: for instance that
+	// it belonged to another log and is built anew. Empty if nothing did.
 	Notice string `protobuf:"bytes,10,opt,name=notice,proto3" json:"notice,omitempty"`
 	// fault_since is when the fault began. Not set if there is none.
 	FaultSince    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=fault_since,json=faultSince,proto3" json:"fault_since,omitempty"`
@@ -1369,13 +1390,15 @@ const file_nomemory_v1_ingest_service_proto_rawDesc = "" +
 	"\x05until\x18\x02 \x01(\tR\x05until\x127\n" +
 	"\texpire_ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bexpireTs\"0\n" +
 	"\x15GetIndexStatusRequest\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\"\x93\x02\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\"\x98\x03\n" +
 	"\x16GetIndexStatusResponse\x12(\n" +
 	"\x03log\x18\x01 \x01(\v2\x16.nomemory.v1.LogStatusR\x03log\x122\n" +
 	"\alexical\x18\x02 \x01(\v2\x18.nomemory.v1.IndexStatusR\alexical\x120\n" +
 	"\x06vector\x18\x03 \x01(\v2\x18.nomemory.v1.IndexStatusR\x06vector\x127\n" +
 	"\bembedder\x18\x04 \x01(\v2\x1b.nomemory.v1.EmbedderStatusR\bembedder\x120\n" +
-	"\x06faults\x18\x05 \x03(\v2\x18.nomemory.v1.ServerFaultR\x06faults\"\x7f\n" +
+	"\x06faults\x18\x05 \x03(\v2\x18.nomemory.v1.ServerFaultR\x06faults\x12=\n" +
+	"\rcoming_vector\x18\x06 \x01(\v2\x18.nomemory.v1.IndexStatusR\fcomingVector\x12D\n" +
+	"\x0fcoming_embedder\x18\a \x01(\v2\x1b.nomemory.v1.EmbedderStatusR\x0ecomingEmbedder\"\x7f\n" +
 	"\vServerFault\x12\x12\n" +
 	"\x04part\x18\x01 \x01(\tR\x04part\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x120\n" +
@@ -1474,24 +1497,26 @@ var file_nomemory_v1_ingest_service_proto_depIdxs = []int32{
 	16, // 11: nomemory.v1.GetIndexStatusResponse.vector:type_name -> nomemory.v1.IndexStatus
 	17, // 12: nomemory.v1.GetIndexStatusResponse.embedder:type_name -> nomemory.v1.EmbedderStatus
 	14, // 13: nomemory.v1.GetIndexStatusResponse.faults:type_name -> nomemory.v1.ServerFault
-	20, // 14: nomemory.v1.ServerFault.since:type_name -> google.protobuf.Timestamp
-	20, // 15: nomemory.v1.LogStatus.checked_ts:type_name -> google.protobuf.Timestamp
-	20, // 16: nomemory.v1.IndexStatus.fault_since:type_name -> google.protobuf.Timestamp
-	1,  // 17: nomemory.v1.IngestService.WriteMessages:input_type -> nomemory.v1.WriteMessagesRequest
-	4,  // 18: nomemory.v1.IngestService.ImportMessages:input_type -> nomemory.v1.ImportMessagesRequest
-	7,  // 19: nomemory.v1.IngestService.DeleteMessages:input_type -> nomemory.v1.DeleteMessagesRequest
-	9,  // 20: nomemory.v1.IngestService.EraseUser:input_type -> nomemory.v1.EraseUserRequest
-	12, // 21: nomemory.v1.IngestService.GetIndexStatus:input_type -> nomemory.v1.GetIndexStatusRequest
-	2,  // 22: nomemory.v1.IngestService.WriteMessages:output_type -> nomemory.v1.WriteMessagesResponse
-	5,  // 23: nomemory.v1.IngestService.ImportMessages:output_type -> nomemory.v1.ImportMessagesResponse
-	8,  // 24: nomemory.v1.IngestService.DeleteMessages:output_type -> nomemory.v1.DeleteMessagesResponse
-	10, // 25: nomemory.v1.IngestService.EraseUser:output_type -> nomemory.v1.EraseUserResponse
-	13, // 26: nomemory.v1.IngestService.GetIndexStatus:output_type -> nomemory.v1.GetIndexStatusResponse
-	22, // [22:27] is the sub-list for method output_type
-	17, // [17:22] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	16, // 14: nomemory.v1.GetIndexStatusResponse.coming_vector:type_name -> nomemory.v1.IndexStatus
+	17, // 15: nomemory.v1.GetIndexStatusResponse.coming_embedder:type_name -> nomemory.v1.EmbedderStatus
+	20, // 16: nomemory.v1.ServerFault.since:type_name -> google.protobuf.Timestamp
+	20, // 17: nomemory.v1.LogStatus.checked_ts:type_name -> google.protobuf.Timestamp
+	20, // 18: nomemory.v1.IndexStatus.fault_since:type_name -> google.protobuf.Timestamp
+	1,  // 19: nomemory.v1.IngestService.WriteMessages:input_type -> nomemory.v1.WriteMessagesRequest
+	4,  // 20: nomemory.v1.IngestService.ImportMessages:input_type -> nomemory.v1.ImportMessagesRequest
+	7,  // 21: nomemory.v1.IngestService.DeleteMessages:input_type -> nomemory.v1.DeleteMessagesRequest
+	9,  // 22: nomemory.v1.IngestService.EraseUser:input_type -> nomemory.v1.EraseUserRequest
+	12, // 23: nomemory.v1.IngestService.GetIndexStatus:input_type -> nomemory.v1.GetIndexStatusRequest
+	2,  // 24: nomemory.v1.IngestService.WriteMessages:output_type -> nomemory.v1.WriteMessagesResponse
+	5,  // 25: nomemory.v1.IngestService.ImportMessages:output_type -> nomemory.v1.ImportMessagesResponse
+	8,  // 26: nomemory.v1.IngestService.DeleteMessages:output_type -> nomemory.v1.DeleteMessagesResponse
+	10, // 27: nomemory.v1.IngestService.EraseUser:output_type -> nomemory.v1.EraseUserResponse
+	13, // 28: nomemory.v1.IngestService.GetIndexStatus:output_type -> nomemory.v1.GetIndexStatusResponse
+	24, // [24:29] is the sub-list for method output_type
+	19, // [19:24] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_nomemory_v1_ingest_service_proto_init() }

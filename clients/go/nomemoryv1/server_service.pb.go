@@ -64,7 +64,8 @@ type GetServerInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// version is the server's version, such as `0.2.0`.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	// embedding_model names the model that embeds texts. Empty: the server has no embedder.
+	// embedding_model names the model that embeds queries now. Empty: the server has no embedder. It changes while the server
+	// runs when another model takes its place.
 	EmbeddingModel string `protobuf:"bytes,2,opt,name=embedding_model,json=embeddingModel,proto3" json:"embedding_model,omitempty"`
 	// embedding_dimension is how many numbers a vector has, the caller's own, too. 0: this server searches no vectors.
 	EmbeddingDimension int32 `protobuf:"varint,3,opt,name=embedding_dimension,json=embeddingDimension,proto3" json:"embedding_dimension,omitempty"`

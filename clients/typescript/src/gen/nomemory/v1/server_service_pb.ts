@@ -42,7 +42,8 @@ export type GetServerInfoResponse = Message<"nomemory.v1.GetServerInfoResponse">
   version: string;
 
   /**
-   * embedding_model names the model that embeds texts. Empty: the server has no embedder.
+   * embedding_model names the model that embeds queries now. Empty: the server has no embedder. It changes while the server
+   * runs when another model takes its place.
    *
    * @generated from field: string embedding_model = 2;
    */
