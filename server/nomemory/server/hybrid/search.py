@@ -242,6 +242,7 @@ class HybridMessages:
         found: Mapping[str, Found] = await self._stretches.found(user_id, stretch, terms, most=RARE)
         return shared(timeline, followed, found, stretch.total)
 
+
 async def _relations(
     space: VectorSpace, query: HybridQuery, timeline: Timeline, items: Sequence[HybridHit]
 ) -> Sequence[Relation]:
