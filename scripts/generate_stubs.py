@@ -1,4 +1,7 @@
-"""Generates the stubs of the contract and compiles those of other languages. `scripts/gen_proto` runs it."""
+"""Generates the stubs of the contract and compiles those of other languages. `scripts/gen_proto` runs it.
+
+The comments of the contract are beside them, for the server's description of itself: stubs in Python have none.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 ROOT: Final = Path(__file__).parent.parent
 OUT: Final = ROOT / "build" / "gen"
 TOOLS: Final = ROOT / "build" / "tools"
 COMMITTED: Final = ROOT / "clients" / "python" / "nomemory" / "v1"
+COMMENTS: Final = ROOT / "server" / "nomemory" / "server" / "web" / "comments.json"
 MANIFESTS: Final = ROOT / "scripts" / "stubs"
 BUF: Final = str(ROOT / ".venv-gen" / "bin" / "buf")
 
@@ -120,8 +125,39 @@ LANGUAGES: Final = (
 )
 
 
+def comments() -> str:
+    """Return the comment of each thing in the contract, by its full name, as JSON."""
+    with tempfile.TemporaryDirectory() as work:
+        image = Path(work, "image.binpb")
+        run(ROOT, BUF, "build", "--as-file-descriptor-set", "--path", "proto/nomemory", "--output", str(image))
+        files = FileDescriptorSet.FromString(image.read_bytes()).file
+    found = {name: comment for file in files if file.package == "nomemory.v1" for name, comment in comments_of(file)}
+    return json.dumps(found, indent=0, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def comments_of(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
+    """Return the names and comments of a file."""
+    for location in file.source_code_info.location:
+        if location.leading_comments and (name := name_at(file, location.path)):
+            yield f"{file.package}.{name}", " ".join(location.leading_comments.split())
+
+
+def name_at(file: FileDescriptorProto, path: Sequence[int]) -> str:
+    """Return the name of what a path within a file's descriptor leads to; empty: it has none."""
+    place: Any = file
+    names: list[str] = []
+    for number, index in zip(path[::2], path[1::2], strict=False):
+        several = getattr(place, place.DESCRIPTOR.fields_by_number[number].name)
+        place = several[index] if hasattr(several, "__getitem__") else None
+        if not hasattr(place, "name"):
+            return ""
+        names.append(place.name)
+    return ".".join(names)
+
+
 def write_python() -> None:
     """Replace the committed stubs."""
+    COMMENTS.write_text(comments(), encoding="utf-8")
     for old in COMMITTED.glob("*_pb2*"):
         old.unlink()
     generate("python", COMMITTED.parents[1])
@@ -130,6 +166,8 @@ def write_python() -> None:
 
 def check_python() -> bool:
     """Return whether the committed stubs are what would be generated."""
+    if COMMENTS.read_text(encoding="utf-8") != comments():
+        return False
     with tempfile.TemporaryDirectory() as fresh:
         generate("python", Path(fresh))
         compared = filecmp.dircmp(Path(fresh, "nomemory", "v1"), COMMITTED, ignore=["__pycache__", "py.typed"])
