@@ -2,59 +2,44 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from contract_comments import PACKAGE, ROOT, comments, contract
 from generated_page import keep
 from google.api import annotations_pb2, http_pb2
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
     EnumDescriptorProto,
     FieldDescriptorProto,
-    FileDescriptorProto,
-    FileDescriptorSet,
     MethodDescriptorProto,
+    ServiceDescriptorProto,
 )
 
-ROOT: Final = Path(__file__).parent.parent
 PAGE: Final = ROOT / "docs" / "api.md"
 HEAD: Final = """# The API
 
 Every service, message and field of `nomemory.v1`, with what [the contract](../proto/nomemory/v1) says of it. This page
 is generated from there by `scripts/gen_api_docs.py`.
 """
-_PACKAGE: Final = ".nomemory.v1."
-_SERVICE, _MESSAGE, _ENUM = 6, 4, 5
-_METHOD, _FIELD, _VALUE = 2, 2, 2
-"""Numbers of fields in descriptors: the paths under which comments stand are made of them."""
-_Path = tuple[int, ...]
-Comments = Mapping[_Path, str]
+Comments = Mapping[str, str]
 
 
 def page() -> str:
     """Make the page."""
-    files = [file for file in _contract().file if file.package == "nomemory.v1"]
-    services = [line for file in files for line in _services(file)]
-    messages = [line for file in files for line in _messages(file)]
-    enums = [line for file in files for line in _enums(file)]
+    files = contract()
+    said = comments(files)
+    services = [line for file in files for service in file.service for line in _service(service, said)]
+    messages = [line for file in files for message in file.message_type for line in _message(message, said)]
+    enums = [line for file in files for enum in file.enum_type for line in _enum(enum, said)]
     return "\n".join([HEAD, *services, "## Messages\n", *messages, "## Enums\n", *enums]).rstrip() + "\n"
 
 
-def _contract() -> FileDescriptorSet:
-    buf = Path(sys.executable).with_name("buf")
-    image = subprocess.run([buf, "build", "--output", "-"], cwd=ROOT, capture_output=True, check=True)  # noqa: S603 - ours
-    return FileDescriptorSet.FromString(image.stdout)
-
-
-def _services(file: FileDescriptorProto) -> Iterator[str]:
-    said = _comments(file)
-    for number, service in enumerate(file.service):
-        yield f"## {service.name}\n\n{said.get((_SERVICE, number), '')}\n"
-        for place, method in enumerate(service.method):
-            yield from _method(service.name, method, said.get((_SERVICE, number, _METHOD, place), ""))
+def _service(service: ServiceDescriptorProto, said: Comments) -> Iterator[str]:
+    yield f"## {service.name}\n\n{said.get(f'{PACKAGE}.{service.name}', '')}\n"
+    for method in service.method:
+        yield from _method(service.name, method, said.get(f"{PACKAGE}.{service.name}.{method.name}", ""))
 
 
 def _method(service: str, method: MethodDescriptorProto, comment: str) -> Iterator[str]:
@@ -71,22 +56,15 @@ def _http(rule: http_pb2.HttpRule) -> str:
     return f"- HTTP: `{verb.upper()} {getattr(rule, verb)}`"
 
 
-def _messages(file: FileDescriptorProto) -> Iterator[str]:
-    said = _comments(file)
-    for number, message in enumerate(file.message_type):
-        if message.options.map_entry:
-            continue
-        yield f"### {message.name}\n\n{said.get((_MESSAGE, number), '')}\n"
-        if message.field:
-            yield "| field | type | what it is |\n|---|---|---|"
-            yield from _fields(message, number, said)
-            yield ""
-
-
-def _fields(message: DescriptorProto, number: int, said: Comments) -> Iterator[str]:
-    for place, field in enumerate(message.field):
-        comment = _one_line(said.get((_MESSAGE, number, _FIELD, place), ""))
-        yield f"| `{field.name}` | {_type(message, field)} | {comment} |"
+def _message(message: DescriptorProto, said: Comments) -> Iterator[str]:
+    name = f"{PACKAGE}.{message.name}"
+    yield f"### {message.name}\n\n{said.get(name, '')}\n"
+    if message.field:
+        yield "| field | type | what it is |\n|---|---|---|"
+        for field in message.field:
+            comment = _one_line(said.get(f"{name}.{field.name}", ""))
+            yield f"| `{field.name}` | {_type(message, field)} | {comment} |"
+        yield ""
 
 
 def _type(message: DescriptorProto, field: FieldDescriptorProto) -> str:
@@ -104,26 +82,13 @@ def _scalar(field: FieldDescriptorProto) -> str:
     return FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
 
 
-def _enums(file: FileDescriptorProto) -> Iterator[str]:
-    said = _comments(file)
-    for number, enum in enumerate(file.enum_type):
-        yield f"### {enum.name}\n\n{said.get((_ENUM, number), '')}\n"
-        yield "| value | number | what it means |\n|---|---|---|"
-        yield from _values(enum, number, said)
-        yield ""
-
-
-def _values(enum: EnumDescriptorProto, number: int, said: Comments) -> Iterator[str]:
-    for place, value in enumerate(enum.value):
-        yield f"| `{value.name}` | {value.number} | {_one_line(said.get((_ENUM, number, _VALUE, place), ''))} |"
-
-
-def _comments(file: FileDescriptorProto) -> Comments:
-    return {tuple(one.path): _trimmed(one.leading_comments.splitlines()) for one in file.source_code_info.location}
-
-
-def _trimmed(lines: Iterable[str]) -> str:
-    return "\n".join(line.removeprefix(" ").rstrip() for line in lines).strip()
+def _enum(enum: EnumDescriptorProto, said: Comments) -> Iterator[str]:
+    name = f"{PACKAGE}.{enum.name}"
+    yield f"### {enum.name}\n\n{said.get(name, '')}\n"
+    yield "| value | number | what it means |\n|---|---|---|"
+    for value in enum.value:
+        yield f"| `{value.name}` | {value.number} | {_one_line(said.get(f'{name}.{value.name}', ''))} |"
+    yield ""
 
 
 def _one_line(comment: str) -> str:
@@ -131,7 +96,7 @@ def _one_line(comment: str) -> str:
 
 
 def _reference(type_name: str) -> str:
-    name = type_name.removeprefix(_PACKAGE)
+    name = type_name.removeprefix(f".{PACKAGE}.")
     return f"`{name.removeprefix('.')}`" if name.startswith(".") else f"[{name}](#{name.lower()})"
 
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from nomemory.server.app import running
+from nomemory.server.listen_address import Addresses
 from nomemory.server.logs import configure_logs
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
@@ -28,9 +29,10 @@ settings.load_profile("repeatable")
 
 @dataclass(frozen=True)
 class Server:
-    """A running server and stubs for it."""
+    """A running server and stubs for it. `http` is where it serves HTTP; empty: it does not."""
 
     target: str
+    http: str
     settings: Settings
     query: query_service_pb2_grpc.QueryServiceStub
     ingest: ingest_service_pb2_grpc.IngestServiceStub
@@ -39,31 +41,33 @@ class Server:
 @contextmanager
 def started(settings: Settings) -> Iterator[Server]:
     """Run a server in a thread of its own until the context is left."""
-    target: Future[str] = Future()
+    bound: Future[Addresses] = Future()
     done = threading.Event()
 
     async def main() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        async with running(settings) as address:
+        async with running(settings) as addresses:
             threading.Thread(target=lambda: (done.wait(), loop.call_soon_threadsafe(stop.set)), daemon=True).start()
-            target.set_result(str(address))
+            bound.set_result(addresses)
             await stop.wait()
 
     def run() -> None:
         try:
             asyncio.run(main())
         except BaseException as error:
-            if target.done():
+            if bound.done():
                 raise
-            target.set_exception(error)
+            bound.set_exception(error)
 
     thread = threading.Thread(target=run, name="server")
     thread.start()
     try:
-        with grpc.insecure_channel(target.result(30)) as channel:
+        target, http = str(bound.result(30)), bound.result().http
+        with grpc.insecure_channel(target) as channel:
             yield Server(
-                target.result(),
+                target,
+                f"http://{http}" if http else "",
                 settings,
                 query_service_pb2_grpc.QueryServiceStub(channel),
                 ingest_service_pb2_grpc.IngestServiceStub(channel),

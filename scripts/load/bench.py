@@ -29,6 +29,7 @@ from load.corpus import Notes, Size, user_name
 from load.embedder import embedder_figures
 from load.engines import engine_calls
 from load.flood import CALLERS, flood, probe, wait_figures
+from load.http_loop import http_loop, list_request
 from load.ingest import Loaded, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
 from load.null_process import NullServers, null_servers
 from load.null_server import SERVICE
@@ -52,6 +53,7 @@ _UNDER_WRITES = ("list_typical", "lexical_middle_typical")
 _WRITES_PER_S = 2000
 _SINGLES = 200
 _FLOOD_S = 8.0
+_OVER_HTTP = ("list_typical", "list_heavy")
 _AGAINST_NULL = ("list_typical", "list_heavy", "neighbors_typical", "neighbors_heavy")
 
 
@@ -205,6 +207,8 @@ class Bench:
                     if not outcome.waits_ms:
                         break
                     self._put(case.name, concurrency, outcome)
+                    if case.name in _OVER_HTTP:
+                        self._over_http(case, concurrency)
                     if case.name in _AGAINST_NULL:
                         self._null(nulls, case.name, concurrency, outcome.figures()["reply_bytes"])
 
@@ -212,6 +216,12 @@ class Bench:
         pids = self._server.pids()
         load = Load(self._server.target, case.method, case.requests, concurrency, self._seconds, pids, case.metadata)
         return self._load(closed_loop, load)
+
+    def _over_http(self, case: Case, concurrency: int) -> None:
+        """Measure a list over HTTP, right after the same over gRPC."""
+        requests = [list_request(raw) for raw in case.requests]
+        load = Load(self._server.http, "", requests, concurrency, self._seconds, self._server.pids())
+        self._put(f"http_{case.name}", concurrency, self._load(http_loop, load))
 
     def _null(self, nulls: NullServers, name: str, concurrency: int, size: float) -> None:
         """Measure the server that knows one answer, as large as the real one, right after the real one."""

@@ -21,7 +21,7 @@ Metadata = tuple[tuple[str, str], ...]
 Method = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 
 _CONNECTIONS_MAX = 8
-_WARM_UP = 0.2
+WARM_UP = 0.2
 """Share of the time that passes before anything counts."""
 _RECEIVE_MAX = 64 * 1024 * 1024
 
@@ -83,7 +83,7 @@ async def _closed_loop(load: Load) -> Outcome:
     outcome = Outcome()
     async with AsyncExitStack() as stack:
         on = await methods(stack, load.target, load.method, min(load.concurrency, _CONNECTIONS_MAX))
-        await _all_call(on, load, load.seconds * _WARM_UP, Outcome())
+        await _all_call(on, load, load.seconds * WARM_UP, Outcome())
         server, client, began = cpu_s(load.pids), time.process_time(), time.perf_counter()
         await _all_call(on, load, load.seconds, outcome)
         outcome.seconds = time.perf_counter() - began

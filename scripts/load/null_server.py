@@ -21,15 +21,15 @@ from functools import cache
 import grpc
 import uvloop
 
+from nomemory.server.composition.serving import serving
 from nomemory.server.identity.access import Access, Need
 from nomemory.server.identity.factory import choose_authenticator
 from nomemory.server.identity.scope import Scope
-from nomemory.server.listen_address import parse_listen_address
+from nomemory.server.listen_address import Addresses, parse_listen_address
 from nomemory.server.logs import configure_logs
 from nomemory.server.rpc.bounds import Bounds
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.call_lifecycle import CallLifecycle, Method
-from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.rpc.handlers import Handler
 from nomemory.server.rpc.interceptor import NoMemoryInterceptor
 from nomemory.server.settings import Settings
@@ -126,7 +126,9 @@ async def main() -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     access = Access(choose_authenticator(settings), settings.limits.id_max_chars)
     async with (
-        serving([NullService()], parse_listen_address(settings.server.listen), settings, access) as intercepted,
+        serving(
+            [NullService()], Addresses(parse_listen_address(settings.server.listen)), settings, access
+        ) as intercepted,
         plain_server(OneHandler(grpc.unary_unary_rpc_method_handler(_bare))) as bare,
         plain_server(wrapped_once(settings, access)) as wrapped,
     ):

@@ -34,12 +34,14 @@ class ServerProcess:
     workers: int
     embedder: str = "none"
     target: str = ""
+    http: str = ""
     start_s: float = 0.0
     _process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     def start(self) -> None:
         """Start, and note how long it takes until a health check is answered and a read works."""
         command = [str(Path(sys.executable).with_name("nomemory")), "serve", "--listen", "127.0.0.1:0"]
+        command += ["--http", "127.0.0.1:0"]
         if self.workers > 1:
             command += ["--workers", str(self.workers)]
         environment = {
@@ -53,6 +55,7 @@ class ServerProcess:
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self.target = ready_address(self._process)
+        self.http = ready_address(self._process).partition("//")[2]
         with grpc.insecure_channel(self.target) as channel:
             _first_read(channel)
         self.start_s = time.perf_counter() - began

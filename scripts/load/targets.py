@@ -29,7 +29,7 @@ class Target:
 
 def targets(result: Figures) -> Iterator[Target]:
     """Return those targets whose figures were measured."""
-    for make in (_throughput, _cpu, _growth, _writes, _reads_beside_writes, _process, _embedder):
+    for make in (_throughput, _cpu, _http, _growth, _writes, _reads_beside_writes, _process, _embedder):
         yield from make(result)
 
 
@@ -52,6 +52,13 @@ def _cpu(result: Figures) -> Iterator[Target]:
             if concurrency in result["cases"].get(name, {}):
                 figure = result["cases"][name][concurrency]["cpu_ms"]
                 yield Target(f"CPU of {name}, {concurrency} caller(s)", figure, limit, "ms")
+
+
+def _http(result: Figures) -> Iterator[Target]:
+    for name in ("list_typical", "list_heavy"):
+        for callers, one in result["cases"].get(f"http_{name}", {}).items():
+            ratio = one["cpu_ms"] / result["cases"][name][callers]["cpu_ms"]
+            yield Target(f"CPU of {name} over HTTP against gRPC, {callers} caller(s)", ratio, 1.6, "×")
 
 
 def _growth(result: Figures) -> Iterator[Target]:

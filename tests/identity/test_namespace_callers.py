@@ -18,13 +18,13 @@ from identity.logged import logging_to
 from server.fleet import fleet
 
 from conftest import started
+from nomemory.server.composition.serving import serving
 from nomemory.server.identity.access import Access, Need
 from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.namespace import Namespace
 from nomemory.server.identity.scope import Scope
-from nomemory.server.listen_address import ListenAddress
+from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
-from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
@@ -192,7 +192,7 @@ async def leaking(full_name: str, reply: object) -> AsyncIterator[grpc.aio.Chann
     settings = Settings.from_environment(drain_s=0.0)
     access = Access(Acme(), settings.limits.id_max_chars)
     async with (
-        serving([Leaking(full_name, reply)], ListenAddress("127.0.0.1", 0), settings, access) as address,
+        serving([Leaking(full_name, reply)], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield channel

@@ -11,14 +11,14 @@ import pytest
 from identity.calls import ADMINISTERS, EVERY, READS, RECALLS, Metadata, bearer, listing, recall, refused, status, write
 from identity.issuer import token
 
+from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault
 from nomemory.server.identity.access import Access, Admission, Need, confine
 from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.scope import Scope
 from nomemory.server.identity.user_fields import users_in
-from nomemory.server.listen_address import ListenAddress
+from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
-from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -186,7 +186,7 @@ async def importing() -> AsyncIterator[tuple[Imports, Any]]:
     service, settings = Imports(), Settings.from_environment(drain_s=0.0)
     access = Access(Myself(), settings.limits.id_max_chars)
     async with (
-        serving([service], ListenAddress("127.0.0.1", 0), settings, access) as address,
+        serving([service], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield service, IngestServiceStub(channel)
@@ -211,7 +211,7 @@ async def test_a_method_that_says_nothing_of_its_needs_cannot_be_served() -> Non
 
     settings = Settings.from_environment(drain_s=0.0)
     with pytest.raises(KeyError, match="DeleteMessages"):
-        async with serving([Careless()], ListenAddress("127.0.0.1", 0), settings, Access(Myself(), 128)):
+        async with serving([Careless()], Addresses(ListenAddress("127.0.0.1", 0)), settings, Access(Myself(), 128)):
             pass
 
 

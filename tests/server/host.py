@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from nomemory.server.app import serve
-from nomemory.server.listen_address import ListenAddress
+from nomemory.server.listen_address import Addresses
 from nomemory.server.rpc.handlers import Handler
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import Continuation
@@ -43,7 +43,7 @@ def make() -> HostInterceptors:
     return HostInterceptors(outer=(Stamp(),))
 
 
-def announce(address: ListenAddress) -> None:
+def announce(address: Addresses) -> None:
     sys.stdout.write(f"{address}\n")
     sys.stdout.flush()
 

@@ -17,16 +17,16 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from server.fleet import connected, environment
 from server.host import ANSWERED_BY
 
+from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
 from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.metadata import Metadata
 from nomemory.server.identity.scope import Scope
-from nomemory.server.listen_address import ListenAddress
+from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.rpc import call_lifecycle
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.current_call import current_call
-from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.rpc.handlers import Handler
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import Continuation
@@ -191,7 +191,7 @@ async def hosting(seen: list[Seen], host: HostInterceptors, **changed: float) ->
     settings = Settings.from_environment(**{"drain_s": 0.0} | changed)
     services, access = [Queries(seen), Recalls(seen)], Access(ByName(), settings.limits.id_max_chars)
     async with (
-        serving(services, ListenAddress("127.0.0.1", 0), settings, access, host=host) as address,
+        serving(services, Addresses(ListenAddress("127.0.0.1", 0)), settings, access, host=host) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield channel

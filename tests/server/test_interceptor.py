@@ -16,13 +16,13 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
 from nomemory.server.identity.local import LocalAuthenticator
 from nomemory.server.identity.scope import Scope
-from nomemory.server.listen_address import ListenAddress
+from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
-from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -87,7 +87,7 @@ async def misbehaving(**changed: float) -> AsyncIterator[Any]:
     settings = Settings.from_environment(drain_s=0.0, **changed)
     access = Access(LocalAuthenticator(), settings.limits.id_max_chars)
     async with (
-        serving([Misbehaving()], ListenAddress("127.0.0.1", 0), settings, access) as address,
+        serving([Misbehaving()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield QueryServiceStub(channel)

@@ -10,13 +10,13 @@ import pytest
 import tantivy
 from server.test_interceptor import Misbehaving
 
+from nomemory.server.composition.serving import serving
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.local import LocalAuthenticator
 from nomemory.server.lexical.tantivy_schema import build_schema
-from nomemory.server.listen_address import ListenAddress
+from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.rpc.call import Call
-from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
@@ -48,7 +48,7 @@ async def test_a_panic_ends_a_call_with_a_status() -> None:
     settings = Settings.from_environment(drain_s=0.0)
     access = Access(LocalAuthenticator(), settings.limits.id_max_chars)
     async with (
-        serving([Panicking()], ListenAddress("127.0.0.1", 0), settings, access) as address,
+        serving([Panicking()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         with pytest.raises(grpc.aio.AioRpcError) as error:

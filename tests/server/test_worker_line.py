@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason, Violation
-from nomemory.server.listen_address import ListenAddress
+from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.log.damage import Met
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Outcome, Written
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
@@ -107,7 +107,7 @@ async def connected() -> AsyncIterator[tuple[Parts, WriterClient, PipeConnection
     settings = Settings.from_environment(data="unused", embedder="none")
     spaces = ServingSpace(VectorSpace("space", parts, parts, parts, parts))
     services = WriterServices(parts, spaces, parts)
-    barrier.open(Assignment(settings, ListenAddress("127.0.0.1", 1), DESCRIPTION), services)
+    barrier.open(Assignment(settings, Addresses(ListenAddress("127.0.0.1", 1)), DESCRIPTION), services)
     calls = ReaderCalls(barrier)
     serving = await PipeConnection.open(ours, calls.answer, calls.describe_error)
     pipe = await PipeConnection.open(theirs)

@@ -18,6 +18,7 @@ from nomemory.server.standard_error import as_json_lines
 @click.command("serve")
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Directory of the log and the indexes.")
 @click.option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")
+@click.option("--http", metavar="HOST:PORT", help="Where to serve HTTP and JSON, too; not served by default.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least level to log.")
 @click.option("--workers", type=click.IntRange(1, 64), help="Processes that answer calls; one by default.")
 @click.option("--recall-only", is_flag=True, help="Keep nothing: serve recalls over the server that --query names.")
@@ -26,6 +27,7 @@ def serve(
     *,
     data: Path | None,
     listen: str | None,
+    http: str | None,
     log_level: str | None,
     workers: int | None,
     recall_only: bool,
@@ -41,7 +43,12 @@ def serve(
     if recall_only and workers is not None:
         raise click.UsageError("A server that only recalls is one process: --workers does not go with --recall-only.")
     settings = configured(
-        data=data, listen=listen, log_level=log_level, workers=workers, recall_query_target=query_target
+        data=data,
+        listen=listen,
+        http=http,
+        log_level=log_level,
+        workers=workers,
+        recall_query_target=query_target,
     )
     with as_json_lines(settings.server.log_level):
         if settings.workers.count > 1:
@@ -53,7 +60,7 @@ def serve(
 
 
 def _refuse_what_is_taken(settings: Settings) -> None:
-    """Look at the directory and the port before processes are started, whose loading would have to be waited for.
+    """Look at the directory and the ports before processes are started, whose loading would have to be waited for.
 
     Raises:
         click.ClickException: another server has them.
@@ -61,7 +68,8 @@ def _refuse_what_is_taken(settings: Settings) -> None:
     try:
         if not settings.recall.query_target:
             DataDirectory(settings.server.data).refuse_busy()
-        with reserved(parse_listen_address(settings.server.listen)):
-            pass
+        for address in filter(None, (settings.server.listen, settings.http.listen)):
+            with reserved(parse_listen_address(address)):
+                pass
     except (DataDirectoryBusyError, ListenAddressError) as error:
         raise click.ClickException(str(error)) from None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
+from functools import partial
 
 import click
 
 from nomemory.server import app
 from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.listen_address import ListenAddress
+from nomemory.server.listen_address import Addresses
 from nomemory.server.processes.launch import Started
 from nomemory.server.settings import Settings
 
@@ -26,7 +27,7 @@ def run(settings: Settings, readers: Mapping[int, Started]) -> None:
         click.ClickException: the server cannot start; says why.
     """
     try:
-        app.serve(settings, _announce, readers)
+        app.serve(settings, partial(_announce, scheme="https" if settings.identity.tls_cert else "http"), readers)
     except CANNOT_START as error:
         raise click.ClickException(str(error)) from None
     except (sqlite3.OperationalError, IndexUnusableError) as error:
@@ -34,5 +35,7 @@ def run(settings: Settings, readers: Mapping[int, Started]) -> None:
         raise click.ClickException(f"{cause}: {settings.server.data}. Is its disk full, or not writable?") from None
 
 
-def _announce(address: ListenAddress) -> None:
-    click.echo(f"NoMemory serves {address}. Stop it with Ctrl-C.")
+def _announce(addresses: Addresses, scheme: str) -> None:
+    click.echo(f"NoMemory serves {addresses}. Stop it with Ctrl-C.")
+    if addresses.http:
+        click.echo(f"HTTP at {scheme}://{addresses.http}")

@@ -13,13 +13,14 @@ from types import MappingProxyType
 import structlog
 import uvloop
 
-from nomemory.server.composition.entrance import listen_address, make_access
+from nomemory.server.composition.entrance import listen_addresses, make_access
 from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.recall_only import recall_only_services
 from nomemory.server.composition.services import make_services
+from nomemory.server.composition.serving import serving
 from nomemory.server.composition.writer import Announce, WriterAssembly, nobody_else
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.listen_address import ListenAddress
+from nomemory.server.listen_address import Addresses
 from nomemory.server.logs import configure_logs
 from nomemory.server.maintenance.witnesses import refuse_loss
 from nomemory.server.private_files import UMASK
@@ -29,7 +30,6 @@ from nomemory.server.readers.calls import Assignment, SpaceDescription
 from nomemory.server.readers.readers import Readers
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
-from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
 from nomemory.server.standard_error import as_json_lines
@@ -50,7 +50,7 @@ _log = structlog.get_logger("server")
 
 def serve(
     settings: Settings,
-    ready: Callable[[ListenAddress], None] = lambda _address: None,
+    ready: Callable[[Addresses], None] = lambda _address: None,
     readers: Mapping[int, Started] = _NO_READERS,
     interceptors: MakeInterceptors = no_interceptors,
 ) -> None:
@@ -58,7 +58,7 @@ def serve(
 
     Args:
         settings: the configuration.
-        ready: called with the bound address once calls are answered.
+        ready: called with the bound addresses once calls are answered.
         readers: what `start_readers` has started; without them they are started here.
         interceptors: makes a host's own gRPC interceptors, in each process that serves. With several workers it has to
             be a function of a module that they can import.
@@ -76,17 +76,18 @@ def serve(
 
 async def _serve(
     settings: Settings,
-    ready: Callable[[ListenAddress], None],
+    ready: Callable[[Addresses], None],
     readers: Mapping[int, Started],
     interceptors: MakeInterceptors,
 ) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    async with running(settings, readers, interceptors) as address:
-        _log.info("serving", address=str(address), data=str(settings.server.data))
+    async with running(settings, readers, interceptors) as addresses:
+        where = {"http": str(addresses.http)} if addresses.http else {}
+        _log.info("serving", address=str(addresses), **where, data=str(settings.server.data))
         freeze_heap()
-        ready(address)
+        ready(addresses)
         await stop.wait()
         _log.info("draining")
     _log.info("stopped")
@@ -97,17 +98,17 @@ async def running(
     settings: Settings,
     readers: Mapping[int, Started] = _NO_READERS,
     interceptors: MakeInterceptors = no_interceptors,
-) -> AsyncIterator[ListenAddress]:
-    """Run a server until the context is left; return the address that was bound. The arguments are those of `serve`.
+) -> AsyncIterator[Addresses]:
+    """Run a server until the context is left; return the addresses that were bound. The arguments are those of `serve`.
 
     Raises:
         as `serve`.
     """
-    address, access = listen_address(settings), make_access(settings)
+    addresses, access = listen_addresses(settings), make_access(settings)
     async with AsyncExitStack() as stack:
         if settings.recall.query_target:
             services = recall_only_services(settings, stack)
-            yield await stack.enter_async_context(serving(services, address, settings, access, host=interceptors()))
+            yield await stack.enter_async_context(serving(services, addresses, settings, access, host=interceptors()))
             return
         directory = DataDirectory(settings.server.data)
         stack.callback(os.close, directory.lock())
@@ -116,23 +117,24 @@ async def running(
         faults = StandingFaults()
         if settings.workers.count == 1:
             services, _ = await _make_everything(settings, directory, faults, stack)
-            yield await stack.enter_async_context(serving(services, address, settings, access, host=interceptors()))
+            yield await stack.enter_async_context(serving(services, addresses, settings, access, host=interceptors()))
         else:
             several = Readers(settings, readers, faults)
-            yield await _serve_with_readers(settings, directory, address, several, faults, interceptors, stack)
+            yield await _serve_with_readers(settings, directory, addresses, several, faults, interceptors, stack)
 
 
 async def _serve_with_readers(
     settings: Settings,
     directory: DataDirectory,
-    address: ListenAddress,
+    addresses: Addresses,
     readers: Readers,
     faults: StandingFaults,
     interceptors: MakeInterceptors,
     stack: AsyncExitStack,
-) -> ListenAddress:
-    """Serve here, and in further processes at the same address that read for themselves and write through this one."""
-    address = stack.enter_context(reserved(address))
+) -> Addresses:
+    """Serve here, and in processes at the same addresses that read for themselves and write through this one."""
+    http = stack.enter_context(reserved(addresses.http)) if addresses.http else None
+    addresses = Addresses(stack.enter_context(reserved(addresses.grpc)), http)
     stack.push_async_callback(readers.close)
     await readers.start()
 
@@ -145,12 +147,12 @@ async def _serve_with_readers(
 
     services, writer = await _make_everything(settings, directory, faults, stack, announce)
     stack.push_async_callback(readers.close)  # before the parts that they call are taken down
-    readers.assign(Assignment(settings, address, described(writer.spaces.now), interceptors), writer)
-    own = serving(services, address, settings, make_access(settings), is_shared=True, host=interceptors())
+    readers.assign(Assignment(settings, addresses, described(writer.spaces.now), interceptors), writer)
+    own = serving(services, addresses, settings, make_access(settings), is_shared=True, host=interceptors())
     await stack.enter_async_context(own)
     await readers.all_serve()
     stack.callback(readers.drain)  # while this process drains
-    return address
+    return addresses
 
 
 async def _make_everything(

@@ -30,6 +30,17 @@ class ListenAddress:
 
 
 @dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a server serves. `http` is None where it does not serve HTTP. As a text it is the address of gRPC."""
+
+    grpc: ListenAddress
+    http: ListenAddress | None = None
+
+    def __str__(self) -> str:
+        return str(self.grpc)
+
+
+@dataclass(frozen=True, slots=True)
 class Protection:
     """The protection of a server: credentials and TLS."""
 

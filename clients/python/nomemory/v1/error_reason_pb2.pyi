@@ -162,6 +162,22 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
 
     Example: {"code": "UNAVAILABLE", "message": "the query service does not answer"}
     """
+    ERROR_REASON_NO_SUCH_PATH: _ErrorReason.ValueType  # 28
+    """ERROR_REASON_NO_SUCH_PATH: over HTTP, nothing is served at this path, or not with this verb.
+
+    Example: {"code": "NOT_FOUND", "message": "there is nothing at this path"}
+    """
+    ERROR_REASON_ORIGIN_REFUSED: _ErrorReason.ValueType  # 29
+    """ERROR_REASON_ORIGIN_REFUSED: over HTTP, the request comes from a web page that may not call this server, or goes by a
+    name that is not this server's.
+
+    Example: {"code": "PERMISSION_DENIED", "message": "pages of this origin may not call this server"}
+    """
+    ERROR_REASON_REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 30
+    """ERROR_REASON_REQUEST_TOO_LARGE: over HTTP, the request weighs more than ServerLimits.request_bytes.
+
+    Example: {"code": "RESOURCE_EXHAUSTED", "message": "the request is larger than 16777216 bytes"}
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable cause of an error: `reason` of the google.rpc.ErrorInfo that every error
@@ -307,5 +323,21 @@ ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: ErrorReason.ValueType  # 27
 """ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach the QueryService that it reads from.
 
 Example: {"code": "UNAVAILABLE", "message": "the query service does not answer"}
+"""
+ERROR_REASON_NO_SUCH_PATH: ErrorReason.ValueType  # 28
+"""ERROR_REASON_NO_SUCH_PATH: over HTTP, nothing is served at this path, or not with this verb.
+
+Example: {"code": "NOT_FOUND", "message": "there is nothing at this path"}
+"""
+ERROR_REASON_ORIGIN_REFUSED: ErrorReason.ValueType  # 29
+"""ERROR_REASON_ORIGIN_REFUSED: over HTTP, the request comes from a web page that may not call this server, or goes by a
+name that is not this server's.
+
+Example: {"code": "PERMISSION_DENIED", "message": "pages of this origin may not call this server"}
+"""
+ERROR_REASON_REQUEST_TOO_LARGE: ErrorReason.ValueType  # 30
+"""ERROR_REASON_REQUEST_TOO_LARGE: over HTTP, the request weighs more than ServerLimits.request_bytes.
+
+Example: {"code": "RESOURCE_EXHAUSTED", "message": "the request is larger than 16777216 bytes"}
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

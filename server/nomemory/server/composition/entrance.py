@@ -1,4 +1,4 @@
-"""The address that a server listens on, and who may call."""
+"""The addresses that a server listens on, and who may call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from nomemory.server.identity.access import Access
 from nomemory.server.identity.factory import checks_credentials, choose_authenticator
 from nomemory.server.identity.half_configuration import refuse_half_configuration
 from nomemory.server.identity.tls import tls_files
-from nomemory.server.listen_address import ListenAddress, Protection, parse_listen_address, refuse_exposure
+from nomemory.server.listen_address import (
+    Addresses,
+    ListenAddress,
+    Protection,
+    parse_listen_address,
+    refuse_exposure,
+)
 from nomemory.server.settings import Settings
 
 
@@ -19,15 +25,20 @@ def make_access(settings: Settings) -> Access:
     return Access(choose_authenticator(settings), settings.limits.id_max_chars)
 
 
-def listen_address(settings: Settings) -> ListenAddress:
-    """Return the address to serve on.
+def listen_addresses(settings: Settings) -> Addresses:
+    """Return the addresses to serve on.
 
     Raises:
-        ListenAddressError: it is not of the form HOST:PORT, or would open an unprotected server to other machines.
+        ListenAddressError: one is not of the form HOST:PORT, or would open an unprotected server to other machines.
         IdentitySettingsError: half of a kind of credentials is configured.
     """
     refuse_half_configuration(settings)
-    address = parse_listen_address(settings.server.listen)
+    http = _address(settings.http.listen, settings) if settings.http.listen else None
+    return Addresses(_address(settings.server.listen, settings), http)
+
+
+def _address(text: str, settings: Settings) -> ListenAddress:
+    address = parse_listen_address(text)
     credentials, tls = checks_credentials(settings), tls_files(settings) is not None
     refuse_exposure(address, Protection(credentials, tls, settings.identity.insecure_plaintext))
     return address

@@ -23,6 +23,7 @@ import uvloop
 from nomemory.server.composition.entrance import make_access
 from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.services import make_services
+from nomemory.server.composition.serving import serving
 from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.faults import Fault
@@ -36,7 +37,6 @@ from nomemory.server.readers.followed_space import FollowedSpace, remote_space
 from nomemory.server.readers.remote import RemoteLog, RemoteReport, RemoteReranker, WriterClient
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
-from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.rpc.index_status import Report
 
 _log = structlog.get_logger("workers")
@@ -71,11 +71,11 @@ async def _serve_assigned(assignment: Assignment, writer: WriterClient, followed
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         host = assignment.interceptors()
-        own = serving(services, assignment.address, settings, access, is_shared=True, host=host)
+        own = serving(services, assignment.addresses, settings, access, is_shared=True, host=host)
         await stack.enter_async_context(own)
         freeze_heap()
         writer.ready()
-        _log.info("serving", address=str(assignment.address))
+        _log.info("serving", address=str(assignment.addresses))
         await stop.wait()
         _log.info("draining")
 

@@ -33,17 +33,20 @@ class TlsFiles:
         files = (self.certificate, self.key, self.client_ca)
         return tuple((seen.st_mtime_ns, seen.st_ino) for seen in (file.stat() for file in files if file))
 
-    def check(self) -> None:
-        """Make sure that the files are what they should be and belong together.
+    def context(self) -> ssl.SSLContext:
+        """Return what handshakes of Python's own servers go by. It makes sure that the files belong together.
 
         Raises:
-            OSError: they are not (ssl.SSLError is one), or one cannot be read.
+            OSError: they do not (ssl.SSLError is one), or one cannot be read.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
         # An empty passphrase, or OpenSSL would ask for one on the terminal.
         context.load_cert_chain(self.certificate, self.key, password="")
         if self.client_ca:
             context.load_verify_locations(self.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
 
     def configuration(self) -> grpc.ServerCertificateConfiguration:
         """Read them."""
@@ -75,7 +78,7 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
         IdentitySettingsError: they cannot be used.
     """
     try:
-        files.check()
+        files.context()
         renewal = _Renewal(files, files.stamp())
         initial = files.configuration()
     except OSError as error:
@@ -100,7 +103,7 @@ class _Renewal:
             stamp = self._files.stamp()
             if stamp == self._stamp:
                 return None
-            self._files.check()
+            self._files.context()
             renewed = self._files.configuration()
         except OSError as error:
             _log.error("the files for TLS cannot be used, those from before stay", kind=type(error).__name__)

@@ -9,7 +9,7 @@ from typing import Self
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason, Violation
-from nomemory.server.listen_address import ListenAddress
+from nomemory.server.listen_address import Addresses
 from nomemory.server.log.damage import Met
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import Filter, Message
@@ -171,7 +171,7 @@ class Assignment:
     """
 
     settings: Settings
-    address: ListenAddress
+    addresses: Addresses
     space: SpaceDescription
     interceptors: MakeInterceptors = no_interceptors
 

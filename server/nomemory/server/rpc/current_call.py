@@ -20,3 +20,8 @@ def current_call() -> Call | None:
 def set_current_call(call: Call) -> None:
     """Note that a call was admitted. Only `NoMemoryInterceptor` does that."""
     _CURRENT.set(call)
+
+
+def forget_current_call() -> None:
+    """Forget the call whose task has started this one: over HTTP a connection's requests follow each other."""
+    _CURRENT.set(None)

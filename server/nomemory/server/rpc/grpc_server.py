@@ -3,129 +3,88 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from nomemory.server.identity.access import Access
 from nomemory.server.identity.tls import TlsFiles, server_credentials, tls_files
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
-from nomemory.server.rpc.bounds import Bounds
-from nomemory.server.rpc.call import Service
-from nomemory.server.rpc.call_lifecycle import CallLifecycle
-from nomemory.server.rpc.handlers import generic_handler, needs_by_path
-from nomemory.server.rpc.host_interceptors import HostInterceptors
-from nomemory.server.rpc.interceptor import NoMemoryInterceptor
-from nomemory.server.rpc.open_files import affordable_connections
+from nomemory.server.rpc.call_path import HEALTH, CallPath
+from nomemory.server.rpc.open_files import affordable
 from nomemory.server.rpc.restarting_server import RestartingServer
 from nomemory.server.rpc.stranger_watch import watch_strangers
 from nomemory.server.settings import Settings
-from nomemory.server.settings.connections import ConnectionSettings
-
-_SERVING = health_pb2.HealthCheckResponse.SERVING
-_HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 
-@asynccontextmanager
-async def serving(
-    services: Sequence[Service],
-    address: ListenAddress,
-    settings: Settings,
-    access: Access,
-    *,
-    is_shared: bool = False,
-    host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
-) -> AsyncIterator[ListenAddress]:
-    """Serve until the context is left, then let calls in flight finish. Return the address that was bound.
+class GrpcServer:
+    """Serves calls over gRPC.
 
     Args:
-        services: what is served, beside health and reflection.
-        address: where; port 0 picks a free one.
-        settings: limits, deadlines, TLS.
-        access: decides who may call what.
+        path: what they pass.
+        settings: limits, TLS.
         is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
-        host: interceptors to run before and after NoMemory's own.
-
-    Raises:
-        ListenAddressError: the port is taken.
-        IdentitySettingsError: the files for TLS cannot be used.
     """
-    bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
-    interceptors = (*host.outer, _interceptor(services, settings, access, bounds), *host.inner)
-    states = health.aio.HealthServicer()
-    listener = _Listener(settings, services, states, interceptors, tls_files(settings), is_shared)
-    server = RestartingServer(listener.listen)
-    bound = await server.start(address)
-    for name in ("", *_names(services)):
-        await states.set(name, _SERVING)
-    watch = asyncio.create_task(watch_strangers(bound.port, bounds.proven, settings.connections))
-    try:
-        yield bound
-    finally:
-        watch.cancel()
-        await states.enter_graceful_shutdown()
-        await server.stop(settings.timing.drain_s)
 
+    def __init__(self, path: CallPath, settings: Settings, *, is_shared: bool) -> None:
+        self._path = path
+        self._settings = settings
+        self._is_shared = is_shared
+        self._tls = tls_files(settings)
+        self._server = RestartingServer(self._listen)
+        self._watch: asyncio.Task[None] | None = None
 
-def _interceptor(
-    services: Sequence[Service], settings: Settings, access: Access, bounds: Bounds
-) -> NoMemoryInterceptor:
-    lifecycle = CallLifecycle(access, settings.timing.deadline_default_s, settings.timing.deadline_import_s)
-    needs = {path: need for service in services for path, need in needs_by_path(service).items()}
-    open_services = frozenset({_HEALTH, reflection.SERVICE_NAME})
-    return NoMemoryInterceptor(lifecycle, needs, open_services, bounds)
-
-
-def _names(services: Sequence[Service]) -> list[str]:
-    return [service.full_name for service in services]
-
-
-@dataclass(frozen=True, slots=True)
-class _Listener:
-    """Makes the one server that listens, and another whenever gRPC has ended that."""
-
-    settings: Settings
-    services: Sequence[Service]
-    states: health.aio.HealthServicer
-    interceptors: Sequence[grpc.aio.ServerInterceptor]
-    tls: TlsFiles | None
-    is_shared: bool
-
-    def listen(self, address: ListenAddress) -> tuple[grpc.aio.Server, ListenAddress]:
-        """Bind a server to an address; return it, to be started, and the address with the port that was found.
+    async def start(self, address: ListenAddress) -> ListenAddress:
+        """Serve; return the address that was bound. Port 0 picks a free one.
 
         Raises:
             ListenAddressError: the port is taken.
             IdentitySettingsError: the files for TLS cannot be used.
         """
-        server = grpc.aio.server(interceptors=self.interceptors, options=self._options())
-        server.add_generic_rpc_handlers([generic_handler(service) for service in self.services])
-        health_pb2_grpc.add_HealthServicer_to_server(self.states, server)
-        if self.settings.server.reflection:
-            names = (*_names(self.services), _HEALTH, reflection.SERVICE_NAME)
-            reflection.enable_server_reflection(names, server)
-        return server, _bind(server, address, self.tls)
+        bound = await self._server.start(address)
+        most = affordable(self._settings).grpc
+        watched = watch_strangers(bound.port, self._path.bounds.proven, self._settings.connections, most)
+        self._watch = asyncio.create_task(watched)
+        return bound
 
-    def _options(self) -> list[tuple[str, int]]:
-        # A connection stays with the process that accepted it. Ending connections now and then spreads them again.
-        age_ms = int(self.settings.workers.connection_s * 1000)
-        return [
-            *([("grpc.max_connection_age_ms", age_ms)] if self.is_shared else []),
-            *_connection_limits(self.settings.connections),
+    async def stop(self, grace_s: float) -> None:
+        """Let calls in flight finish, for so many seconds."""
+        if self._watch is not None:
+            self._watch.cancel()
+        await self._server.stop(grace_s)
+
+    def _listen(self, at: ListenAddress) -> tuple[grpc.aio.Server, ListenAddress]:
+        server = _server(self._settings, self._path.interceptors, is_shared=self._is_shared)
+        server.add_generic_rpc_handlers(self._path.handlers)
+        health_pb2_grpc.add_HealthServicer_to_server(self._path.health, server)
+        if self._settings.server.reflection:
+            reflection.enable_server_reflection([*self._path.names, HEALTH, reflection.SERVICE_NAME], server)
+        return server, _bind(server, at, self._tls)
+
+
+def _server(
+    settings: Settings, interceptors: Sequence[grpc.aio.ServerInterceptor], *, is_shared: bool
+) -> grpc.aio.Server:
+    # A connection stays with the process that accepted it. Ending connections now and then spreads them again.
+    age = [("grpc.max_connection_age_ms", int(settings.workers.connection_s * 1000))] if is_shared else []
+    return grpc.aio.server(
+        interceptors=interceptors,
+        options=[
+            *age,
+            *_connection_limits(settings),
             # Without this a second server on the same port binds silently and takes half of the connections.
-            ("grpc.so_reuseport", int(self.is_shared)),
-            ("grpc.max_receive_message_length", self.settings.limits.request_max_bytes),
+            ("grpc.so_reuseport", int(is_shared)),
+            ("grpc.max_receive_message_length", settings.limits.request_max_bytes),
             ("grpc.max_send_message_length", -1),
-        ]
+        ],
+    )
 
 
-def _connection_limits(connections: ConnectionSettings) -> list[tuple[str, int]]:
+def _connection_limits(settings: Settings) -> list[tuple[str, int]]:
+    connections = settings.connections
     return [
-        ("grpc.max_allowed_incoming_connections", affordable_connections(connections.connections_max)),
+        ("grpc.max_allowed_incoming_connections", affordable(settings).grpc),
         ("grpc.max_concurrent_streams", connections.connection_streams_max),
         ("grpc.max_connection_idle_ms", int(connections.connection_idle_s * 1000)),
         ("grpc.server_handshake_timeout_ms", int(connections.connection_handshake_s * 1000)),

@@ -6,7 +6,6 @@ import asyncio
 
 import structlog
 
-from nomemory.server.rpc.open_files import affordable_connections
 from nomemory.server.rpc.peer_sockets import Address, address_of, clients, close, descriptors
 from nomemory.server.rpc.proven_connections import ProvenConnections
 from nomemory.server.settings.connections import ConnectionSettings
@@ -14,15 +13,15 @@ from nomemory.server.settings.connections import ConnectionSettings
 _log = structlog.get_logger("rpc")
 
 
-async def watch_strangers(port: int, proven: ProvenConnections, connections: ConnectionSettings) -> None:
+async def watch_strangers(port: int, proven: ProvenConnections, connections: ConnectionSettings, most: int) -> None:
     """Look now and then, until cancelled.
 
     Args:
         port: where the server listens.
         proven: the connections that stay.
-        connections: how many there may be, and how long the others may stay.
+        connections: how long the others may stay.
+        most: how many connections there may be.
     """
-    most = affordable_connections(connections.connections_max)
     known: frozenset[Address] = frozenset()
     while True:
         await asyncio.sleep(connections.connection_proof_s)

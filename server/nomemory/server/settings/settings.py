@@ -17,6 +17,7 @@ from nomemory.server.settings.connections import ConnectionSettings
 from nomemory.server.settings.embedder import EmbedderSettings
 from nomemory.server.settings.erasure import ErasureSettings
 from nomemory.server.settings.group import PREFIX, SettingsGroup
+from nomemory.server.settings.http import HttpSettings
 from nomemory.server.settings.hybrid import HybridSettings
 from nomemory.server.settings.identity import IdentitySettings
 from nomemory.server.settings.lexical import LexicalSettings
@@ -39,6 +40,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     server: ServerSettings
+    http: HttpSettings
     identity: IdentitySettings
     workers: WorkerSettings
     processes: ProcessSettings

@@ -1,0 +1,79 @@
+"""Closed loops of calls over HTTP, by the annotations, in JSON: the same load as `closed_loop` makes over gRPC.
+
+Requests are made before, and answers are not parsed, so that the load costs little beside the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import uvloop
+from load.closed_loop import WARM_UP, Load, Outcome
+from load.usage import cpu_s
+
+from nomemory.v1 import query_service_pb2 as pb
+
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: (\d+)\r\n")
+
+
+def list_request(raw: bytes) -> bytes:
+    """Return a ListMessagesRequest as a request of HTTP."""
+    request = pb.ListMessagesRequest.FromString(raw)
+    path = f"/v1/users/{request.user_id}/messages?pageSize={request.page_size}"
+    return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: application/json\r\n\r\n".encode()
+
+
+def http_loop(load: Load) -> Outcome:
+    """Run a load in this process; its requests are those of HTTP."""
+    return uvloop.run(_http_loop(load))
+
+
+@dataclass(slots=True)
+class _Connection:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def answer(self, request: bytes) -> bytes:
+        """Send a request; return the body of its answer.
+
+        Raises:
+            ConnectionError: it is an error.
+        """
+        self.writer.write(request)
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        if not head.startswith(b"HTTP/1.1 200 ") or length is None:
+            raise ConnectionError(head[:20])
+        return await self.reader.readexactly(int(length[1]))
+
+
+async def _http_loop(load: Load) -> Outcome:
+    outcome = Outcome()
+    host, _, port = load.target.rpartition(":")
+    opened = [_Connection(*await asyncio.open_connection(host, int(port))) for _ in range(load.concurrency)]
+    await _all_call(opened, load, load.seconds * WARM_UP, Outcome())
+    server, client, began = cpu_s(load.pids), time.process_time(), time.perf_counter()
+    await _all_call(opened, load, load.seconds, outcome)
+    outcome.seconds = time.perf_counter() - began
+    outcome.server_cpu_s, outcome.client_cpu_s = cpu_s(load.pids) - server, time.process_time() - client
+    for one in opened:
+        one.writer.close()
+    return outcome
+
+
+async def _all_call(opened: Sequence[_Connection], load: Load, seconds: float, outcome: Outcome) -> None:
+    end = time.perf_counter() + seconds
+    await asyncio.gather(*(_call_until(end, one, load, first, outcome) for first, one in enumerate(opened)))
+
+
+async def _call_until(end: float, on: _Connection, load: Load, turn: int, outcome: Outcome) -> None:
+    while (now := time.perf_counter()) < end:
+        answer = await on.answer(load.requests[turn % len(load.requests)])
+        turn += load.concurrency
+        outcome.waits_ms.append(1000 * (time.perf_counter() - now))
+        outcome.bytes_received += len(answer)

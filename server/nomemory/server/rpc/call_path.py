@@ -1,0 +1,84 @@
+"""What a call of one process passes, by whichever way it comes in: a host's interceptors, NoMemory's, the services."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import grpc
+from grpc_health.v1 import health, health_pb2
+from grpc_reflection.v1alpha import reflection
+
+from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.metadata import Metadata
+from nomemory.server.rpc.bounds import Bounds
+from nomemory.server.rpc.call import Service
+from nomemory.server.rpc.call_lifecycle import CallLifecycle
+from nomemory.server.rpc.handlers import Handler, generic_handler, needs_by_path
+from nomemory.server.rpc.host_interceptors import HostInterceptors
+from nomemory.server.rpc.interceptor import Continuation, NoMemoryInterceptor
+from nomemory.server.settings import Settings
+
+HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+
+class CallPath:
+    """The way of a call.
+
+    Args:
+        services: what is served.
+        settings: limits and deadlines.
+        access: decides who may call what.
+        host: interceptors to run before and after NoMemory's own.
+
+    Attributes:
+        bounds: what calls may hold, over all the ways in.
+        health: the states of the services.
+        names: the services, by their full names.
+        needs: what each method of the contract that is served needs, by its path.
+    """
+
+    def __init__(self, services: Sequence[Service], settings: Settings, access: Access, host: HostInterceptors) -> None:
+        self.bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
+        self.health = health.aio.HealthServicer()
+        self.names = [service.full_name for service in services]
+        self.needs: dict[str, Need] = {}
+        for service in services:
+            self.needs |= needs_by_path(service)
+        self.handlers = [generic_handler(service) for service in services]
+        lifecycle = CallLifecycle(access, settings.timing.deadline_default_s, settings.timing.deadline_import_s)
+        open_services = frozenset({HEALTH, reflection.SERVICE_NAME})
+        own = NoMemoryInterceptor(lifecycle, self.needs, open_services, self.bounds)
+        self.interceptors = (*host.outer, own, *host.inner)
+
+    async def open(self) -> None:
+        """Say that the services serve."""
+        for name in ("", *self.names):
+            await self.health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def close(self) -> None:
+        """Say that they do not serve any more."""
+        await self.health.enter_graceful_shutdown()
+
+    async def handler(self, path: str, metadata: Metadata) -> Handler | None:
+        """Find what answers a call, as a gRPC server does. Only methods of the contract are found.
+
+        What is found takes a stream of requests as bytes and replies with bytes, within the call's own task.
+        """
+        if path not in self.needs:
+            return None
+        found: Continuation = self._served
+        for interceptor in reversed(self.interceptors):
+            found = partial(interceptor.intercept_service, found)
+        return await found(_Details(path, tuple(metadata)))
+
+    async def _served(self, details: grpc.HandlerCallDetails) -> Handler | None:
+        found = (handler.service(details) for handler in self.handlers)
+        return next((handler for handler in found if handler is not None), None)
+
+
+@dataclass(slots=True)
+class _Details:
+    method: str
+    invocation_metadata: tuple[tuple[str, str | bytes], ...]

@@ -1,0 +1,188 @@
+"""One connection: uvicorn's protocol, with the limits that it does not have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from nomemory.server.settings import Settings
+
+_BAD_REQUEST = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
+)
+_BAD_REQUEST_BODY = (
+    b'{"error":{"code":"INVALID_ARGUMENT","message":"the request is not valid HTTP, or its head is too large",'
+    b'"details":[]}}'
+)
+
+
+class _HeadTooLargeError(Exception):
+    """A request has too many bytes before its body, or too many requests are sent ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What a connection may do. `worn_s` is the age from which it is not used again; None: any."""
+
+    head_max_bytes: int
+    head_s: float
+    pipelined_max: int
+    unread_s: float
+    worn_s: float | None
+
+    @classmethod
+    def of(cls, settings: Settings, *, is_shared: bool) -> ConnectionLimits:
+        """Return the limits of the settings."""
+        return cls(
+            settings.http.head_max_bytes,
+            settings.http.head_s,
+            settings.http.pipelined_max,
+            settings.connections.unread_s,
+            settings.workers.connection_s if is_shared else None,
+        )
+
+
+class Connection(HttpToolsProtocol):
+    """One connection.
+
+    Args:
+        config: uvicorn's own.
+        state: uvicorn's own.
+        limits: what the connection may do.
+        admits: returns whether there is room for one more.
+
+    Attributes:
+        peer: the other end, as gRPC names one: `ipv4:127.0.0.1:40000`.
+    """
+
+    def __init__(
+        self, config: Config, state: ServerState, limits: ConnectionLimits, admits: Callable[[], bool]
+    ) -> None:
+        super().__init__(config, state, {"connection": self})
+        self.peer = ""
+        self._limits = limits
+        self._admits = admits
+        self._task: asyncio.Task[Any] | None = None
+        self._opened = self._since = self.loop.time()
+        self._is_in_head = False
+        self._head_bytes = self._unparsed_bytes = 0
+        self._is_lost = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        """Begin, if there is room."""
+        has_room = self._admits()
+        super().connection_made(transport)
+        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
+        self.peer = f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+        if not has_room:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the call that is being answered: nobody waits for it any more."""
+        self._is_lost = True
+        super().connection_lost(exc)
+        if self._task is not None:
+            self._task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes, and hold the head of a request to its limit."""
+        if self._is_lost or self.transport.is_closing():
+            return
+        goes_on = self._is_in_head
+        super().data_received(data)
+        # The parser tells of a header once it is whole.
+        if goes_on and self._is_in_head and self.parser is not None:
+            self._unparsed_bytes += len(data)
+            if self._unparsed_bytes > self._limits.head_max_bytes:
+                self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        """Begin with the head of a request."""
+        self._is_in_head = True
+        self._head_bytes = self._unparsed_bytes = 0
+        self._since = self.loop.time()
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the request's line."""
+        self._take(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header. What stands behind a body is not one: nobody in front of the server has looked at it."""
+        self._take(len(name) + len(value) + 4)
+        if self._is_in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, or let the request wait for the answers before it."""
+        self._is_in_head = False
+        if len(self.pipeline) >= self._limits.pipelined_max and self._is_working:
+            raise _HeadTooLargeError
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._since = self.loop.time()
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
+        """Refuse what is no request. Where another one is being answered there is no room for a refusal."""
+        if self._is_working:
+            self.transport.abort()
+            return
+        self.transport.write(_BAD_REQUEST % (len(_BAD_REQUEST_BODY), _BAD_REQUEST_BODY))
+        self.transport.close()
+
+    def certificate(self) -> bytes | None:
+        """Return the certificate of the other end (DER), which the handshake has checked; None: there is none."""
+        tls = self.transport.get_extra_info("ssl_object")
+        return tls.getpeercert(binary_form=True) if tls is not None else None
+
+    def is_worn(self) -> bool:
+        """Return whether the connection is not used again: so clients spread over the processes of a server."""
+        return self._limits.worn_s is not None and self.loop.time() - self._opened > self._limits.worn_s
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Hold the task that answers a request. It is cancelled where the connection is lost, and that is all."""
+        self._task = asyncio.current_task()
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._is_lost:
+                self.transport.abort()
+        finally:
+            self._task = None
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        self.transport.abort()
+
+    def end_if_overdue(self) -> None:
+        """End a connection whose client keeps half a request back, or does not take its answers."""
+        if self._is_working or self._is_lost:
+            return
+        now = self.loop.time()
+        has_unread = self.transport.is_closing() or bool(self.transport.get_write_buffer_size())
+        if has_unread:
+            if now - self._since > self._limits.unread_s:
+                self.transport.abort()
+        elif (self._is_in_head or self.cycle is None) and now - self._since > self._limits.head_s:
+            self.transport.close()
+
+    @property
+    def _is_working(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _take(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self._limits.head_max_bytes:
+            raise _HeadTooLargeError

@@ -1,0 +1,172 @@
+"""The contract as OpenAPI 3.1: made from the descriptors, their annotations, and the comments of the `.proto` files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
+
+from nomemory.server import __version__
+from nomemory.server.identity.access import Need
+from nomemory.server.web.bindings import WHOLE, Binding, field_at
+from nomemory.server.web.descriptors import is_map
+from nomemory.server.web.openapi_schemas import Schemas, described
+from nomemory.server.web.well_known import WELL_KNOWN_READERS
+
+Json = dict[str, Any]
+
+_DEPTH_MAX: Final = 4
+"""How deep the fields of a query may lie."""
+_SECURITY: Final = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or a user's token."},
+    "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key."},
+}
+_HEADERS: Final[Mapping[str, Json]] = {
+    "x-request-id": {"description": "Names the call in logs, and comes back.", "schema": {"type": "string"}},
+    "x-timeout-ms": {"description": "Milliseconds until the call is given up.", "schema": {"type": "integer"}},
+    "x-user-id": {
+        "description": "The user whom a service with the scope `act-as` recalls for; not with a user's own token.",
+        "schema": {"type": "string"},
+    },
+}
+_ERROR: Final[Json] = {
+    "type": "object",
+    "description": "What went wrong.",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {
+                "code": {"type": "string", "description": "The gRPC code, such as `INVALID_ARGUMENT`."},
+                "message": {"type": "string", "description": "A sentence for people."},
+                "details": {
+                    "type": "array",
+                    "description": "google.rpc.ErrorInfo with the reason; BadRequest with each violation; RetryInfo.",
+                    "items": {"type": "object", "properties": {"@type": {"type": "string"}}, "required": ["@type"]},
+                },
+            },
+            "required": ["code", "message", "details"],
+        }
+    },
+    "required": ["error"],
+}
+
+
+def document(bindings: Sequence[Binding], needs: Mapping[str, Need]) -> Json:
+    """Return the document of what is served.
+
+    Args:
+        bindings: the ways to call.
+        needs: what the methods need of their callers, by their paths over gRPC.
+    """
+    schemas = Schemas()
+    paths: dict[str, Json] = {}
+    for binding in bindings:
+        operation = _operation(binding, needs[binding.path], schemas)
+        paths.setdefault(_path(binding), {})[binding.verb.lower()] = operation
+    services = {binding.method.containing_service.name: binding.method.containing_service for binding in bindings}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "NoMemory",
+            "version": __version__,
+            "description": "A memory for chat assistants that can be checked. 64-bit numbers are strings; fields go by "
+            "lowerCamelCase, and in requests by their names in the contract, too.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": name, **described(service.full_name)} for name, service in services.items()],
+        "paths": paths,
+        "components": {
+            "schemas": {**schemas.all(), "Error": _ERROR},
+            "securitySchemes": _SECURITY,
+            "parameters": {name: {"name": name, "in": "header", **one} for name, one in _HEADERS.items()},
+            "responses": {"Error": {"description": "An error.", "content": _content(_ref("schemas", "Error"))}},
+        },
+        "security": [{"bearer": []}, {"apiKey": []}, {}],
+    }
+
+
+def _operation(binding: Binding, need: Need, schemas: Schemas) -> Json:
+    method = binding.method
+    operation: Json = {
+        "operationId": f"{method.containing_service.name}_{method.name}",
+        "tags": [method.containing_service.name],
+        **described(method.full_name),
+        "parameters": [*_fields_in_path(binding, schemas), *_headers(need)],
+        "responses": {
+            "200": {"description": "The answer.", "content": _reply(method, schemas)},
+            "default": _ref("responses", "Error"),
+        },
+    }
+    if binding.body:
+        operation["requestBody"] = {"required": True, "content": _body(binding, schemas)}
+    if binding.body != WHOLE:
+        operation["parameters"] += _fields_in_query(binding, schemas)
+    return operation
+
+
+def _path(binding: Binding) -> str:
+    return "/" + "/".join(segment.literal or f"{{{'.'.join(segment.field)}}}" for segment in binding.segments)
+
+
+def _body(binding: Binding, schemas: Schemas) -> Json:
+    method = binding.method
+    if binding.body != WHOLE:
+        return _content(schemas.of_field(field_at(method.input_type, (binding.body,))))
+    in_path = {names[0] for names in binding.variables}
+    schema = schemas.of_message(method.input_type, without=in_path)
+    media_types = ("application/x-ndjson", "application/json") if method.client_streaming else ("application/json",)
+    return {media_type: {"schema": schema} for media_type in media_types}
+
+
+def _reply(method: MethodDescriptor, schemas: Schemas) -> Json:
+    schema = schemas.of_message(method.output_type)
+    if method.server_streaming:
+        return {media_type: {"schema": schema} for media_type in ("text/event-stream", "application/x-ndjson")}
+    return _content(schema)
+
+
+def _content(schema: Json) -> Json:
+    return {"application/json": {"schema": schema}}
+
+
+def _ref(kind: str, name: str) -> Json:
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def _headers(need: Need) -> Iterator[Json]:
+    for name in _HEADERS:
+        if name != "x-user-id" or need.binds_user:
+            yield _ref("parameters", name)
+
+
+def _fields_in_path(binding: Binding, schemas: Schemas) -> Iterator[Json]:
+    for names in binding.variables:
+        field = field_at(binding.method.input_type, names)
+        yield {"name": ".".join(names), "in": "path", "required": True, **_parameter(field, schemas)}
+
+
+def _fields_in_query(binding: Binding, schemas: Schemas) -> Iterator[Json]:
+    skipped = {*binding.variables, (binding.body,)}
+    for names, field in _leaves(binding.method.input_type, ()):
+        if tuple(one.name for one in names) not in skipped:
+            name = ".".join(one.json_name for one in names)
+            shape = {"style": "deepObject", "explode": True} if is_map(field) else {}
+            yield {"name": name, "in": "query", **shape, **_parameter(field, schemas)}
+
+
+def _leaves(
+    of: Descriptor, outer: tuple[FieldDescriptor, ...]
+) -> Iterable[tuple[Sequence[FieldDescriptor], FieldDescriptor]]:
+    for field in of.fields:
+        names = (*outer, field)
+        inner = field.message_type
+        if inner is None or is_map(field) or inner.full_name in WELL_KNOWN_READERS:
+            yield names, field
+        elif not field.is_repeated and len(names) < _DEPTH_MAX:
+            yield from _leaves(inner, names)
+
+
+def _parameter(field: FieldDescriptor, schemas: Schemas) -> Json:
+    return {**described(field.full_name), "schema": schemas.of_field(field, is_described=False)}

@@ -1,0 +1,251 @@
+"""Bad requests are refused as over gRPC, with every violation named, and nothing that a client sends breaks it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from web.raw_http import answered, request
+
+if TYPE_CHECKING:
+    import httpx
+    from web.conftest import Web
+
+JSON = {"content-type": "application/json"}
+GOOD = {"user_id": "u", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "x"}
+
+
+def violations(answer: httpx.Response) -> dict[str, str]:
+    details = {one["@type"].rpartition(".")[2]: one for one in answer.json()["error"]["details"]}
+    return {one["field"]: one["description"] for one in details["BadRequest"]["fieldViolations"]}
+
+
+def reason(answer: httpx.Response) -> str:
+    (info,) = (one for one in answer.json()["error"]["details"] if one["@type"].endswith("ErrorInfo"))
+    assert info["domain"] == "nomemory"
+    assert info["metadata"]["request_id"] == answer.headers["x-request-id"]
+    return str(info["reason"]).removeprefix("ERROR_REASON_")
+
+
+def test_all_violations_of_a_body_are_named_at_once(web: Web) -> None:
+    bad = {
+        "messages": [
+            {**GOOD, "role": "ROLE_POET", "mood": "good"},
+            {**GOOD, "ts": "yesterday", "metadata": {"a": 1}, "embedding": [1, "x"]},
+            7,
+        ],
+        "replace": "yes",
+        "requestId": "a",
+        "request_id": "b",
+    }
+    answer = web.client.post("/v1/messages", json=bad)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
+    assert reason(answer) == "INVALID_FIELD"
+    assert violations(answer) == {
+        "messages[0].role": "is no Role",
+        "messages[0].mood": "is no field of ChatMessage",
+        "messages[1].ts": "must be a time such as 2026-03-01T08:00:00Z",
+        "messages[1].metadata": "must be a string",
+        "messages[1].embedding[1]": "must be a number",
+        "messages[2]": "must be an object",
+        "replace": "must be true or false",
+        "request_id": "is given twice",
+    }
+
+
+def test_all_violations_of_a_query_are_named_at_once(web: Web) -> None:
+    query = "page_size=1.5&pageSize=2&filter.role=7x&filter.time_range.since=now&filter=x&user_id=v&cursor[a]=b&a.b=c"
+    answer = web.client.get(f"/v1/users/u/messages?{query}")
+    assert violations(answer) == {
+        "pageSize": "is given twice",
+        "page_size": "must be a whole number",
+        "filter.role": "is no Role",
+        "filter.time_range.since": "must be a time such as 2026-03-01T08:00:00Z",
+        "filter": "is a message: name its fields",
+        "user_id": "differs from the path",
+        "cursor[a]": "is no map",
+        "a.b": "is no field of ListMessagesRequest",
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wrong"),
+    [
+        ("topK", 2**31, "must be from -2147483648 to 2147483647"),
+        ("topK", -(2**31) - 1, "must be from -2147483648 to 2147483647"),
+        ("topK", 1.5, "must be a whole number"),
+        ("topK", True, "must be a whole number"),
+        ("topK", "1e3", "must be a whole number"),
+        ("topK", 10**400, "must be from -2147483648 to 2147483647"),
+        ("minScore", 1e39, "is out of range"),
+        ("minScore", "1e400", "is out of range"),
+        ("minScore", [], "must be a number"),
+        ("userId", 5, "must be a string"),
+        ("returnFields", ["ts"], "must be names of fields, separated by commas"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(web: Web, field: str, value: object, wrong: str) -> None:
+    body = {"user_id": "u", "query_embedding": {"values": [1, 0, 0, 0]}, field: value}
+    if field == "userId":
+        del body["user_id"]
+    answer = web.client.post("/v1/messages/semantic_search", content=json.dumps(body), headers=JSON)
+    assert list(violations(answer).values()) == [wrong], answer.text
+
+
+@pytest.mark.parametrize("value", [1, 1.0, "1"])
+def test_whole_numbers_may_be_written_in_every_way(web: Web, value: object) -> None:
+    body = {"userId": "u", "queryEmbedding": {"values": ["1", 0, 0, "0.5"]}, "top_k": value, "minScore": None}
+    assert web.client.post("/v1/messages/semantic_search", json=body).status_code == 200
+
+
+def test_two_forms_of_a_query_at_once_are_refused(web: Web) -> None:
+    body = {"userId": "u", "queryText": "x", "queryEmbedding": {"values": [1, 0, 0, 0]}}
+    answer = web.client.post("/v1/messages/semantic_search", json=body)
+    assert violations(answer) == {"query_embedding": "query is set twice"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b'{"user_id": "a", "user_id": "b"}',
+        b'{"user_id": "a", "user\\u005fid": "b"}',
+        b'{"user_id": "\xff"}',
+        b'{"user_id": "\\ud800"}',
+        b'{"user_id": NaN}',
+        b"[" * 100_000,
+        b'{"filter":' * 300 + b"{}" + b"}" * 300,
+        b"\xef\xbb\xbf{}",
+        b"{} {}",
+    ],
+)
+def test_what_is_no_json_is_refused(web: Web, body: bytes) -> None:
+    answer = web.client.post("/v1/messages/lexical_search", content=body, headers=JSON)
+    assert (answer.status_code, reason(answer)) == (400, "MALFORMED_REQUEST")
+    assert "user_id" not in answer.json()["error"]["message"]
+
+
+def test_a_body_of_too_many_values_is_refused_before_it_is_read(web: Web) -> None:
+    most = web.server.settings.http.json_values_max
+    answer = web.client.post("/v1/messages", content=b"[" + b"0," * most + b"0]", headers=JSON)
+    assert reason(answer) == "MALFORMED_REQUEST"
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/users/%ff/messages", "/v1/users/u/messages?cursor=%ff", "/v1/users/%00/messages"]
+)
+def test_bad_utf8_and_control_characters_in_a_path_are_refused(web: Web, path: str) -> None:
+    assert answered(web.server.http, request(f"GET {path}")).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_body_that_is_too_large_is_refused(web: Web) -> None:
+    most = web.server.settings.limits.request_max_bytes
+    answer = web.client.post("/v1/messages", content=b" " * (most + 1), headers=JSON)
+    assert (answer.status_code, reason(answer)) == (413, "REQUEST_TOO_LARGE")
+
+
+def test_so_is_one_that_does_not_say_its_length(web: Web) -> None:
+    most = web.server.settings.limits.request_max_bytes
+    chunk = b"100000\r\n" + b" " * 0x10_0000 + b"\r\n"
+    head = request("POST /v1/messages", "content-type: application/json", "transfer-encoding: chunked")
+    found = answered(web.server.http, head, *[chunk] * (most // 0x10_0000 + 2), b"0\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
+def test_a_body_that_any_page_could_send_is_refused(web: Web, media_type: str | None) -> None:
+    headers = {"content-type": media_type} if media_type else {}
+    answer = web.client.post("/v1/messages", content=b"{}", headers=headers)
+    assert (answer.status_code, reason(answer)) == (415, "MALFORMED_REQUEST")
+
+
+def test_a_body_that_is_compressed_is_refused(web: Web) -> None:
+    answer = web.client.post("/v1/messages", content=b"{}", headers=JSON | {"content-encoding": "gzip"})
+    assert answer.status_code == 415
+
+
+def test_a_body_where_none_belongs_is_refused(web: Web) -> None:
+    answer = web.client.request("GET", "/v1/users/u/messages", json={"user_id": "v"})
+    assert (answer.status_code, reason(answer)) == (400, "MALFORMED_REQUEST")
+
+
+def test_nothing_is_at_other_paths_and_verbs(web: Web) -> None:
+    nowhere = web.client.get("/v2/users/u/messages")
+    assert (nowhere.status_code, nowhere.json()["error"]["code"], reason(nowhere)) == (404, "NOT_FOUND", "NO_SUCH_PATH")
+    wrong = web.client.put("/v1/users/u/messages")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
+    assert web.client.get("/nomemory.v1.QueryService/ListMessages").status_code == 405
+    assert web.client.post("/grpc.health.v1.Health/Check", json={}).status_code == 404
+    assert web.client.get("/v1/users/u/../../openapi.json").status_code in {200, 404}
+
+
+@pytest.mark.parametrize("value", ["soon", "-1", "1.5", "1" * 11])
+def test_a_timeout_is_whole_milliseconds(web: Web, value: str) -> None:
+    answer = web.client.get("/v1/users/u/messages", headers={"x-timeout-ms": value})
+    assert (answer.status_code, reason(answer)) == (400, "MALFORMED_REQUEST")
+
+
+def test_a_call_ends_at_its_timeout(web: Web) -> None:
+    head = ("content-type: application/json", "content-length: 100", "x-timeout-ms: 100")
+    found = answered(web.server.http, request("POST /v1/messages", *head, body=b"{"))
+    assert found.startswith(b"HTTP/1.1 504 ")
+    assert b'"DEADLINE_EXCEEDED"' in found
+
+
+def test_a_call_goes_by_the_id_of_its_client(web: Web) -> None:
+    assert web.client.get("/v1/status", headers={"x-request-id": "mine-1"}).headers["x-request-id"] == "mine-1"
+    unusable = [(b"x-request-id", "é".encode())]
+    other = web.client.get("/v1/status", headers=unusable).headers["x-request-id"]
+    assert re.fullmatch(r"[0-9a-f]{26}", other)
+
+
+def test_a_conflict_and_a_missing_message_have_their_statuses(web: Web, user: str) -> None:
+    one: dict[str, Any] = {**GOOD, "user_id": user, "message_id": "m"}
+    web.client.post("/v1/messages", json={"messages": [one]})
+    conflict = web.client.post("/v1/messages", json={"messages": [one | {"content": "other"}]})
+    assert (conflict.status_code, reason(conflict)) == (409, "MESSAGE_CONFLICT")
+    missing = web.client.get(f"/v1/users/{user}/messages/nope/neighbors")
+    assert (missing.status_code, reason(missing)) == (404, "MESSAGE_NOT_FOUND")
+    disabled = web.client.post("/v1/messages/semantic_search", json={"userId": user, "queryText": "x"})
+    assert (disabled.status_code, reason(disabled)) == (400, "EMBEDDER_DISABLED")
+
+
+def test_an_error_by_the_connect_protocol_has_its_form(web: Web) -> None:
+    answer = web.client.post("/nomemory.v1.QueryService/ListMessages", json={"pageSize": "x"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument")
+    assert answer.json()["details"][0]["type"] == "google.rpc.ErrorInfo"
+    assert answer.json()["details"][0]["debug"]["reason"] == "ERROR_REASON_INVALID_FIELD"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET \xff HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        b"GET /v1/status HTTP/1.1\r\nhost: localhost\r\nx: a\0b\r\n\r\n",
+        request("POST /v1/messages", "content-length: 2", "transfer-encoding: chunked", body=b"0\r\n\r\n"),
+        request("POST /v1/messages", "content-length: 2", "content-length: 3", body=b"{} "),
+        request("POST /v1/messages", "content-length: -1"),
+        request("GET /v1/status", "host: other"),
+        request("GET /v1/status", "x-user-id: \xff"),
+        request("GET /v1/status", "x-user-id-bin: ***"),
+        request("GET /v1/status", f"x: {'a' * 40_000}"),
+        request("GET /v1/status", *["a: b"] * 10_000),
+        request("GET /" + "a" * 40_000),
+    ],
+)
+def test_what_is_no_request_is_refused(web: Web, raw: bytes) -> None:
+    found = answered(web.server.http, raw)
+    assert found.startswith(b"HTTP/1.1 400 "), found[:100]
+    assert b"Traceback" not in found
+    assert web.client.get("/healthz").json() == {"status": "SERVING"}
+
+
+def test_headers_behind_a_body_are_not_read(web: Web, user: str) -> None:
+    body = b"2\r\n{}\r\n0\r\nx-user-id: %s\r\n\r\n" % user.encode()
+    head = request("POST /v1/recall", "content-type: application/json", "transfer-encoding: chunked")
+    assert b"ERROR_REASON_USER_NOT_BOUND" in answered(web.server.http, head + body)

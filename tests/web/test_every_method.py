@@ -1,0 +1,172 @@
+"""Whatever the contract has is served over HTTP, by the annotations and by the Connect protocol, and answers alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from google.protobuf import json_format
+from google.protobuf.message import Message as ProtoMessage
+from identity.contract import METHODS, Method
+from web.transcoding import replies, send
+
+from nomemory.v1 import ingest_service_pb2 as ingest
+from nomemory.v1 import message_pb2
+from nomemory.v1 import query_service_pb2 as query
+from nomemory.v1 import recall_service_pb2 as recall
+from nomemory.v1 import server_service_pb2 as server_service
+
+if TYPE_CHECKING:
+    from web.conftest import Web
+
+OF_THE_MOMENT = frozenset(
+    {"write_token", "sequence", "checkpoint", "elapsed", "erase_ts", "expire_ts", "reads", "arguments", "next_cursor"}
+)
+"""Fields that differ from call to call."""
+VECTOR = query.Embedding(values=[0.5, -0.25, 1.0, 0.125])
+
+
+def message(user: str, number: int, content: str) -> message_pb2.ChatMessage:
+    one = message_pb2.ChatMessage(
+        message_id=f"m-{number}/é", user_id=user, role=message_pb2.ROLE_USER, content=content, name="Ann",
+        conversation_id="talk", metadata={"topic": "food"}, embedding=[1.0, 0.5, 0.25, number],
+    )  # fmt: skip
+    one.ts.FromDatetime(datetime(2026, 3, 1, 8, 0, number, 123456, tzinfo=UTC))
+    return one
+
+
+def narrowed() -> message_pb2.Filter:
+    filter_ = message_pb2.Filter(role=message_pb2.ROLE_USER, conversation_id="talk", metadata={"topic": "food"})
+    filter_.time_range.since.FromJsonString("2026-03-01T00:00:00Z")
+    return filter_
+
+
+def written(user: str) -> list[message_pb2.ChatMessage]:
+    said = ["I never eat anything spicy.", "我不吃辣，也不吃香菜。", 'Tabs\tand "quotes" and \x01']
+    return [message(user, number, content) for number, content in enumerate(said)]
+
+
+def question() -> recall.RecallRequest:
+    asked = recall.RecallRequest(question="What do I never eat?", question_embedding=VECTOR, include_trace=True)
+    asked.context.now.FromJsonString("2026-04-01T00:00:00Z")
+    return asked
+
+
+REQUESTS: dict[str, Callable[[str], ProtoMessage]] = {
+    "WriteMessages": lambda user: ingest.WriteMessagesRequest(messages=written(user), request_id="r"),
+    "ImportMessages": lambda user: ingest.ImportMessagesRequest(messages=written(user), replace=True),
+    "DeleteMessages": lambda user: ingest.DeleteMessagesRequest(user_id=user, message_ids=["m-9", "gone"]),
+    "EraseUser": lambda user: ingest.EraseUserRequest(user_id=f"{user}-nobody"),
+    "GetIndexStatus": lambda user: ingest.GetIndexStatusRequest(user_id=user),
+    "ListMessages": lambda user: query.ListMessagesRequest(
+        user_id=user, filter=narrowed(), page_size=2, order=query.LIST_ORDER_OLDEST_FIRST
+    ),
+    "LexicalSearch": lambda user: query.LexicalSearchRequest(
+        user_id=user, query_text='"不吃辣" OR spicy', highlight=query.HighlightOptions(snippet_chars=40)
+    ),
+    "SemanticSearch": lambda user: query.SemanticSearchRequest(
+        user_id=user, query_embedding=VECTOR, top_k=3, min_score=-1.0
+    ),
+    "HybridSearch": lambda user: query.HybridSearchRequest(
+        user_id=user, query_text="What do I never eat?", query_embedding=VECTOR, explain=True, relate=True
+    ),
+    "GetNeighbors": lambda user: query.GetNeighborsRequest(user_id=user, message_id="m-1/é", before=0, after=5),
+    "BatchGetMessages": lambda user: query.BatchGetMessagesRequest(
+        user_id=user, message_ids=["m-2/é", "a&b=c", "m-2/é"]
+    ),
+    "CountMessages": lambda user: query.CountMessagesRequest(user_id=user, filter=narrowed()),
+    "ListConversations": lambda user: query.ListConversationsRequest(user_id=user, page_size=1),
+    "ListUsers": lambda _user: query.ListUsersRequest(page_size=500),
+    "ExportMessages": lambda user: query.ExportMessagesRequest(user_id=user, filter=narrowed()),
+    "Recall": lambda _user: question(),
+    "StreamRecall": lambda _user: recall.StreamRecallRequest(recall=question()),
+    "GetServerInfo": lambda _user: server_service.GetServerInfoRequest(),
+}
+
+
+@pytest.fixture(scope="module")
+def speaker(web: Web) -> str:
+    """A user who has said something that every index has, whose id needs care in a path."""
+    user = "space/ann & 林?"
+    token = web.server.ingest.WriteMessages(ingest.WriteMessagesRequest(messages=written(user))).write_token
+    web.server.query.HybridSearch(
+        query.HybridSearchRequest(user_id=user, query_text="spicy", query_embedding=VECTOR, at_least=token)
+    )
+    return user
+
+
+def of_the_moment_removed(reply: ProtoMessage) -> ProtoMessage:
+    for field, value in list(reply.ListFields()):
+        if field.name in OF_THE_MOMENT:
+            reply.ClearField(field.name)
+        elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
+            for one in value if field.is_repeated else [value]:
+                of_the_moment_removed(one)
+    return reply
+
+
+def over_grpc(web: Web, method: Method, request: ProtoMessage, metadata: dict[str, bytes]) -> list[Any]:
+    with grpc.insecure_channel(web.server.target) as channel:
+        return method.send(channel, request, tuple(metadata.items()))
+
+
+def test_there_is_a_request_of_every_method() -> None:
+    assert set(REQUESTS) == set(METHODS)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_each_answers_over_http_as_over_grpc(web: Web, speaker: str, name: str) -> None:
+    method, request = METHODS[name], REQUESTS[name](speaker)
+    expected = over_grpc(web, method, request, {"x-user-id-bin": speaker.encode()})
+    found = replies(method, send(web.client, method, request, {"x-user-id": speaker.encode()}))  # type: ignore[dict-item]
+    assert list(map(of_the_moment_removed, found)) == list(map(of_the_moment_removed, expected))
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "application/proto"])
+@pytest.mark.parametrize("name", [name for name, one in METHODS.items() if not one.descriptor.server_streaming])
+def test_each_answers_by_the_connect_protocol_as_over_grpc(web: Web, speaker: str, name: str, media_type: str) -> None:
+    method, request = METHODS[name], REQUESTS[name](speaker)
+    expected = over_grpc(web, method, request, {"x-user-id-bin": speaker.encode()})
+    is_json = media_type.endswith("json")
+    body = json_format.MessageToJson(request).encode() if is_json else request.SerializeToString()
+    if method.descriptor.client_streaming:
+        media_type = media_type.replace("/", "/connect+")
+        body = b"\0" + len(body).to_bytes(4, "big") + body
+    path = f"/{method.descriptor.containing_service.full_name}/{name}"
+    headers = {b"content-type": media_type.encode(), b"x-user-id": speaker.encode()}
+    answer = web.client.post(path, content=body, headers=list(headers.items()))
+    assert (answer.status_code, answer.headers["content-type"]) == (200, media_type)
+    raw = answer.content
+    if method.descriptor.client_streaming:
+        size = int.from_bytes(raw[1:5], "big")
+        raw, end = raw[5 : 5 + size], raw[5 + size :]
+        assert end == b"\x02\0\0\0\x02{}"
+    found = json_format.Parse(raw, method.reply_type()) if is_json else method.reply_type.FromString(raw)
+    assert of_the_moment_removed(found) == of_the_moment_removed(expected[0])
+
+
+def test_a_stream_by_the_connect_protocol_is_in_envelopes(web: Web, speaker: str) -> None:
+    body = json_format.MessageToJson(REQUESTS["ExportMessages"](speaker)).encode()
+    answer = web.client.post(
+        "/nomemory.v1.QueryService/ExportMessages",
+        content=b"\0" + len(body).to_bytes(4, "big") + body,
+        headers={"content-type": "application/connect+json"},
+    )
+    size = int.from_bytes(answer.content[1:5], "big")
+    batch = json_format.Parse(answer.content[5 : 5 + size], query.ExportMessagesResponse())
+    assert [one.message_id for one in batch.messages] == ["m-0/é", "m-1/é", "m-2/é"]
+    assert answer.content[5 + size :] == b"\x02\0\0\0\x02{}"
+
+
+def test_the_lines_of_an_export_are_what_an_import_takes(web: Web, user: str) -> None:
+    said = [{"user_id": user, "role": "ROLE_USER", "ts": f"2026-03-0{day}T08:00:00Z", "content": "x"} for day in (1, 2)]
+    web.client.post("/v1/messages", json={"messages": said})
+    lines = web.client.get(f"/v1/users/{user}/messages:export", headers={"accept": "application/x-ndjson"})
+    assert lines.headers["content-type"] == "application/x-ndjson"
+    done = web.client.post(
+        "/v1/messages:import", content=lines.content, headers={"content-type": "application/x-ndjson"}
+    )
+    assert done.json()["unchanged"] == "2"

@@ -1,0 +1,67 @@
+"""What the log says of calls over HTTP, and what it never says."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+from identity.keyring import Keyring
+from web.logged import logging_to
+from web.raw_http import answered, connected, request
+
+PATIENCE_S = 30
+
+
+def wait_for(log: Path, *words: str) -> None:
+    give_up = time.monotonic() + PATIENCE_S
+    while not any(all(word in line for word in words) for line in log.read_text("utf-8").splitlines()):
+        assert time.monotonic() < give_up, log.read_text("utf-8")
+        time.sleep(0.02)
+
+
+def test_a_call_ends_with_its_connection(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with logging_to(log) as http:
+        with closing(connected(http)) as peer:
+            head = ("content-type: application/json", "x-request-id: given-up", "content-length: 100")
+            peer.sendall(request("POST /v1/messages", *head, "expect: 100-continue"))
+            assert peer.recv(100).startswith(b"HTTP/1.1 100 ")  # so the call has begun
+        wait_for(log, '"given-up"', '"CANCELLED"')
+    assert "Traceback" not in log.read_text("utf-8")
+
+
+def test_neither_keys_nor_what_is_asked_are_in_the_log(tmp_path: Path) -> None:
+    log, keyring = tmp_path / "log", Keyring(tmp_path / "keys.json")
+    key = keyring.key("query", "ingest", name="chat")
+    with logging_to(log, api_keys=str(keyring.path), log_level="info") as http:
+        with httpx.Client(base_url=http, headers={"x-api-key": key}, timeout=PATIENCE_S) as client:
+            said = {"user_id": "u-hush", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "hush content"}
+            client.post("/v1/messages", json={"messages": [said]})
+            client.post("/v1/messages", content=b'{"hush key": ', headers={"content-type": "application/json"})
+            client.post("/v1/messages/lexical_search", json={"user_id": "u-hush", "query_text": "hush query"})
+            client.get("/v1/users/u/messages?cursor=hush-cursor&hush-name=1", headers={"x-request-id": "asked"})
+            client.get("/hush-path?hush-query")
+        answered(http, request("GET /\xff hush"), request("GET /hush", "x: \0"))
+        wait_for(log, '"asked"')
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    assert {line["event"] for line in lines} >= {"serving", "rpc", "refused"}
+    told = "\n".join(json.dumps(line) for line in lines if line["event"] != "audit")
+    assert "hush" not in told
+    assert key not in log.read_text("utf-8")
+    assert "hush content" not in log.read_text("utf-8")
+
+
+def test_all_processes_share_the_port_and_drain(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with logging_to(log, "--workers", "2") as http:
+        said = {"user_id": "u", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "x"}
+        token = httpx.post(f"{http}/v1/messages", json={"messages": [said]}, timeout=PATIENCE_S).json()["writeToken"]
+        for _ in range(40):  # each over a connection of its own
+            answer = httpx.get(f"{http}/v1/users/u/messages", params={"atLeast": token}, timeout=PATIENCE_S)
+            assert len(answer.json()["items"]) == 1
+        wait_for(log, '"rpc"', '"worker":0')
+        wait_for(log, '"rpc"', '"worker":1')
+    assert '"event":"stopped"' in log.read_text("utf-8")

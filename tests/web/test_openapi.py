@@ -1,0 +1,98 @@
+"""The document describes what is served, all of it, in the words of the contract."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.api import annotations_pb2
+from identity.contract import METHODS
+
+if TYPE_CHECKING:
+    from web.conftest import Web
+
+VERBS = {"get", "put", "post", "delete", "patch"}
+
+
+@pytest.fixture(scope="module")
+def document(web: Web) -> dict[str, Any]:
+    found: dict[str, Any] = web.client.get("/openapi.json").json()
+    return found
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, verbs in document["paths"].items():
+        for verb, operation in verbs.items():
+            yield path, verb, operation
+
+
+def everything_in(node: object) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from everything_in(inner)
+
+
+def resolved(document: dict[str, Any], reference: str) -> Any:  # noqa: ANN401 - any part of the document
+    place: Any = document
+    for part in reference.removeprefix("#/").split("/"):
+        place = place[part]
+    return place
+
+
+def test_it_has_every_method_by_its_annotation(document: dict[str, Any]) -> None:
+    expected = set()
+    for method in METHODS.values():
+        rule = method.descriptor.GetOptions().Extensions[annotations_pb2.http]
+        verb = rule.WhichOneof("pattern")
+        expected.add((getattr(rule, verb), verb))
+    assert {(path, verb) for path, verb, _ in operations(document)} == expected
+
+
+def test_it_is_whole(document: dict[str, Any]) -> None:
+    assert document["openapi"].startswith("3.1.")
+    assert document["info"]["title"]
+    assert document["info"]["version"]
+    for node in everything_in(document):
+        if isinstance(node.get("$ref"), str):
+            assert resolved(document, node["$ref"])
+    names = [operation["operationId"] for _, _, operation in operations(document)]
+    assert len(names) == len(set(names))
+    for path, verb, operation in operations(document):
+        assert verb in VERBS
+        parameters = [one if "name" in one else resolved(document, one["$ref"]) for one in operation["parameters"]]
+        in_path = [one["name"] for one in parameters if one["in"] == "path"]
+        assert sorted(in_path) == sorted(re.findall(r"\{(.*?)\}", path))
+        assert all(one["required"] for one in parameters if one["in"] == "path")
+        assert len({(one["name"], one["in"]) for one in parameters}) == len(parameters)
+        assert all("schema" in one for one in parameters)
+        assert {"200", "default"} <= set(operation["responses"])
+        assert set(operation["tags"]) <= {tag["name"] for tag in document["tags"]}
+
+
+def test_it_speaks_the_contracts_own_words(document: dict[str, Any]) -> None:
+    listing = document["paths"]["/v1/users/{user_id}/messages"]["get"]
+    assert listing["description"].startswith("ListMessages reads by time, newest first")
+    (size,) = (one for one in listing["parameters"] if one.get("name") == "pageSize")
+    assert size["description"].startswith("page_size is how many messages to return at most. 0 (the default): 50.")
+    told = [node for name, node in document["components"]["schemas"].items() if name != "Error"]
+    assert all(node.get("description") for node in told)
+    fields = [field for node in told for field in node.get("properties", {}).values()]
+    assert all(field.get("description") for field in fields)
+
+
+def test_schemas_are_those_of_json(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    assert schemas["CountMessagesResponse"]["properties"]["count"]["type"] == "string"
+    message = schemas["ChatMessage"]["properties"]
+    assert message["ts"]["format"] == "date-time"
+    assert message["metadata"]["additionalProperties"] == {"type": "string"}
+    assert "ROLE_USER" in schemas["Role"]["enum"]
+    recall = document["paths"]["/v1/recall"]["post"]
+    assert {"$ref": "#/components/parameters/x-user-id"} in recall["parameters"]
+    stream = document["paths"]["/v1/recall:stream"]["post"]["responses"]["200"]["content"]
+    assert "text/event-stream" in stream
+    upload = document["paths"]["/v1/messages:import"]["post"]["requestBody"]["content"]
+    assert "application/x-ndjson" in upload
