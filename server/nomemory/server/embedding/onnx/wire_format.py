@@ -23,8 +23,7 @@ class ElementType(IntEnum):
     """What a tensor is made of."""
 
     FLOAT = 1
-    INT8 = 3
-    INT32 = 6
+    UINT8 = 2
     INT64 = 7
     INT4 = 22
 
