@@ -48,7 +48,8 @@ def model(models: Path) -> E5Model:
 
 
 def unit(model: E5Model, text: str, *, is_query: bool = False) -> bytes:
-    return l2_normalise(model.encode(text, is_query=is_query), local.DIMENSION)
+    (vector,) = model.encode([text], is_query=is_query)
+    return l2_normalise(vector, local.DIMENSION)
 
 
 @pytest.mark.parametrize("is_query", [False, True])

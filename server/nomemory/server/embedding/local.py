@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from nomemory.server.embedding.batches import batches
 from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
 from nomemory.server.embedding.onnx.installed import is_installed
 from nomemory.server.embedding.protocol import TextRefusedError
@@ -17,7 +19,7 @@ from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
 from nomemory.server.processes.worker_errors import WorkerError, WorkerLostError
 
-MODEL = "multilingual-e5-small-q4"
+MODEL = "multilingual-e5-small-int8"
 """Another name than that of versions before, whose engine gave other vectors: the two are never compared."""
 DIMENSION = 384
 HOW_TO_GET_AN_EMBEDDER = (
@@ -27,6 +29,8 @@ HOW_TO_GET_AN_EMBEDDER = (
 
 _CRASHES_MAX = 2
 _DOCUMENTS_NICENESS = 10
+_CALL_CHARS = 2000
+"""Of documents in one call, which then takes a fraction of a second."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """For numpy, whose threads would only wait."""
 
@@ -83,31 +87,50 @@ class LocalEmbedder:
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""
         try:
-            return l2_normalise(await self._queries.call((text, True)), DIMENSION)
+            (vector,) = await self._queries.call(((text,), True))
+            return l2_normalise(vector, DIMENSION)
         except WorkerError as error:
             raise unavailable("the embedder does not answer", "crash") from error
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed documents, one text after another: batches are slower."""
-        return [await self._document(position, text) for position, text in enumerate(texts)]
+        """Embed documents, those of like length together."""
+        vectors: dict[int, Vector] = {}
+        for positions in batches(list(map(len, texts)), _CALL_CHARS):
+            vectors.update(await self._together(positions, texts))
+        return [vectors[position] for position in range(len(texts))]
 
     async def close(self) -> None:
         """Stop the processes."""
         await asyncio.gather(self._queries.close(), self._documents.close())
 
-    async def _document(self, position: int, text: str) -> Vector:
-        """Embed a text alone, so that a crash is its own."""
-        async with self._one_at_a_time:
-            for _ in range(_CRASHES_MAX):
-                try:
-                    return l2_normalise(await self._documents.call((text, False)), DIMENSION)
-                except WorkerLostError:
-                    continue
-                except WorkerError as error:
-                    raise unavailable("the embedder does not answer", "start") from error
-                except UnusableVectorError as error:
-                    raise TextRefusedError(position, f"its vector {error}") from None
+    async def _together(self, positions: Sequence[int], texts: Sequence[str]) -> dict[int, Vector]:
+        """Embed some of the texts in one call, and each alone if that fails: then a crash is its own."""
+        if len(positions) > 1:
+            with suppress(WorkerLostError, UnusableVectorError):
+                vectors = await self._called([texts[position] for position in positions])
+                return dict(zip(positions, vectors, strict=True))
+        return {position: await self._alone(position, texts[position]) for position in positions}
+
+    async def _alone(self, position: int, text: str) -> Vector:
+        for _ in range(_CRASHES_MAX):
+            try:
+                (vector,) = await self._called([text])
+            except WorkerLostError:
+                continue
+            except UnusableVectorError as error:
+                raise TextRefusedError(position, f"its vector {error}") from None
+            return vector
         raise TextRefusedError(position, f"the model died of it {_CRASHES_MAX} times")
+
+    async def _called(self, texts: Sequence[str]) -> list[Vector]:
+        async with self._one_at_a_time:
+            try:
+                vectors = await self._documents.call((texts, False))
+            except WorkerLostError:
+                raise
+            except WorkerError as error:
+                raise unavailable("the embedder does not answer", "start") from error
+        return [l2_normalise(vector, DIMENSION) for vector in vectors]
 
 
 def _worker(arguments: tuple[str, ...], timeout_s: float, part: str, vigil: Vigil) -> Worker:

@@ -1,6 +1,6 @@
 """The process that holds the local model: `python -m … DESCRIPTOR NICENESS DIRECTORY THREADS`.
 
-A request is `(text, is_query)`.
+A request is `(texts, is_query)`, a reply has a vector for each text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nomemory.server.processes.worker_pipe import WorkerPipe
 
 
 def main(descriptor: int, niceness: int, directory: Path, threads: int) -> None:
-    """Load the model, report that it is ready, and embed one text after another."""
+    """Load the model, report that it is ready, and embed one batch after another."""
     os.nice(niceness)
     pipe = WorkerPipe(descriptor)
     try:
@@ -28,8 +28,8 @@ def main(descriptor: int, niceness: int, directory: Path, threads: int) -> None:
         pipe.ready()
         while True:
             call = pipe.receive_one()
-            text, is_query = call.request
-            pipe.reply(call.call_id, model.encode(readable(text), is_query=is_query))
+            texts, is_query = call.request
+            pipe.reply(call.call_id, model.encode(list(map(readable, texts)), is_query=is_query))
     except (EOFError, ConnectionError):
         return
 

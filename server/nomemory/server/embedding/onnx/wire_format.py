@@ -16,6 +16,10 @@ _ATTRIBUTE_FLOAT, _ATTRIBUTE_INT, _ATTRIBUTE_INTS = 1, 2, 7
 _EXTERNAL = 1
 _IR_VERSION = 10
 
+MICROSOFT = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
+OPERATOR_SETS = {"": 21, MICROSOFT: 1}
+
 Attribute = int | float | Sequence[int]
 
 
@@ -24,6 +28,8 @@ class ElementType(IntEnum):
 
     FLOAT = 1
     UINT8 = 2
+    INT8 = 3
+    INT32 = 6
     INT64 = 7
     INT4 = 22
 
