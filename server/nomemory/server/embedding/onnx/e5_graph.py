@@ -5,8 +5,8 @@ What is rounded, and how, decides whether it finds the same messages as with 32-
 - A matrix has one scale for each column.
 - The state of a token goes into a matrix before the layer normalisation's own weights are applied, which are part of
   the matrix instead. There the numbers of all tokens have one range, but for the few of `OUTLIERS`.
-- What attention and the feed-forward's first half give differs from token to token, so each token has its own scale. One
-  for a whole text is ruled by a single token with numbers of 30 or 60.
+- What attention and the feed-forward's first half give differs from token to token, so each token has its own scale.
+  One for a whole text is ruled by a single token with numbers of 30 or 60.
 """
 
 from __future__ import annotations

