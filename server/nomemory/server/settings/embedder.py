@@ -19,7 +19,7 @@ class EmbedderSettings(SettingsGroup):
     kind: str = Field(
         "auto",
         description="What embeds texts: `local`, `openai`, `none`, or the name of an embedder that another package "
-        "adds. `auto`: `local` where its package is installed, else `none`.",
+        "adds. `auto`: `local` where its package is installed or `NOMEMORY_EMBEDDER_MODEL` is set, else `none`.",
         validation_alias="NOMEMORY_EMBEDDER",
     )
     model: str = Field("", description="Model name for `openai`; `local` has its own.")

@@ -94,7 +94,7 @@ class E5Graph:
         self._scalar("gelu.scale", 1 / (255 - _GELU_ZERO))
         self._scalar("gelu.least", _GELU_LEAST / _GELU_ZERO)
         for name, zero in (("middle", MIDDLE), ("gelu.zero", _GELU_ZERO)):
-            self._bytes(name, np.uint8(zero).reshape(()))
+            self._bytes(name, np.full((), zero, np.uint8))
             self._bytes(f"{name}.one", np.full(1, zero, np.uint8))
             self._node("Expand", [f"{name}.one", "count"], f"{name}s")
 
@@ -132,7 +132,9 @@ class E5Graph:
         parts = [self._matrix(f"{name}.{each}", self._shape.width) for each in "qkv"]
         matrix = np.concatenate(parts, axis=1)
         bias = np.concatenate([self._weights.numbers(f"{name}.{each}.b") for each in "qkv"]) + shift @ matrix
-        weights = self._rounded(f"{name}.qkv", matrix * (scale / self._shrink)[:, np.newaxis], each_zero=True)
+        weights = self._rounded(
+            f"{name}.qkv", np.asarray(matrix * (scale / self._shrink)[:, np.newaxis], np.float32), each_zero=True
+        )
         self._floats(f"{name}.qkv.b", bias)
         self._node("Reshape", [self._state_in_8_bits(state), "cube"], f"{name}.cube")
         inputs = [f"{name}.cube", weights, f"{name}.qkv.b", "state.scale", f"{weights}.scale", "lengths", "middle"]
@@ -208,7 +210,7 @@ class E5Graph:
     def _pool(self, state: str) -> None:
         """Take the mean over the tokens; the length is scaled by whoever asked."""
         scale, shift = self._affine(f"l{self._shape.layers - 1}.oln")
-        self._floats("pool.w", scale / self._shrink)
+        self._floats("pool.w", np.asarray(scale / self._shrink, np.float32))
         self._floats("pool.b", shift)
         self._node("Reshape", [state, "cube"], "states")
         self._node("MatMul", ["shares", "states"], "mean")
@@ -241,7 +243,7 @@ class E5Graph:
         self._tensor(name, ElementType.FLOAT, numbers.astype("<f4"))
 
     def _scalar(self, name: str, number: float) -> None:
-        self._floats(name, np.array(number, "<f4"))
+        self._floats(name, np.full((), number, np.float32))
 
     def _integers(self, name: str, numbers: list[int] | tuple[int, ...]) -> None:
         self._tensor(name, ElementType.INT64, np.array(numbers, "<i8"))
