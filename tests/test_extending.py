@@ -113,7 +113,8 @@ def test_a_name_that_nobody_registered_stops_the_start(
 def test_a_format_that_nobody_registered_is_wrong_usage(installed: Installed) -> None:
     done = installed.run(NOMEMORY, "import", "day.json", "--format", "absent")
     assert done.returncode == 2
-    assert "there is no 'absent'; there are jsonl, locomo, chatgpt, openai, slack." in " ".join(done.stderr.split())
+    names = "jsonl, locomo, chatgpt, claude, letta, mem0, zep, whatsapp, openai, slack"
+    assert f"there is no 'absent'; there are {names}." in " ".join(done.stderr.split())
 
 
 def test_only_the_part_that_is_chosen_is_imported(installed: Installed) -> None:

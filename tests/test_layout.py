@@ -17,6 +17,7 @@ LADDER = {
     "nomemory.client": ("nomemory.v1",),
     "nomemory.recall": ("nomemory.text", "nomemory.v1", "nomemory.client.prompt_block"),
     "nomemory.server": ("nomemory.text", "nomemory.v1", "nomemory.recall"),
+    "nomemory.mcp": ("nomemory.v1", "nomemory.client", "nomemory.recall.tools", "nomemory.recall.model"),
     "nomemory.evaluation": (
         "nomemory.v1",
         "nomemory.client",

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.cli.importing.formats import FORMATS, Given, detect
-from nomemory.cli.importing.json_stream import records
+from nomemory.cli.importing.formats import FORMATS, Given, detect, records
 from nomemory.cli.importing.record import Accepted, Parsed, Place, Record, Refused, Skipped
 from nomemory.cli.importing.source import Source
 from nomemory.cli.json_record import message_record
@@ -27,7 +26,7 @@ START = datetime(2024, 5, 1, 8, tzinfo=UTC)
 def parsed(name: str, given_: Given = NOBODY) -> list[Parsed]:
     def items() -> Iterator[Parsed]:
         with Source(str(IMPORTS / name)) as source:
-            chosen, found = detect(records(source), given_)
+            chosen, found = detect(records(source, None), given_)
             for item in found:
                 yield from [item] if isinstance(item, Refused) else chosen.parse(item)
 
@@ -60,7 +59,7 @@ def ids(items: list[Parsed]) -> list[str]:
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
     with Source(str(IMPORTS / name)) as source:
-        items = list(records(source))
+        items = list(records(source, None))
         chosen, again = detect(iter(items), Given())
         assert chosen.name == expected
         assert list(again) == items

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from embedding.test_cached import CountingEmbedder
 
 from nomemory.server.embedding import vector_store as kept_vectors
+from nomemory.server.embedding.cache_erasure import CacheErasure
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder
 from nomemory.server.embedding.persistent_cache import KeptEmbedder
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.query_cache import CachedEmbedder
-from nomemory.server.embedding.vector_store import KeptVectors
+from nomemory.server.embedding.vector_store import KeptVectors, KeptVectorsError
 from nomemory.server.settings import Settings
 
 
 def kept(path: Path, embedder: CountingEmbedder, model: str = "counting") -> KeptEmbedder:
     """Keep vectors of one byte: the counting embedder's are the text itself."""
     return KeptEmbedder(embedder, KeptVectors(path, model, 1))
+
+
+def contents(directory: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in directory.iterdir())
 
 
 async def test_what_was_embedded_once_is_not_embedded_by_the_next_process(tmp_path: Path) -> None:
@@ -95,7 +102,7 @@ def test_the_file_has_no_text_and_is_its_owners_alone(tmp_path: Path) -> None:
     vectors = KeptVectors(path, "counting", 3)
     vectors.put("我不吃辣 and my name is Zephyrquill", "document", b"123")
     vectors.close()
-    written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    written = contents(tmp_path)
     assert b"123" in written
     assert b"Zephyrquill" not in written
     assert "不吃辣".encode() not in written
@@ -115,3 +122,29 @@ async def test_a_setting_names_the_file(tmp_path: Path) -> None:
     path.write_bytes(b"something else altogether" * 100)
     with pytest.raises(EmbedderSettingsError, match=r"vectors\.db"):
         choose_embedder(Settings.from_environment(**endpoint | {"embedding_cache": path}))
+
+
+async def test_a_file_keeps_what_comes_into_it_while_it_is_cleaned(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.db"
+    vectors = KeptVectors(path, "counting", 3)
+    for text in ("living", "gone"):
+        vectors.put(text, "document", text[:3].encode())
+
+    def texts() -> Iterator[list[str]]:
+        with closing(KeptVectors(path, "counting", 3)) as beside:
+            beside.put("late", "document", b"lat")
+        yield ["living", "never embedded"]
+
+    await CacheErasure(path, "counting", texts).wipe_removed()
+    found = [vectors.get(text, "document") for text in ("living", "gone", "late")]
+    assert found == [b"liv", None, b"lat"]
+    assert b"gon" not in contents(tmp_path)
+    vectors.close()
+
+
+async def test_a_file_that_cannot_be_cleaned_is_said_and_one_that_is_not_there_is_clean(tmp_path: Path) -> None:
+    await CacheErasure(tmp_path / "none.db", "counting", list).wipe_removed()
+    path = tmp_path / "vectors.db"
+    path.write_bytes(b"something else altogether" * 100)
+    with pytest.raises(KeptVectorsError, match=r"vectors\.db"):
+        await CacheErasure(path, "counting", list).wipe_removed()

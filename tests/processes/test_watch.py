@@ -89,6 +89,14 @@ async def test_one_that_takes_too_much_memory_is_ended() -> None:
         assert {fault.kind for fault in with_faults.faults.all()} <= {MEMORY_EXCEEDED}
 
 
+async def test_one_with_slack_is_named_before_the_system_refuses_it_memory() -> None:
+    with_faults = vigil(memory_max_bytes=200 << 20, memory_slack=10)
+    async with watched(GREEDY, with_faults) as (watching, pipe):
+        await asyncio.wait_for(pipe.wait_closed(), 60)
+        await asyncio.wait_for(watching, 60)
+        assert [fault.kind for fault in with_faults.faults.all()] == [MEMORY_EXCEEDED]
+
+
 async def test_where_the_system_does_not_refuse_memory_the_watch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watch, "_bound_memory", lambda _self: None)
     with_faults = vigil(memory_max_bytes=200 << 20)

@@ -17,6 +17,7 @@ from h2.settings import SettingCodes
 
 LIST = "/nomemory.v1.QueryService/ListMessages"
 _CHUNK = 16_384
+_ALL = 1_000_000
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Stream:
 
     unsent: bytes | memoryview
     ends: bool
+    has_headers: bool = False
     received: int = 0
     status: str | None = None
     details: bytes = b""
@@ -67,6 +69,15 @@ class RawPeer:
         stream = Stream(memoryview(b"\0" + size.to_bytes(4) + message), ends=declared is None)
         self.streams[number] = stream
         return stream
+
+    def take(self, stream: Stream) -> None:
+        """Let the server send all of a reply, whatever the window."""
+        number = next(number for number, one in self.streams.items() if one is stream)
+        self._http2.increment_flow_control_window(_ALL, number)
+
+    def ping(self) -> None:
+        """Ask for a sign of life."""
+        self._http2.ping(b"are you?")
 
     def allowed_streams(self) -> int:
         """Return how many calls the server lets be open at once."""
@@ -119,6 +130,7 @@ class RawPeer:
         if isinstance(event, DataReceived):
             stream.received += len(event.data)
         if isinstance(event, (ResponseReceived, TrailersReceived)):
+            stream.has_headers = True
             headers = {str(name): str(value) for name, value in event.headers}
             stream.status = headers.get("grpc-status", stream.status)
             stream.details = b64decode(headers.get("grpc-status-details-bin", "") + "==")

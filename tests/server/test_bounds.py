@@ -23,6 +23,7 @@ from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from talk import address_in, refusal, said
 
+WRITE = "/nomemory.v1.IngestService/WriteMessages"
 IMPORT = "/nomemory.v1.IngestService/ImportMessages"
 EXPORT = "/nomemory.v1.QueryService/ExportMessages"
 HEALTH = "/grpc.health.v1.Health/Check"
@@ -220,3 +221,47 @@ def test_connections_that_bring_no_whole_request_make_room(
         assert whole.status == "0"
         assert not opened[0].is_closed
         assert not any(call.is_over for call in half)
+
+
+def test_a_connection_with_a_long_call_stays_however_many_others_come(
+    start: Callable[[Settings], AbstractContextManager[LocalServer]], own_settings: Settings
+) -> None:
+    few = own_settings.with_changes(connections_max=10, connection_proof_s=0.5)
+    with start(few) as server, peers(server.target, 1) as watching:
+        watch = watching[0].call(WATCH, b"")
+        assert run(watching, lambda: watch.received > 0, 20)
+        for _ in range(10):
+            with peers(server.target, 1) as others:
+                whole = others[0].call(LIST, q.ListMessagesRequest(user_id="u").SerializeToString())
+                assert run(others, lambda: whole.status == "0", 20)  # noqa: B023 - called at once
+        with peers(server.target, 1) as strangers:
+            assert run([*strangers, *watching], lambda: strangers[0].is_closed, 20)
+        assert not watching[0].is_closed
+
+
+def test_the_reply_of_a_write_is_not_refused_for_others_that_are_unread(
+    start: Callable[[Settings], AbstractContextManager[LocalServer]], own_settings: Settings
+) -> None:
+    small = own_settings.with_changes(unread_connection_max_bytes=1024)
+    many = i.WriteMessagesRequest(messages=[said("w", f"m{n}", "x") for n in range(300)]).SerializeToString()
+    with start(small) as server, peers(server.target, 1, window=0) as (peer,):
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "m", "x" * 100)]))
+        unread = peer.call(LIST, q.ListMessagesRequest(user_id="u").SerializeToString())
+        assert run([peer], lambda: unread.has_headers, 20)
+        write = peer.call(WRITE, many)
+        peer.turn()
+        peer.take(write)
+        assert run([peer], lambda: write.is_over, 20)
+        assert (write.status, unread.is_over) == ("0", False)
+
+
+def test_a_client_may_ping_as_often_as_the_setting_says_and_no_more(
+    start: Callable[[Settings], AbstractContextManager[LocalServer]], own_settings: Settings
+) -> None:
+    with start(own_settings.with_changes(client_ping_s=1.0)) as server, peers(server.target, 2) as (patient, hasty):
+        for _ in range(5):
+            patient.ping()
+            assert not run([patient], lambda: patient.is_closed, 1.3)
+        for _ in range(5):
+            hasty.ping()
+        assert run([hasty], lambda: hasty.is_closed, 20)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from server.fleet import until
+from server.fleet import fleet, until
 
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from talk import ids, refusal, said
 
 if TYPE_CHECKING:
@@ -81,6 +83,22 @@ def test_the_status_names_a_damaged_message_that_nobody_read(start: Start, own_s
         status = log_status(server)
         assert (status.damaged, list(status.damaged_sequences), status.fault) == (1, [78], "")
         assert (log_status(server, "hurt").damaged, log_status(server, "sound").damaged) == (1, 0)
+
+
+def test_the_status_knows_of_damage_that_a_reader_meets_before_the_check_does(
+    start: Start, own_settings: Settings
+) -> None:
+    data = own_settings.server.data
+    with start(own_settings) as server:
+        write(server, *(said("first", f"m{n}", "many others", ts=n) for n in range(500)))
+    flip(filled(start, own_settings), b"cask number 77")
+    with fleet(data, 2, NOMEMORY_LOG_CHECK_PAUSE_S="600") as running:
+        channels = running.channels()
+        lists = QueryServiceStub(channels[1]).ListMessages
+        assert refused(lambda: lists(q.ListMessagesRequest(user_id="hurt", page_size=500))) == "STORAGE_UNAVAILABLE"
+        ask = IngestServiceStub(channels[0]).GetIndexStatus
+        assert until(lambda: list(ask(i.GetIndexStatusRequest()).log.damaged_sequences) == [578])
+        assert not ask(i.GetIndexStatusRequest()).log.HasField("checked_ts")
 
 
 def test_a_damaged_message_can_be_deleted(start: Start, own_settings: Settings) -> None:

@@ -6,20 +6,27 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
+import numpy as np
 import pytest
 
+from nomemory.cli.doctor.vectors import mend_vectors
 from nomemory.server.composition.vector_check import check_vector_index
+from nomemory.server.embedding.factory import choose_embedder
+from nomemory.server.message import Role
 from nomemory.server.settings import Settings
-from nomemory.server.vector.audit import Findings
+from nomemory.server.vector import upkeep
+from nomemory.server.vector.comparison import Findings
+from nomemory.server.vector.factory import choose_vector_index
+from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from talk import said
+from talk import logged, said
 
 if TYPE_CHECKING:
     from conftest import Server
@@ -135,6 +142,61 @@ def test_all_that_was_written_is_found_by_meaning_after_damage(
     harm(damaged)
     with start(settings_of(data)) as server:
         until(lambda: is_whole(server))
+
+
+async def plant_orphans(settings: Settings) -> None:
+    """Put points into the index of messages that the log does not have, of a user that it knows and of one unknown."""
+    async with index_of(settings) as index:
+        for user, sequence in (("u0", 5_000), ("u0", 6_000), ("nobody", 7_000)):
+            point = VectorPoint(
+                user, f"gone-{sequence}", 0, sequence, 1, Role.USER, "", np.asarray(vector_of(3), dtype="<f4").tobytes()
+            )
+            await index.upsert([point])
+        await index.flush()
+
+
+@asynccontextmanager
+async def index_of(settings: Settings) -> AsyncIterator[VectorIndex]:
+    embedder = choose_embedder(settings)
+    index = choose_vector_index(settings, settings.server.data / "vectors", embedder)
+    try:
+        yield index
+    finally:
+        await index.close()
+
+
+async def versions_in(settings: Settings, *users: str) -> list[int]:
+    async with index_of(settings) as index:
+        stored = await index.read_points(users, with_vectors=False)
+    return sorted(sequence for points in stored.by_user for sequence in points)
+
+
+@pytest.fixture
+def with_orphans(written: Path, tmp_path: Path) -> Settings:
+    shutil.copytree(written, tmp_path / "data")
+    settings = settings_of(tmp_path / "data")
+    asyncio.run(plant_orphans(settings))
+    assert {5_000, 6_000, 7_000} < set(asyncio.run(versions_in(settings, "u0", "nobody")))
+    return settings
+
+
+def test_vectors_of_messages_that_are_gone_are_said_and_removed_by_a_server(
+    start: Start, with_orphans: Settings
+) -> None:
+    found = asyncio.run(check_vector_index(with_orphans))
+    assert found is not None
+    assert (found.orphans, found.mismatched, found.is_whole) == (3, 0, False)
+    with logged(upkeep) as logs, start(with_orphans) as server:
+        until(lambda: [line.get("orphans") for line in logs][:2] == [3, 0])
+        until(lambda: is_whole(server))
+    assert asyncio.run(versions_in(with_orphans, "u0", "nobody")) == list(range(1, EACH + 1))
+
+
+def test_the_doctor_removes_vectors_of_messages_that_are_gone_when_it_is_told_to(with_orphans: Settings) -> None:
+    assert mend_vectors(with_orphans) == ["The vectors of 3 versions that are gone are removed."]
+    found = asyncio.run(check_vector_index(with_orphans))
+    assert found == Findings(messages=USERS * EACH, points=USERS * EACH)
+    assert mend_vectors(with_orphans) == []
 
 
 def test_a_check_without_a_server_says_how_much_is_missing(written: Path, tmp_path: Path) -> None:

@@ -47,7 +47,10 @@ class FailsOnce:
     def applied(self) -> int:
         return 5
 
-    async def wipe_removed(self, _most: int) -> None:
+    async def wipe_vectors(self, _most: int) -> str:
+        return ""
+
+    async def wipe_removed(self) -> None:
         self.times += 1
         if self.times == 1:
             raise ConnectionError

@@ -54,6 +54,24 @@ def test_a_reader_that_dies_is_started_again_and_the_others_go_on(tmp_path: Path
         assert sorted(listed(channels[0])) == ["after", "before"]
 
 
+def test_a_reader_that_takes_too_much_memory_is_named_and_replaced_and_the_writer_serves(tmp_path: Path) -> None:
+    bounds = {"NOMEMORY_WORKERS_MEMORY_BYTES": str(20 << 20), "NOMEMORY_WORKERS_START_S": "0.1"}
+    with (
+        fleet(tmp_path / "data", 2, connected, NOMEMORY_PROCESS_HEARTBEAT_S="0.1", **bounds) as running,
+        connected(running.target) as channel,
+    ):
+        ask = IngestServiceStub(channel).GetIndexStatus
+
+        def named() -> list[tuple[str, str]]:
+            faults = ask(i.GetIndexStatusRequest(), timeout=30, wait_for_ready=True).faults
+            return [(fault.part, fault.kind) for fault in faults]
+
+        assert until(lambda: named() == [("reader-1", "MEMORY_EXCEEDED")])
+        assert until(lambda: "a worker has died and is started again" in [line["event"] for line in running.lines()])
+        write(channel, "written")
+        assert listed(channel) == ["written"]
+
+
 def test_readers_end_with_the_writer_and_the_next_server_finds_everything(tmp_path: Path) -> None:
     with fleet(tmp_path / "data", 3) as running:
         for number, channel in running.channels().items():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from nomemory.server.message import Role
-from nomemory.server.vector.edge_shard import CopyLostError, Shard
-from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.processes.vitals import data_bytes
+from nomemory.server.vector.copy_room import CopyRoom
+from nomemory.server.vector.edge_shard import CopyLostError, Shard, ShardCopy
+from nomemory.server.vector.protocol import NoRoomError, VectorPoint
 from nomemory.server.vector.shard_files import ShardFiles
 
 
@@ -82,3 +86,46 @@ def test_whenever_the_process_dies_a_complete_shard_is_there(tmp_path: Path, fou
     ShardFiles(tmp_path / "shard").recover()
     assert [one.name for one in tmp_path.iterdir()] == ["shard"]
     assert (tmp_path / "shard" / "is").read_text() == left
+
+
+def test_a_copy_for_which_the_room_runs_out_is_thrown_away_and_the_shard_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = Shard(tmp_path / "shard", 4)
+    shard.upsert([point(n) for n in range(10)])
+    shard.remove("u", "m0", 0)
+    assert shard.copy_living(begins=True, most=3)
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1000))
+        with pytest.raises(NoRoomError, match="needs 1 MiB on the disk, of which 1 are free"):
+            shard.copy_living(begins=False, most=3)
+        with pytest.raises(NoRoomError, match="on the disk"):
+            shard.copy_living(begins=True, most=3)
+    assert [found.name for found in tmp_path.iterdir()] == ["shard"]
+    shard.upsert([point(10)])
+    assert shard.count() == 10
+    assert not shard.copy_living(begins=True, most=100)
+    assert remaining(tmp_path, [vector(1000)]) == 0
+    shard.close()
+
+
+def test_a_copy_that_would_break_the_bound_on_memory_is_not_begun(tmp_path: Path) -> None:
+    shard = Shard(tmp_path / "shard", 4, CopyRoom(memory_max_bytes=data_bytes() * 8 // 7))
+    shard.upsert([point(n) for n in range(10)])
+    with pytest.raises(NoRoomError, match="of memory"):
+        shard.copy_living(begins=True, most=3)
+    assert [found.name for found in tmp_path.iterdir()] == ["shard"]
+    assert shard.count() == 10
+    shard.close()
+
+
+def test_a_copy_that_fails_is_thrown_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shard = Shard(tmp_path / "shard", 4)
+    shard.upsert([point(n) for n in range(10)])
+    assert shard.copy_living(begins=True, most=3)
+    monkeypatch.setattr(ShardCopy, "take", lambda _self, _source, _most: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        shard.copy_living(begins=False, most=3)
+    assert [found.name for found in tmp_path.iterdir()] == ["shard"]
+    assert shard.count() == 10
+    shard.close()

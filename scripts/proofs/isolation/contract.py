@@ -68,13 +68,18 @@ class Method:
         """Make the call, whatever comes of it."""
         began = time.perf_counter()
         try:
-            replies = tuple(self._replies(channel, request, metadata, timeout_s))
+            replies = tuple(self.replies(channel, request, metadata, timeout_s))
         except grpc.RpcError as error:
             return _refused(error, time.perf_counter() - began)
         seconds = time.perf_counter() - began
         return Outcome(grpc.StatusCode.OK, b"\n".join(replies), seconds, is_from_server=True, replies=replies)
 
-    def _replies(self, channel: grpc.Channel, request: bytes, metadata: Metadata, timeout_s: float) -> Iterator[bytes]:
+    def replies(self, channel: grpc.Channel, request: bytes, metadata: Metadata, timeout_s: float) -> Iterator[bytes]:
+        """Make the call; return its replies as they come.
+
+        Raises:
+            grpc.RpcError: it is refused.
+        """
         options: dict[str, Any] = {"metadata": metadata, "timeout": timeout_s}
         call: Any  # a stub without serializers takes bytes, which its types do not say
         if self.descriptor.client_streaming:

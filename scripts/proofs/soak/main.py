@@ -27,6 +27,7 @@ from proofs.subject import Subject
 
 _DIMENSION = 64
 _SETTLE_S = 1.0
+_ERASE_WITHIN_S = 600
 _ROWS = 20
 _SHOWN = (
     "memory, MB",
@@ -131,6 +132,8 @@ def main(given: Sequence[str] | None = None) -> int:
             "NOMEMORY_EMBEDDING_DIMENSION": str(_DIMENSION),
             "NOMEMORY_WORKERS": str(arguments.workers),
             "NOMEMORY_LOG_LEVEL": "warning",
+            # What is replaced and deleted stays in the files until it is wiped: that has to happen within the run.
+            "NOMEMORY_ERASE_WITHIN_S": str(_ERASE_WITHIN_S),
         }
         subject = Subject(Path(root) / "data", settings, Path(root) / "server.log")
         subject.start()

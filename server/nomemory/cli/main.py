@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "users": "nomemory.cli.users:users",
     "export": "nomemory.cli.export:export",
     "recall": "nomemory.cli.recall:recall",
+    "mcp": "nomemory.cli.mcp:mcp",
     "status": "nomemory.cli.status:status",
     "delete": "nomemory.cli.delete:delete",
     "erase": "nomemory.cli.erase:erase",

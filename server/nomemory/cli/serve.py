@@ -7,7 +7,11 @@ from pathlib import Path
 import click
 
 from nomemory.cli.configuration import LOG_LEVELS, configured
+from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError
+from nomemory.server.listen_address import ListenAddressError, parse_listen_address
+from nomemory.server.processes.reserved_port import reserved
 from nomemory.server.readers.launch import start_readers
+from nomemory.server.settings import Settings
 from nomemory.server.standard_error import as_json_lines
 
 
@@ -34,11 +38,30 @@ def serve(
     """
     if recall_only != bool(query_target):
         raise click.UsageError("--recall-only and --query go together.")
+    if recall_only and workers is not None:
+        raise click.UsageError("A server that only recalls is one process: --workers does not go with --recall-only.")
     settings = configured(
         data=data, listen=listen, log_level=log_level, workers=workers, recall_query_target=query_target
     )
     with as_json_lines(settings.server.log_level):
+        if settings.workers.count > 1:
+            _refuse_what_is_taken(settings)
         readers = start_readers(settings)
         from nomemory.cli import startup  # noqa: PLC0415 - the engines load only in the process that serves
 
         startup.run(settings, readers)
+
+
+def _refuse_what_is_taken(settings: Settings) -> None:
+    """Look at the directory and the port before processes are started, whose loading would have to be waited for.
+
+    Raises:
+        click.ClickException: another server has them.
+    """
+    try:
+        if not settings.recall.query_target:
+            DataDirectory(settings.server.data).refuse_busy()
+        with reserved(parse_listen_address(settings.server.listen)):
+            pass
+    except (DataDirectoryBusyError, ListenAddressError) as error:
+        raise click.ClickException(str(error)) from None

@@ -76,12 +76,33 @@ class DataDirectory:
             cause = error.strerror or str(error)
             raise DataDirectoryUnusableError(_NOT_WRITABLE.format(root=self.root, cause=cause)) from None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            self._claim(descriptor)
+        except DataDirectoryBusyError:
             os.close(descriptor)
-            raise DataDirectoryBusyError(f"another server uses {self.root}") from None
+            raise
         make_private(self.root)
         return descriptor
+
+    def refuse_busy(self) -> None:
+        """Look whether another process has the directory, and leave it as it is. Only `lock` can be relied on.
+
+        Raises:
+            DataDirectoryBusyError: one has.
+        """
+        try:
+            descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return  # there is none; whatever else it is, `lock` says so
+        try:
+            self._claim(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _claim(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataDirectoryBusyError(f"another server uses {self.root}") from None
 
     def refuse_full_disk(self, least: int) -> None:
         """Look for free space, in bytes.

@@ -1,7 +1,8 @@
 """Takes out of every file what was removed from the log: deleted, replaced or expired.
 
 The log's record of removals is the list of what is to be done. It is forgotten when every index has wiped out what it
-names, so that a process that dies in the middle of it begins again.
+names, so that a process that dies in the middle of it begins again. An index that cannot do it now does not keep the
+other files from being wiped; the record stays, and it is tried again.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from typing import Protocol
 
 import structlog
 
+from nomemory.server.embedding.vector_store import KeptVectorsError
+from nomemory.server.faults import Fault
 from nomemory.server.log.protocol import ErasableLog, Removals
 from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import ERASURE, ERASURE_WAITS, StandingFaults
 from nomemory.server.vector.collection import other_collections
-from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.vector.protocol import NoRoomError, VectorIndex
 
 _LOOKS = 40
 """How often is looked, within the time in which all has to be done, whether there is something to do."""
@@ -39,6 +43,17 @@ class LexicalFiles(Protocol):
 
     async def wipe_removed(self) -> None:
         """Take everything out of the index's files that was removed and applied by now."""
+
+
+class KeptVectorsFile(Protocol):
+    """What it needs of the file of kept vectors."""
+
+    async def wipe_removed(self) -> None:
+        """Take everything out of the file that is not of a living message.
+
+        Raises:
+            KeptVectorsError: the file cannot be written.
+        """
 
 
 class VectorWork(Protocol):
@@ -61,38 +76,62 @@ class Indexes:
 
     Attributes:
         directory: of all collections of vectors. Those that are not in use follow nothing: they are deleted.
+        kept: the file of kept vectors, if there is one.
     """
 
     lexical: LexicalFiles
     vectors: VectorIndex
     vector_work: VectorWork
     directory: Path
+    kept: KeptVectorsFile | None = None
 
     def applied(self) -> int:
         """Return the sequence up to which every index has everything."""
         return min(self.lexical.applied, self.vector_work.applied())
 
-    async def wipe_removed(self, most: int) -> None:
-        """Take what was removed and applied by now out of every file."""
+    async def wipe_removed(self) -> None:
+        """Take what was removed and applied by now out of every file but those of the vectors in use."""
         await self.lexical.wipe_removed()
-        await self.vectors.wipe_removed(most)
         await self.vector_work.wipe_backlog()
         for unused in other_collections(self.directory, self.vector_work.directory):
             _log.info("a collection of vectors that is not in use is deleted", collection=unused.name)
             await asyncio.to_thread(shutil.rmtree, unused, ignore_errors=True)
+
+    async def wipe_vectors(self, most: int) -> str:
+        """Take it out of the vectors in use and those kept; return what keeps it from that, in words, or nothing."""
+        try:
+            await self.vectors.wipe_removed(most)
+            if self.kept is not None:
+                await self.kept.wipe_removed()
+        except (NoRoomError, KeptVectorsError) as refused:
+            return str(refused)
+        except Fault as fault:
+            return fault.message
+        return ""
 
 
 class Erasure:
     """Begins when removals have waited for half of the time that they may take, or when there are many of them.
 
     How long they have waited is not known after a start: then it begins at once.
+
+    Args:
+        log: what was removed.
+        indexes: what follows it.
+        settings: when, and in which pieces.
+        faults: where it is noted that it has to wait.
     """
 
-    def __init__(self, log: ErasableLog, indexes: Indexes, settings: Settings) -> None:
+    def __init__(
+        self, log: ErasableLog, indexes: Indexes, settings: Settings, faults: StandingFaults | None = None
+    ) -> None:
+        self._faults = faults or StandingFaults()
+        self._others_due_at = 0.0
         self._log = log
         self._indexes = indexes
         self._settings = settings
         self._poll_s = min(_LONGEST_POLL_S, max(_SHORTEST_POLL_S, settings.erasure.within_s / _LOOKS))
+        self._retry_s = min(settings.erasure.retry_s, settings.erasure.within_s / 4)
         self._waiting_since: float | None = -settings.erasure.within_s
 
     async def run(self) -> None:
@@ -102,7 +141,8 @@ class Erasure:
             if removals is None:
                 self._waiting_since = None
             elif self._is_due(removals):
-                await self._erase(removals.until)
+                if not await self._erase(removals.until):
+                    await asyncio.sleep(self._retry_s)
                 continue
             await asyncio.sleep(self._poll_s)
 
@@ -112,16 +152,34 @@ class Erasure:
             self._waiting_since = now
         return removals.are_many or now - self._waiting_since >= self._settings.erasure.within_s / 2
 
-    async def _erase(self, until: int) -> None:
+    async def _erase(self, until: int) -> bool:
+        """Erase what was removed up to a sequence; False if the vectors have to be tried again."""
         began_at = time.monotonic()
         await self._until_applied(until)
         later = time.monotonic()  # what comes from here on is for the next time
-        await self._indexes.wipe_removed(self._settings.erasure.batch_max)
+        if obstacle := await self._indexes.wipe_vectors(self._settings.erasure.batch_max):
+            await self._postpone(obstacle)
+            return False
+        self._faults.clear(ERASURE)
+        await self._indexes.wipe_removed()
         await _all_pieces(partial(self._log.forget, until, self._settings.erasure.batch_max))
-        await _all_pieces(partial(self._log.give_back, self._settings.erasure.pages_max))
-        await self._wipe_log()
+        await self._clean_log()
         self._waiting_since = later
         _log.info("erased what was removed", until=until, took_s=round(time.monotonic() - began_at, 3))
+        return True
+
+    async def _postpone(self, obstacle: str) -> None:
+        """Say what is in the way, and erase the rest: at once, and then as often as is due."""
+        self._faults.stand(ERASURE, ERASURE_WAITS, f"the vectors cannot be erased now: {obstacle}")
+        now = time.monotonic()
+        if now >= self._others_due_at:
+            await self._indexes.wipe_removed()
+            await self._clean_log()
+            self._others_due_at = now + self._settings.erasure.within_s / 2
+
+    async def _clean_log(self) -> None:
+        await _all_pieces(partial(self._log.give_back, self._settings.erasure.pages_max))
+        await self._wipe_log()
 
     async def _until_applied(self, until: int) -> None:
         while self._indexes.applied() < until:  # noqa: ASYNC110 - other processes tell how far they are

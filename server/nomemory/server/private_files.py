@@ -32,6 +32,38 @@ def readable_by_others(root: Path) -> list[Path]:
     return [path for path in (root, *_below(root)) if _mode(path) & UMASK and not path.is_symlink()]
 
 
+def put(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
+    """Put a file in its place in one step, so that a crash leaves the whole of it or what was there.
+
+    Args:
+        path: where. Only its owner can read it.
+        content: what is in it.
+        like: whose owner the file gets; None: whoever calls.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE), "wb") as file:
+        file.write(content)
+        if like is not None and (like.st_uid, like.st_gid) != (os.getuid(), os.getgid()):
+            os.fchown(file.fileno(), like.st_uid, like.st_gid)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Have what was written to a file, or the names in a directory, kept by the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _below(root: Path) -> list[Path]:
     """Return what is there; what goes away meanwhile is not missed."""
     found = [(Path(folder), names + files) for folder, names, files in os.walk(root)]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nomemory.server.identity.key_file import locked
 from nomemory.server.identity.watched_file import FileUnusableError, WatchedFile
+from nomemory.server.private_files import put
 from nomemory.server.token_cipher import KEY_BYTES, Ciphers, TokenCipher, ciphers_of
 
 
@@ -51,7 +52,8 @@ def rotate_key(path: Path) -> None:
         keys = _read(path)
         if len(keys) > KEY_BYTES:
             raise KeyFileError(f"{path} has an old key still: take it out first, or what it sealed is refused at once")
-        _put(path, os.urandom(KEY_BYTES) + keys, path.stat())
+        # The server has to read what an administrator rotates.
+        put(path, os.urandom(KEY_BYTES) + keys, like=path.stat())
 
 
 def retire_key(path: Path) -> None:
@@ -65,7 +67,7 @@ def retire_key(path: Path) -> None:
         keys = _read(path)
         if len(keys) == KEY_BYTES:
             raise KeyFileError(f"{path} has no old key")
-        _put(path, keys[:KEY_BYTES], path.stat())
+        put(path, keys[:KEY_BYTES], like=path.stat())
 
 
 def _parse(raw: bytes) -> Ciphers:
@@ -82,7 +84,7 @@ def load_key(path: Path) -> bytes:
         OSError: it cannot be read or made.
     """
     if not path.exists():
-        _put(path, os.urandom(KEY_BYTES))
+        put(path, os.urandom(KEY_BYTES))
     return _read(path)
 
 
@@ -96,28 +98,3 @@ def _read(path: Path) -> bytes:
     if len(keys) not in (KEY_BYTES, 2 * KEY_BYTES):
         raise KeyFileError(_NO_KEY.format(path=path))
     return keys
-
-
-def _put(path: Path, keys: bytes, like: os.stat_result | None = None) -> None:
-    """Put keys in their place in one step, so that a crash leaves the whole of them or what was there.
-
-    The file's owner stays the one of `like`: the server has to read what an administrator rotates.
-    """
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(keys)
-        if like is not None and (like.st_uid, like.st_gid) != (os.getuid(), os.getgid()):
-            os.fchown(file.fileno(), like.st_uid, like.st_gid)
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
-    _sync_directory(path.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

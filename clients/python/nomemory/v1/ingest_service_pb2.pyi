@@ -401,7 +401,8 @@ class ErasureResidue(_message.Message):
     def expire_ts(self) -> _timestamp_pb2.Timestamp:
         """expire_ts is by when they are gone: `erase_ts` and the server's NOMEMORY_ERASE_WITHIN_S, a day by default. That holds
         while the indexes follow the log; a server that is down, or an index that cannot work, goes on with it afterwards.
-        Unset: no time can be promised; `until` says what it depends on.
+        Unset: no time can be promised; `until` says what it depends on. So it is for `vector`, `embedding_cache` and
+        `log` while the fault ERASURE_WAITS stands.
         """
 
     def __init__(
@@ -505,12 +506,14 @@ class ServerFault(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     part: _builtins.str
     """part is `reader-N` (a process that answers calls), `lexical-indexer`, `vector-engine`, `vector-index`, `qdrant`,
-    `query-embedder` or `document-embedder`. There may be others in later versions.
+    `query-embedder`, `document-embedder` or `erasure`. There may be others in later versions.
     """
     kind: _builtins.str
     """kind is `NOT_ANSWERING` (a process answers no heartbeat; it is killed and replaced), `MEMORY_EXCEEDED` (a process took
-    more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer) or
-    `INDEX_DAMAGED` (an index lacked what the log has; that is being indexed again). There may be others in later versions.
+    more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer),
+    `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended) or `ERASURE_WAITS` (vectors
+    that were removed cannot be erased now; `detail` says what is missing, and it is tried again). There may be others in
+    later versions.
     """
     detail: _builtins.str
     """detail says it in English, for people. It has no content, ids of users or secrets."""

@@ -47,6 +47,7 @@ class GetServerInfoResponse(_message.Message):
     FEATURES_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     READS_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """version is the server's version, such as `0.2.0`."""
     embedding_model: _builtins.str
@@ -69,6 +70,10 @@ class GetServerInfoResponse(_message.Message):
         in a namespace, and where this server serves no queries.
         """
 
+    @_builtins.property
+    def caller(self) -> Global___CallerInfo:
+        """caller is who asked, as the server sees them."""
+
     def __init__(
         self,
         *,
@@ -78,14 +83,47 @@ class GetServerInfoResponse(_message.Message):
         features: _abc.Iterable[_builtins.str] | None = ...,
         limits: Global___ServerLimits | None = ...,
         reads: Global___ReadLoad | None = ...,
+        caller: Global___CallerInfo | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "reads", b"reads"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "limits", b"limits", "reads", b"reads"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedding_dimension", b"embedding_dimension", "embedding_model", b"embedding_model", "features", b"features", "limits", b"limits", "reads", b"reads", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "embedding_dimension", b"embedding_dimension", "embedding_model", b"embedding_model", "features", b"features", "limits", b"limits", "reads", b"reads", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetServerInfoResponse: _TypeAlias = GetServerInfoResponse  # noqa: Y015
+
+@_typing.final
+class CallerInfo(_message.Message):
+    """CallerInfo is what a caller's credentials allow."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id is the one user whom the caller's token is of; every request must name this user. Empty: a service, which names
+    users itself.
+    """
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """scopes are the kinds of calls that are allowed: `ingest`, `query`, `recall`, `admin`, `act-as`. Unknown ones can be
+        ignored.
+        """
+
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.str = ...,
+        scopes: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scopes", b"scopes", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallerInfo: _TypeAlias = CallerInfo  # noqa: Y015
 
 @_typing.final
 class ReadLoad(_message.Message):

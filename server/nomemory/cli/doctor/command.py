@@ -33,13 +33,14 @@ def doctor(
     """Check the installation, the data directory and the server, and say what to do.
 
     Changes nothing without an option that says so: --repair makes counts and the index of words agree with the
-    messages, and deletes no message. The exit code is 1 if a check fails; a server that is not running is a warning.
+    messages, removes vectors of messages that are gone, and deletes no message. The exit code is 1 if a check fails; a
+    server that is not running is a warning.
     """
     settings = configured(data=data)
     if repair or accept_loss or delete_damaged:
         from nomemory.cli.doctor.treatment import treat  # noqa: PLC0415 - loads the engines
 
-        for done in treat(settings.server.data, repair=repair, accept_loss=accept_loss, delete_damaged=delete_damaged):
+        for done in treat(settings, repair=repair, accept_loss=accept_loss, delete_damaged=delete_damaged):
             output.notice(done)
     checks = list(
         itertools.chain(

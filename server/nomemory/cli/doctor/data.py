@@ -12,7 +12,7 @@ from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.comparison import compare_words
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy_schema import lexical_checkpoint
-from nomemory.server.log.books import audit
+from nomemory.server.log.books import compare_books
 from nomemory.server.log.inspection import inspect
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite_schema import SCHEMA_VERSION, identity, open_for_reading, position_at
@@ -82,7 +82,7 @@ def _check_messages(log: Path) -> Check:
 
 
 def _check_books(connection: sqlite3.Connection) -> Check:
-    books = audit(connection)
+    books = compare_books(connection)
     if books.agree:
         return Check("Counts", "ok", "agree with the messages, of every user")
     finding = (

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
+from nomemory.cli.doctor.vectors import mend_vectors
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.maintenance.loss_acceptance import accept_loss as begin_anew
 from nomemory.server.maintenance.repair import delete_damaged as delete
 from nomemory.server.maintenance.repair import repair as mend
+from nomemory.server.settings import Settings
 
 _REFUSALS = (DataDirectoryBusyError, DataDirectoryUnusableError, LogUnusableError, LogVersionError, sqlite3.Error)
 
 
-def treat(data: Path, *, repair: bool, accept_loss: bool, delete_damaged: bool) -> Iterator[str]:
+def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged: bool) -> Iterator[str]:
     """Do what is asked for; yield in words what was done.
 
     Raises:
         click.ClickException: it cannot be done, for instance because a server runs on the directory.
     """
-    directory = DataDirectory(data)
-    if not data.is_dir():
-        raise click.ClickException(f"there is no directory {data}")
+    directory = DataDirectory(settings.server.data)
+    if not directory.root.is_dir():
+        raise click.ClickException(f"there is no directory {directory.root}")
     try:
         if accept_loss:
             log = begin_anew(directory)
@@ -33,6 +34,6 @@ def treat(data: Path, *, repair: bool, accept_loss: bool, delete_damaged: bool) 
         if delete_damaged:
             yield f"{delete(directory):,} damaged messages are deleted."
         if repair:
-            yield from mend(directory) or ["There is nothing to repair."]
+            yield from [*mend(directory), *mend_vectors(settings)] or ["There is nothing to repair."]
     except _REFUSALS as error:
         raise click.ClickException(str(error)) from None

@@ -32,6 +32,22 @@ def check_vectors(settings: Settings) -> Iterator[Check]:
         os.close(lock)
 
 
+def mend_vectors(settings: Settings) -> list[str]:
+    """Remove the vectors of messages that are gone; return in words what was done. The server mends the rest.
+
+    Raises:
+        DataDirectoryBusyError, DataDirectoryUnusableError: a server uses the directory, or it cannot be written.
+    """
+    lock = DataDirectory(settings.server.data).lock()
+    try:
+        found = asyncio.run(check_vector_index(settings, removes_orphans=True))
+    except (Fault, EmbedderSettingsError) as error:
+        return [f"The vectors cannot be read: {error}."]
+    finally:
+        os.close(lock)
+    return [f"The vectors of {found.orphans:,} versions that are gone are removed."] if found and found.orphans else []
+
+
 def _compared(settings: Settings) -> Check:
     try:
         found = asyncio.run(check_vector_index(settings))
@@ -41,5 +57,8 @@ def _compared(settings: Settings) -> Check:
         return Check(_NAME, "skip", "no index of this embedder yet")
     if found.is_whole:
         return Check(_NAME, "ok", f"{found.points:,} vectors of {found.messages:,} messages agree with the log")
-    finding = f"{found.mismatched:,} of {found.messages:,} messages have other vectors than they should"
+    finding = (
+        f"{found.mismatched:,} of {found.messages:,} messages have other vectors than they should; "
+        f"{found.orphans:,} that are gone have some"
+    )
     return Check(_NAME, "fail", finding, _MENDED)

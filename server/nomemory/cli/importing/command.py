@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Final
 
@@ -18,12 +18,12 @@ from nomemory.cli.import_summary import Summary
 from nomemory.cli.importing import catching_up, progress
 from nomemory.cli.importing.file_order import FileOrder
 from nomemory.cli.importing.format_name import FormatName
-from nomemory.cli.importing.formats import Given, detect, named_format
-from nomemory.cli.importing.json_stream import records
+from nomemory.cli.importing.formats import Given, detect, named_format, records
 from nomemory.cli.importing.record import Format, Parsed, Record, Refused
 from nomemory.cli.importing.rejects import Rejects, default_path
 from nomemory.cli.importing.source import STDIN, Source
 from nomemory.cli.importing.upload import Send, Upload
+from nomemory.cli.importing.zone_name import ZoneName
 from nomemory.cli.moment import FORMS, moment_option, span_option
 from nomemory.cli.options import output_option
 from nomemory.cli.output import Output
@@ -58,6 +58,9 @@ def plan_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--step", type=span_option, metavar="SPAN", default="1s", show_default=True, help="Time between such messages."
     )
+    @click.option(
+        "--time-zone", type=ZoneName(), metavar="NAME", help="Where times without a zone were said: Asia/Shanghai."
+    )
     @click.option("--replace", is_flag=True, help="Let a message take the place of another one with the same id.")
     @click.option(
         "--rejects",
@@ -72,12 +75,13 @@ def plan_options(command: Callable[..., None]) -> Callable[..., None]:
         format: str | None,  # noqa: A002 - click names it after the option
         start: datetime | None,
         step: timedelta,
+        time_zone: tzinfo | None,
         replace: bool,
         rejects: Path | None,
         dry_run: bool,
         **others: object,
     ) -> None:
-        command(plan=Plan(Given(user, start, step), format, rejects, replace, dry_run), **others)
+        command(plan=Plan(Given(user, start, step, time_zone), format, rejects, replace, dry_run), **others)
 
     return collected
 
@@ -98,10 +102,10 @@ def import_(
 ) -> None:
     """Store the messages of files; - is standard input.
 
-    Takes JSON Lines with the contract's field names, LoCoMo's JSON, OpenAI chat messages and ChatGPT's
-    conversations.json; docs/importing.md describes each. Importing a file again stores nothing twice, so that is how
-    to go on after an interruption. What cannot be stored goes to a file of rejects with the reasons; the exit code is
-    then 1.
+    Takes JSON Lines with the contract's field names, OpenAI chat messages, exports of ChatGPT, Claude, WhatsApp, mem0,
+    Zep and Letta, and LoCoMo's JSON; docs/importing.md describes each. Importing a file again stores nothing twice,
+    so that is how to go on after an interruption. What cannot be stored goes to a file of rejects with the reasons;
+    the exit code is then 1.
     """
     _protect(files, plan.rejects)
     rejected = 0
@@ -169,7 +173,7 @@ def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Sum
 
 
 def _parsed(source: Source, plan: Plan) -> tuple[Format, Iterator[Parsed]]:
-    items = records(source)
+    items = records(source, plan.format)
     if plan.format is None:
         found, items = detect(items, plan.given)
     else:

@@ -5,25 +5,33 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Final
 
+from nomemory.cli.importing import json_stream, whatsapp
 from nomemory.cli.importing.chatgpt import ChatGPT
+from nomemory.cli.importing.claude import Claude
 from nomemory.cli.importing.jsonl import MessageLines
+from nomemory.cli.importing.letta import Letta
 from nomemory.cli.importing.locomo import Locomo
+from nomemory.cli.importing.mem0 import Mem0
 from nomemory.cli.importing.openai import Clock, OpenAI
 from nomemory.cli.importing.record import Format, RecognisableFormat, Record, Refused
+from nomemory.cli.importing.source import Source
+from nomemory.cli.importing.whatsapp import WhatsApp
+from nomemory.cli.importing.zep import Zep
 from nomemory.server.extension_point import ExtensionPoint
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the command line says that a file may not: whose messages these are, and when they were said."""
+    """What the command line says that a file may not: whose messages these are, and when and where they were said."""
 
     user: str = ""
     start: datetime | None = None
     step: timedelta = timedelta(seconds=1)
+    zone: tzinfo | None = None
 
 
 FormatFactory = Callable[[Given], Format]
@@ -33,6 +41,11 @@ FORMATS: Final[Mapping[str, Callable[[Given], RecognisableFormat]]] = MappingPro
         MessageLines.name: lambda given: MessageLines(given.user),
         Locomo.name: lambda given: Locomo(given.user),
         ChatGPT.name: lambda given: ChatGPT(given.user),
+        Claude.name: lambda given: Claude(given.user),
+        Letta.name: lambda given: Letta(given.user),
+        Mem0.name: lambda given: Mem0(given.user),
+        Zep.name: lambda given: Zep(given.user),
+        WhatsApp.name: lambda given: WhatsApp(given.user, given.zone),
         OpenAI.name: lambda given: OpenAI(given.user, Clock(given.start, given.step)),
     }
 )
@@ -49,6 +62,12 @@ def named_format(name: str) -> FormatFactory:
         ExtensionError: there is none.
     """
     return FORMATS[name] if name in FORMATS else IMPORTERS.load(name)
+
+
+def records(source: Source, name: str | None) -> Iterator[Record | Refused]:
+    """Read the records of a file: messages of a chat where it is one or `name` says so, else JSON values."""
+    is_chat = name == WhatsApp.name or (name is None and whatsapp.is_chat(source.head))
+    return whatsapp.messages(source) if is_chat else json_stream.records(source)
 
 
 def detect(items: Iterator[Record | Refused], given: Given) -> tuple[Format, Iterator[Record | Refused]]:

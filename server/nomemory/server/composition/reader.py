@@ -29,6 +29,7 @@ from nomemory.server.embedding.shared_embedder import SharedEmbedder
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.factory import open_lexical_index
 from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.log.damage import LogDamage, Met
 from nomemory.server.logs import configure_logs
 from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.readers.calls import Assignment, GetAssignment
@@ -43,6 +44,7 @@ from nomemory.server.readers.remote import (
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.grpc_server import serving
+from nomemory.server.rpc.index_status import Report
 from nomemory.server.vector.backlog_reader import BacklogReader
 from nomemory.server.vector.collection import collection_of
 
@@ -99,7 +101,17 @@ async def _make_services(assignment: Assignment, writer: WriterClient, stack: As
     )
     words = open_lexical_index(directory.lexical)
     stack.push_async_callback(words.close)
-    return await make_services(settings, directory, remote, words, stack)
+    return await make_services(settings, directory, remote, words, stack, _told_damage(remote.report))
+
+
+def _told_damage(report: Report) -> LogDamage:
+    """Make what the writer is told of. Reads have threads of their own."""
+    loop = asyncio.get_running_loop()
+
+    def tell(met: Met) -> None:
+        loop.call_soon_threadsafe(report.note_damage, met)
+
+    return LogDamage(tell)
 
 
 def _end_with_the_writer(pipe: socket.socket) -> None:

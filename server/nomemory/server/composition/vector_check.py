@@ -12,27 +12,29 @@ from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.log.protocol import Touched
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.settings import Settings
-from nomemory.server.vector.audit import Audit, Findings
 from nomemory.server.vector.backlog_reader import BacklogReader
 from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
-from nomemory.server.vector.expected_points import ExpectedPoints
+from nomemory.server.vector.comparison import Comparison, Findings
+from nomemory.server.vector.expected_points import ExpectedPoints, Orphan
 from nomemory.server.vector.factory import choose_vector_index
+from nomemory.server.vector.orphans import remove_orphans
 
 _T = TypeVar("_T")
 
 
-async def check_vector_index(settings: Settings) -> Findings | None:
-    """Compare the vector index of the settings' data directory with its log, message by message; mend nothing.
+async def check_vector_index(settings: Settings, *, removes_orphans: bool = False) -> Findings | None:
+    """Compare the vector index of the settings' data directory with its log, message by message.
 
-    The next start of a server does the same, and mends what is missing. A running server has its files for itself: ask
-    for its status instead, whose `faults` name an index that is being mended.
+    The next start of a server does the same, and mends what is missing or is too much. A running server has its files
+    for itself: ask for its status instead, whose `faults` name an index that is being mended.
 
     Args:
         settings: which data directory, embedder and engine.
+        removes_orphans: whether the vectors of messages that are gone are removed. Nothing else is mended.
 
     Returns:
-        What was found; None if there is no index of this embedder yet.
+        What was found before that; None if there is no index of this embedder yet.
 
     Raises:
         Fault: INDEX_UNAVAILABLE if the index does not answer: a server uses its files, or they are damaged.
@@ -52,12 +54,14 @@ async def check_vector_index(settings: Settings) -> Findings | None:
         chars, most = settings.embedder.part_chars, settings.embedder.parts_max
         cut = None if embedder.kind == "none" else partial(parts_of, part_chars=chars, parts_max=most)
         expected = ExpectedPoints(log, backlog.known, embedder.dimension, chars, cut)
-        return await Audit(index.read_points, expected, _here, backlog.fed(), _mend_nothing).run()
+        clear = partial(remove_orphans, index) if removes_orphans else _mend_nothing
+        until = backlog.fed()
+        return await Comparison(index.read_points, expected, _here, until, _mend_nothing, index.users, clear).run()
 
 
 async def _here(job: Callable[[], _T], /) -> _T:
     return job()
 
 
-async def _mend_nothing(_wrong: Sequence[Touched]) -> None:
+async def _mend_nothing(_found: Sequence[Touched | Orphan]) -> None:
     """Leave it to the server."""

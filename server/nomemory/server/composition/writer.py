@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, closing
+from functools import partial
 
 import structlog
 
 from nomemory.server.composition.services import open_log
 from nomemory.server.data_directory import DataDirectory
+from nomemory.server.embedding.cache_erasure import CacheErasure
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.embedding.vector_store import model_of
 from nomemory.server.erasure import Erasure, Indexes
 from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
@@ -33,9 +36,11 @@ from nomemory.server.rpc.index_status import LEXICAL_JOB, VECTOR_JOB, Notices, S
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.vector.checkpoint import discard_foreign_vectors
+from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.indexer import VectorIndexer
+from nomemory.server.vector.living_texts import living_texts
 from nomemory.server.vector.protocol import VectorIndex
 from nomemory.server.vector.reachability import Reachability
 
@@ -75,7 +80,8 @@ class WriterAssembly:
         notices = self._discard_foreign_indexes(embedder)
         lexical, words = self._lexical()
         vectors, vector_indexer = self._vector(embedder)
-        self._erase(erasable, lexical, vectors, vector_indexer)
+        kept = self._kept_vectors(embedder)
+        self._erase(erasable, Indexes(lexical, vectors, vector_indexer, self._directory.vectors, kept))
         report = StatusReport(
             log, lexical, vector_indexer, embedder, self._supervisor.fault, self._faults, notices, self._damage
         )
@@ -132,11 +138,17 @@ class WriterAssembly:
         with closing(self._open_feed()) as feed:
             return feed.position()
 
-    def _erase(
-        self, log: ErasableLog, lexical: LexicalIndexerProcess, vectors: VectorIndex, vector_indexer: VectorIndexer
-    ) -> None:
-        indexes = Indexes(lexical, vectors, vector_indexer, self._directory.vectors)
-        erasure = Erasure(log, indexes, self._settings)
+    def _kept_vectors(self, embedder: Embedder) -> CacheErasure | None:
+        settings = self._settings.embedder
+        if settings.cache is None:
+            return None
+        cut = partial(parts_of, part_chars=settings.part_chars, parts_max=settings.parts_max)
+        kept = CacheErasure(settings.cache, model_of(embedder), partial(living_texts, self._open_feed, cut))
+        self._stack.callback(kept.stop)
+        return kept
+
+    def _erase(self, log: ErasableLog, indexes: Indexes) -> None:
+        erasure = Erasure(log, indexes, self._settings, self._faults)
         task = self._supervisor.start_task("erasure", erasure.run)
         self._stack.push_async_callback(asyncio.wait, [task])
         self._stack.callback(task.cancel)

@@ -25,7 +25,7 @@ from nomemory.server.embedding.persistent_cache import KeptEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.query_cache import CachedEmbedder
 from nomemory.server.embedding.shared_embedder import SharedEmbedder
-from nomemory.server.embedding.vector_store import KeptVectors, KeptVectorsError
+from nomemory.server.embedding.vector_store import KeptVectors, KeptVectorsError, model_of
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.settings import Settings
@@ -60,9 +60,8 @@ def choose_embedder(settings: Settings, vigil: Vigil | None = None) -> Embedder:
 def _kept(embedder: Embedder, settings: Settings) -> Embedder:
     if settings.embedder.cache is None or embedder.kind == NoEmbedder.kind:
         return embedder
-    model = f"{embedder.kind} {embedder.model} {embedder.dimension}"
     try:
-        kept = KeptVectors(settings.embedder.cache, model, embedder.dimension * NUMBER.itemsize)
+        kept = KeptVectors(settings.embedder.cache, model_of(embedder), embedder.dimension * NUMBER.itemsize)
     except KeptVectorsError as error:
         raise EmbedderSettingsError(str(error)) from None
     return KeptEmbedder(embedder, kept)

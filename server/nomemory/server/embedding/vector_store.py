@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
 import structlog
 
+from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 
 Use = Literal["document", "query"]
 """The use of a text: models make different vectors of queries and documents."""
 
+_REST_S = 2.0  # without a try, after one that had to wait in vain
 _WAIT_S = 0.1  # for another process that writes: these calls run on the event loop
 _OWNER_ONLY = 0o600
 _SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (digest BLOB PRIMARY KEY, vector BLOB NOT NULL)"
@@ -30,7 +33,7 @@ class KeptVectors:
     """The vectors of one model in a file, which models and processes may share.
 
     Texts are in the file only as digests (BLAKE2b, 256 bits), and its owner alone may read it: a vector says much of
-    what its text says, and stays until the file is deleted. What cannot be read or written is as if it were not kept.
+    what its text says. What cannot be read or written is as if it were not kept.
 
     Args:
         path: the file; it is made, and its folder too.
@@ -45,7 +48,8 @@ class KeptVectors:
         self._model = model
         self._size = size
         self._is_ill = False
-        self._file = _opened(path)
+        self._rests_until = 0.0
+        self._file = opened(path)
 
     def get(self, text: str, use: Use) -> Vector | None:
         """Return the vector of a text, if it is kept."""
@@ -58,11 +62,14 @@ class KeptVectors:
         return found[0] if found and len(found[0]) == self._size else None
 
     def put(self, text: str, use: Use, vector: Vector) -> None:
-        """Keep a vector."""
+        """Keep a vector. While another connection writes for long, as when the file is cleaned, none is kept."""
+        if time.monotonic() < self._rests_until:
+            return
         try:
             row = (self._digest(text, use), vector)
             self._file.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", row)
         except sqlite3.Error as error:
+            self._rests_until = time.monotonic() + _REST_S
             self._report(error)
 
     def close(self) -> None:
@@ -70,7 +77,7 @@ class KeptVectors:
         self._file.close()
 
     def _digest(self, text: str, use: Use) -> bytes:
-        return hashlib.blake2b(f"{self._model}\0{use}\0{text}".encode(), digest_size=32).digest()
+        return digest_of(self._model, use, text)
 
     def _report(self, error: sqlite3.Error) -> None:
         """Log the failure once. The server goes on, only slower."""
@@ -87,11 +94,26 @@ def count(path: Path) -> int:
     """
     if not path.exists():
         return 0
-    with closing(_opened(path)) as file:
+    with closing(opened(path)) as file:
         return int(file.execute("SELECT COUNT(*) FROM vectors").fetchone()[0])
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def model_of(embedder: Embedder) -> str:
+    """Name what makes an embedder's vectors."""
+    return f"{embedder.kind} {embedder.model} {embedder.dimension}"
+
+
+def digest_of(model: str, use: Use, text: str) -> bytes:
+    """Return what a text's vector is kept under."""
+    return hashlib.blake2b(f"{model}\0{use}\0{text}".encode(), digest_size=32).digest()
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """Open a file of vectors; make it if need be.
+
+    Raises:
+        KeptVectorsError: see there.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))

@@ -42,7 +42,7 @@ class Books(NamedTuple):
         return not any(self)
 
 
-def audit(connection: sqlite3.Connection) -> Books:
+def compare_books(connection: sqlite3.Connection) -> Books:
     """Compare; each of the three in one statement."""
     return Books(
         _number(connection, _MISCOUNTED),

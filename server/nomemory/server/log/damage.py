@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -26,14 +26,26 @@ class DamagedMessage(NamedTuple):
     sequence: int
 
 
+Met = DamagedMessage | str
+"""What a read may meet: a damaged message, or a file that cannot be read somewhere, in SQLite's words."""
+
+
+def _tell_nobody(_met: Met) -> None:
+    """Keep it."""
+
+
 class LogDamage:
     """What reads and the background check have found. Its members may be used from any thread.
+
+    Args:
+        tell: told of what a read has met, in the thread of the read.
 
     Attributes:
         suspected: set when a read meets damage, for the background check to look at all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[Met], None] = _tell_nobody) -> None:
+        self._tell = tell
         self.suspected = threading.Event()
         self._messages: frozenset[DamagedMessage] = frozenset()
         self._file = ""
@@ -54,9 +66,13 @@ class LogDamage:
         own = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
         return sorted(own, key=lambda message: message.sequence)
 
-    def note(self, message: DamagedMessage) -> None:
-        """Remember a damaged message."""
-        self._messages |= {message}
+    def note(self, met: Met) -> None:
+        """Remember what a read has met."""
+        if isinstance(met, str):
+            self.suspect(met)
+        else:
+            self._messages |= {met}
+            self._tell(met)
 
     def note_all(self, messages: Iterable[DamagedMessage], file: str, checked_at: float) -> None:
         """Replace what was known by what a whole check has found."""
@@ -66,6 +82,7 @@ class LogDamage:
         """Remember that the file cannot be read somewhere, and have it checked."""
         self._file = self._file or cause
         self.suspected.set()
+        self._tell(cause)
 
     def met(self, user_id: str, sequence: int) -> Fault:
         """Remember a damaged message that somebody asks for; return what to tell them."""

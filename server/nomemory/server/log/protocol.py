@@ -113,6 +113,13 @@ class Touched(NamedTuple):
     message_id: str
 
 
+class GoneVersion(NamedTuple):
+    """A version that the log does not have. `removal` is what removed it, until that is forgotten."""
+
+    sequence: int
+    removal: Touched | None
+
+
 class Change(NamedTuple):
     """One entry of the feed. One of `stored` and `removed_sequence` is set, or neither: the stored version is damaged.
 
@@ -285,6 +292,9 @@ class ChangeFeed(Protocol):
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions of any users; those that are gone are not in the answer."""
+
+    def gone(self, sequences: Sequence[int]) -> list[GoneVersion]:
+        """Return those of some versions that are gone, or never were."""
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
         """Return the callers' own vectors (little-endian float32) of those messages that brought one."""

@@ -5,12 +5,12 @@ It stands beside the log, so that a log that is gone, or older than it was, is n
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import orjson
 
 from nomemory.server.log.identity import Checkpoint, LogPosition
+from nomemory.server.private_files import put
 
 
 def write_record(path: Path, log: LogPosition) -> None:
@@ -19,12 +19,7 @@ def write_record(path: Path, log: LogPosition) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    new = path.with_name(f"{path.name}.new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(orjson.dumps({"log": log.identity.name, "sequence": log.sequence}))
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
+    put(path, orjson.dumps({"log": log.identity.name, "sequence": log.sequence}))
 
 
 def read_record(path: Path) -> Checkpoint | None:

@@ -10,7 +10,7 @@ import orjson
 from nomemory.server import wire
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.protocol import Change, StoredVersion, Touched
+from nomemory.server.log.protocol import Change, GoneVersion, StoredVersion, Touched
 from nomemory.server.log.sqlite_rows import SqliteRows
 from nomemory.server.log.sqlite_schema import position
 from nomemory.server.message import LoggedMessage
@@ -20,6 +20,11 @@ _STORED = f"SELECT seq, user_id, message_id FROM messages INDEXED BY messages_by
 _HAS_VECTOR = (
     "EXISTS (SELECT 1 FROM embeddings AS e WHERE (e.user_id, e.message_id) = (messages.user_id, messages.message_id))"
 )
+_GONE = """
+SELECT wanted.value, r.seq, r.user_id, r.message_id
+FROM json_each(?) AS wanted LEFT JOIN removals AS r ON r.removed_seq = wanted.value
+WHERE NOT EXISTS (SELECT 1 FROM messages WHERE seq = wanted.value)
+"""
 _REMOVED = f"SELECT seq, user_id, message_id FROM removals WHERE {_BETWEEN}"  # noqa: S608
 
 
@@ -96,6 +101,11 @@ class SqliteChangeFeed:
         """Resolve versions of any users; those that are gone or damaged are not in the answer."""
         sound, _ = self._rows.sifted("seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),))
         return {message.sequence: message for message in sound}
+
+    def gone(self, sequences: Sequence[int]) -> list[GoneVersion]:
+        """Return those of some versions that are gone, or never were."""
+        rows = self._rows.connection.execute(_GONE, (orjson.dumps(list(sequences)),))
+        return [GoneVersion(sequence, None if by[0] is None else Touched(*by)) for sequence, *by in rows]
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the callers' own vectors of those messages that brought one."""

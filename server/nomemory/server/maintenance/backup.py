@@ -22,6 +22,7 @@ from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.inspection import inspect
 from nomemory.server.log.record import write_record
 from nomemory.server.log.sqlite_schema import SCHEMA_VERSION, begin_epoch, open_for_writing, position_at
+from nomemory.server.private_files import sync
 
 _LOG, _KEY, _MANIFEST = "log.db", "server.key", "backup.json"
 _FORMAT: Final = 1
@@ -68,7 +69,7 @@ def back_up(directory: DataDirectory, target: Path) -> Manifest:
         manifest = _filled(directory, part)
         part.rename(target)
         unless_it_works.pop_all()
-    _sync(target.parent)
+    sync(target.parent)
     return manifest
 
 
@@ -117,7 +118,7 @@ def _put_back(backup: Path, directory: DataDirectory) -> LogPosition:
     if not directory.key.exists() and (backup / _KEY).exists():
         _copy(backup / _KEY, directory.key)
     write_record(directory.record, log)
-    _sync(directory.root)
+    sync(directory.root)
     return log
 
 
@@ -135,8 +136,8 @@ def _filled(directory: DataDirectory, part: Path) -> Manifest:
     (part / _MANIFEST).write_bytes(orjson.dumps(asdict(manifest)))
     for path in part.iterdir():
         path.chmod(0o600)
-        _sync(path)
-    _sync(part)
+        sync(path)
+    sync(part)
     return manifest
 
 
@@ -176,7 +177,7 @@ def _manifest(backup: Path) -> Manifest:
 def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
     target.chmod(0o600)
-    _sync(target)
+    sync(target)
 
 
 def _remove(log: Path) -> None:
@@ -187,11 +188,3 @@ def _remove(log: Path) -> None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

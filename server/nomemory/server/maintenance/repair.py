@@ -12,7 +12,7 @@ from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.comparison import compare_words
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy_schema import discard_index, lexical_checkpoint
-from nomemory.server.log.books import audit, mend
+from nomemory.server.log.books import compare_books, mend
 from nomemory.server.log.inspection import inspect
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.sqlite_given_ids import GivenIds
@@ -32,7 +32,7 @@ def repair(directory: DataDirectory) -> list[str]:
     """
     with _taken(directory), closing(open_for_writing(directory.log)) as log:
         done = []
-        if not audit(log).agree:
+        if not compare_books(log).agree:
             mend(log)
             done.append("The counts agree with the messages again.")
         if directory.lexical.exists() and not _agrees(directory.lexical, log):

@@ -32,12 +32,15 @@ class Patience:
         idle_s: how long a process may answer none and do nothing; then it is killed. It has been stopped, or hangs.
         busy_s: the same for one that works, but answers none. One that is still starting is left alone.
         memory_max_bytes: the most memory of a process; 0: no bound.
+        memory_slack: how many times as much the system lets it have, before it refuses more. With some, a process that
+            would fail over a refusal without ending is seen to have too much, and replaced.
     """
 
     interval_s: float = 1.0
     idle_s: float = 5.0
     busy_s: float = 60.0
     memory_max_bytes: int = 4 << 30
+    memory_slack: int = 1
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -127,7 +130,7 @@ class Watch:
 
     def _bound_memory(self) -> None:
         """Have the system refuse what is beyond the bound, where it can: that is sooner than the next look."""
-        most = self._patience.memory_max_bytes
+        most = self._patience.memory_max_bytes * self._patience.memory_slack
         if most and hasattr(resource, "prlimit"):
             with suppress(OSError, ValueError):  # it may be gone already
                 resource.prlimit(self._process_id, resource.RLIMIT_DATA, (most, most))

@@ -9,6 +9,7 @@ from typing import Self
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.server.listen_address import ListenAddress
+from nomemory.server.log.damage import Met
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import Filter, Message
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
@@ -99,10 +100,17 @@ class GetStatus:
     prefix: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class NoteDamage:
+    """Remember damage to the log that a read has met. No answer."""
+
+    met: Met
+
+
 Changing = Write | Delete | DeleteMatching | Erase
 """What changes the log."""
 
-WriterCall = Changing | SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus
+WriterCall = Changing | SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus | NoteDamage
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,5 +29,5 @@ def start_readers(settings: Settings) -> Mapping[int, Started]:
 
 
 def reader_numbers(settings: Settings) -> range:
-    """Return the numbers of the readers; the writer has 0."""
-    return range(1, settings.workers.count)
+    """Return the numbers of the readers; the writer has 0. A server that only recalls is one process."""
+    return range(1, 1 if settings.recall.query_target else settings.workers.count)

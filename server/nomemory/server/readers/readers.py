@@ -30,6 +30,10 @@ _ENDING_S = 5.0
 """What a reader may take to end, beyond the draining of its calls."""
 
 
+_MEMORY_SLACK = 2
+"""A reader to which the system refuses memory fails call after call; one that has too much is replaced before that."""
+
+
 class ReaderLostError(Exception):
     """A reader ended by itself."""
 
@@ -40,11 +44,13 @@ class Readers:
     Args:
         settings: how many, and how long they may take to start and to drain.
         started: those that have been started already, by their numbers.
-        faults: where it is noted that one does not answer.
+        faults: where it is noted that one does not answer, or takes too much memory.
     """
 
     def __init__(self, settings: Settings, started: Mapping[int, Started], faults: StandingFaults) -> None:
-        self._vigil = Vigil(replace(Patience.of(settings), memory_max_bytes=0), faults)
+        memory_max_bytes = settings.workers.memory_bytes
+        patience = replace(Patience.of(settings), memory_max_bytes=memory_max_bytes, memory_slack=_MEMORY_SLACK)
+        self._vigil = Vigil(patience, faults)
         self._numbers = reader_numbers(settings)
         self._started = dict(started)
         self._start_s = settings.workers.start_s

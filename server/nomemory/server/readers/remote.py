@@ -7,6 +7,7 @@ from typing import Any
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.damage import Met
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
 from nomemory.server.message import Filter, Message
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
@@ -21,6 +22,7 @@ from nomemory.server.readers.calls import (
     FetchVectors,
     GetAssignment,
     GetStatus,
+    NoteDamage,
     NoteQuery,
     SearchVectors,
     Write,
@@ -54,7 +56,7 @@ class WriterClient:
             record: FaultRecord = error.error
             raise record.fault() from None
 
-    def notify(self, request: NoteQuery) -> None:
+    def notify(self, request: NoteQuery | NoteDamage) -> None:
         """Send a request that needs no answer."""
         self._pipe.notify(request)
 
@@ -156,3 +158,7 @@ class RemoteReport:
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Report how far the log and each index are."""
         return pb.GetIndexStatusResponse.FromString(await self._writer.call(GetStatus(user_id, prefix)))
+
+    def note_damage(self, met: Met) -> None:
+        """Have the writer's process take note of damage to the log."""
+        self._writer.notify(NoteDamage(met))

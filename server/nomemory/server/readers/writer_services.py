@@ -16,6 +16,7 @@ from nomemory.server.readers.calls import (
     Erase,
     FetchVectors,
     GetStatus,
+    NoteDamage,
     NoteQuery,
     SearchVectors,
     Write,
@@ -51,6 +52,9 @@ class WriterServices:
                 return await self._change(call)
             case GetStatus(user_id, prefix):
                 return (await self.report.status(user_id, prefix)).SerializeToString()
+            case NoteDamage(met):
+                self.report.note_damage(met)
+                return None
             case _:
                 return await self._answer_about_meaning(call)
 

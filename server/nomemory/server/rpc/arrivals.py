@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from nomemory.server.faults import Fault
 from nomemory.server.rpc.places import Guest, Places
-from nomemory.server.rpc.standing import Standing
+from nomemory.server.rpc.proven_connections import ProvenConnections
 from nomemory.server.settings.connections import ConnectionSettings
 
 _Message = TypeVar("_Message")
@@ -27,16 +27,16 @@ class Arrivals:
 
     Args:
         connections: how many at once, and for how long.
-        standing: the connections that go before others.
+        proven: the connections that go before others.
     """
 
-    def __init__(self, connections: ConnectionSettings, standing: Standing) -> None:
-        self._standing = standing
+    def __init__(self, connections: ConnectionSettings, proven: ProvenConnections) -> None:
+        self._proven = proven
         self._quick_max = connections.arriving_quick_max
         self._quick_s = connections.arriving_quick_s
-        self._all = Places(connections.arriving_max, 0.0, connections.overload_retry_s, standing)
+        self._all = Places(connections.arriving_max, 0.0, connections.overload_retry_s, proven)
         self._slow = Places(
-            connections.arriving_slow_max, connections.arriving_slow_s, connections.overload_retry_s, standing
+            connections.arriving_slow_max, connections.arriving_slow_s, connections.overload_retry_s, proven
         )
         self._quick: dict[Guest, None] = {}
         self._waiting: OrderedDict[str, deque[_Turn]] = OrderedDict()
@@ -61,15 +61,15 @@ class Arrivals:
             raise guest.reason_of(cancellation) from None
         finally:
             self._end(guest)
-        self._standing.prove(connection)
+        self._proven.prove(connection)
         return request
 
     async def _turn(self, guest: Guest) -> None:
-        """Wait until a request may be read. Connections take turns, those of standing first."""
+        """Wait until a request may be read. Connections take turns, the proven ones first."""
         turn = guest, asyncio.get_running_loop().create_future()
         if guest.connection not in self._waiting:
             self._waiting[guest.connection] = deque()
-            if guest.connection in self._standing:
+            if guest.connection in self._proven:
                 self._waiting.move_to_end(guest.connection, last=False)
         self._waiting[guest.connection].append(turn)
         try:

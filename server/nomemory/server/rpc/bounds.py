@@ -13,8 +13,8 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.rpc.arrivals import Arrivals
 from nomemory.server.rpc.peer_sockets import address_of, close
 from nomemory.server.rpc.places import Guest, Places, overloaded
+from nomemory.server.rpc.proven_connections import ProvenConnections
 from nomemory.server.rpc.request_stream import placed
-from nomemory.server.rpc.standing import Standing
 from nomemory.server.rpc.unread_replies import UnreadReplies
 from nomemory.server.settings.connections import ConnectionSettings
 
@@ -29,18 +29,18 @@ class Bounds:
         streams_are_wrapped: whether a host's interceptors may have put a stream of their own around that of gRPC.
 
     Attributes:
-        standing: the connections that have brought a whole request.
+        proven: the connections that have brought a whole request.
     """
 
     def __init__(self, connections: ConnectionSettings, *, streams_are_wrapped: bool = False) -> None:
         self._streams_are_wrapped = streams_are_wrapped
-        self.standing = Standing(connections.connections_max)
-        self._arrivals = Arrivals(connections, self.standing)
+        self.proven = ProvenConnections(connections.connections_max)
+        self._arrivals = Arrivals(connections, self.proven)
         self._unread = UnreadReplies(connections, lambda names: close({address_of(name) for name in names}))
-        retry_s, standing = connections.overload_retry_s, self.standing
-        self._uploads = Places(connections.uploads_max, connections.upload_idle_s, retry_s, standing)
-        self._conversations = Places(connections.reflections_max, connections.arriving_slow_s, retry_s, standing)
-        self._watches = Places(connections.watches_max, 0.0, retry_s, standing)
+        retry_s, proven = connections.overload_retry_s, self.proven
+        self._uploads = Places(connections.uploads_max, connections.upload_idle_s, retry_s, proven)
+        self._conversations = Places(connections.reflections_max, connections.arriving_slow_s, retry_s, proven)
+        self._watches = Places(connections.watches_max, 0.0, retry_s, proven)
         self._free = connections.calls_max
         self._retry_s = retry_s
 
@@ -79,11 +79,11 @@ class Bounds:
 
     def upload(self, stream: AsyncIterator[Any], context: Context) -> AbstractContextManager[AsyncIterator[Any]]:
         """Return the requests of an import, to be read until the context is left. It and they raise OVERLOADED."""
-        return placed(self._uploads, context.peer(), stream, self.standing)
+        return placed(self._uploads, context.peer(), stream, self.proven)
 
     def conversation(self, stream: AsyncIterator[Any], context: Context) -> AbstractContextManager[AsyncIterator[Any]]:
         """Return the same of a caller whom nobody knows."""
-        return placed(self._conversations, context.peer(), stream, self.standing)
+        return placed(self._conversations, context.peer(), stream, self.proven)
 
     @contextmanager
     def watching(self, context: Context) -> Iterator[None]:
@@ -96,7 +96,7 @@ class Bounds:
         guest.waits()
         self._watches.take(guest)
         try:
-            with self.standing.holding(guest.connection):
+            with self.proven.holding(guest.connection):
                 yield
         except asyncio.CancelledError as cancellation:
             raise guest.reason_of(cancellation) from None

@@ -17,21 +17,28 @@ _QDRANT = (
     "collection that is not in use stay until that is deleted there."
 )
 _BACKLOG = "The ids of the user and of the messages: until the vector index has the deletions and they are wiped."
-_CACHE = "Vectors of the texts stay, by a digest of each text and without a user, until the file is deleted."
+_CACHE = "Vectors of the texts, by a digest of each: until all but those of living messages are dropped from the file."
 
 
-def residues(settings: Settings, erase_ts: Timestamp) -> list[pb.ErasureResidue]:
+_WAITING = ("log", "vector", "embedding_cache")
+_WAITS = "Erasing vectors waits now (`faults` of GetIndexStatus says for what), so that no time can be promised. "
+
+
+def residues(settings: Settings, erase_ts: Timestamp, *, waits: bool) -> list[pb.ErasureResidue]:
     """Return the places, and by when they hold nothing any more, where that is in this server's hands.
 
     Args:
         settings: say which files there are, and how long it may take.
         erase_ts: when the deletion was committed.
+        waits: whether vectors cannot be erased now. The log keeps its record of deletions until they can.
     """
     remote = settings.vector.qdrant_url is not None
     wiped = {"log": _LOG, "lexical": _LEXICAL, "backlog": _BACKLOG} | ({} if remote else {"vector": _EDGE})
-    others = {"vector": _QDRANT} if remote else {}
     if settings.embedder.cache is not None:
-        others["embedding_cache"] = _CACHE
+        wiped["embedding_cache"] = _CACHE
+    others = {"vector": _QDRANT} if remote else {}
+    if waits:
+        others |= {place: _WAITS + wiped.pop(place) for place in _WAITING if place in wiped}
     expire_ts = Timestamp()
     expire_ts.FromNanoseconds(erase_ts.ToNanoseconds() + round(settings.erasure.within_s * 1e9))
     return [

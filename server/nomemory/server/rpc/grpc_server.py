@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -20,7 +21,7 @@ from nomemory.server.rpc.handlers import generic_handler, needs_by_path
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import NoMemoryInterceptor
 from nomemory.server.rpc.open_files import affordable_connections
-from nomemory.server.rpc.standing_server import StandingServer
+from nomemory.server.rpc.restarting_server import RestartingServer
 from nomemory.server.rpc.stranger_watch import watch_strangers
 from nomemory.server.settings import Settings
 from nomemory.server.settings.connections import ConnectionSettings
@@ -54,29 +55,20 @@ async def serving(
         IdentitySettingsError: the files for TLS cannot be used.
     """
     bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
-    own = _interceptor(services, settings, access, bounds)
-    tls = tls_files(settings)
-    states, names = health.aio.HealthServicer(), [service.full_name for service in services]
-
-    def listening(at: ListenAddress) -> tuple[grpc.aio.Server, ListenAddress]:
-        server = _server(settings, (*host.outer, own, *host.inner), is_shared=is_shared)
-        server.add_generic_rpc_handlers([generic_handler(service) for service in services])
-        health_pb2_grpc.add_HealthServicer_to_server(states, server)
-        if settings.server.reflection:
-            reflection.enable_server_reflection([*names, _HEALTH, reflection.SERVICE_NAME], server)
-        return server, _bind(server, at, tls)
-
-    standing = StandingServer(listening)
-    bound = await standing.start(address)
-    for name in ("", *names):
+    interceptors = (*host.outer, _interceptor(services, settings, access, bounds), *host.inner)
+    states = health.aio.HealthServicer()
+    listener = _Listener(settings, services, states, interceptors, tls_files(settings), is_shared)
+    server = RestartingServer(listener.listen)
+    bound = await server.start(address)
+    for name in ("", *_names(services)):
         await states.set(name, _SERVING)
-    watch = asyncio.create_task(watch_strangers(bound.port, bounds.standing, settings.connections))
+    watch = asyncio.create_task(watch_strangers(bound.port, bounds.proven, settings.connections))
     try:
         yield bound
     finally:
         watch.cancel()
         await states.enter_graceful_shutdown()
-        await standing.stop(settings.timing.drain_s)
+        await server.stop(settings.timing.drain_s)
 
 
 def _interceptor(
@@ -88,22 +80,47 @@ def _interceptor(
     return NoMemoryInterceptor(lifecycle, needs, open_services, bounds)
 
 
-def _server(
-    settings: Settings, interceptors: Sequence[grpc.aio.ServerInterceptor], *, is_shared: bool
-) -> grpc.aio.Server:
-    # A connection stays with the process that accepted it. Ending connections now and then spreads them again.
-    age = [("grpc.max_connection_age_ms", int(settings.workers.connection_s * 1000))] if is_shared else []
-    return grpc.aio.server(
-        interceptors=interceptors,
-        options=[
-            *age,
-            *_connection_limits(settings.connections),
+def _names(services: Sequence[Service]) -> list[str]:
+    return [service.full_name for service in services]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """Makes the one server that listens, and another whenever gRPC has ended that."""
+
+    settings: Settings
+    services: Sequence[Service]
+    states: health.aio.HealthServicer
+    interceptors: Sequence[grpc.aio.ServerInterceptor]
+    tls: TlsFiles | None
+    is_shared: bool
+
+    def listen(self, address: ListenAddress) -> tuple[grpc.aio.Server, ListenAddress]:
+        """Bind a server to an address; return it, to be started, and the address with the port that was found.
+
+        Raises:
+            ListenAddressError: the port is taken.
+            IdentitySettingsError: the files for TLS cannot be used.
+        """
+        server = grpc.aio.server(interceptors=self.interceptors, options=self._options())
+        server.add_generic_rpc_handlers([generic_handler(service) for service in self.services])
+        health_pb2_grpc.add_HealthServicer_to_server(self.states, server)
+        if self.settings.server.reflection:
+            names = (*_names(self.services), _HEALTH, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(names, server)
+        return server, _bind(server, address, self.tls)
+
+    def _options(self) -> list[tuple[str, int]]:
+        # A connection stays with the process that accepted it. Ending connections now and then spreads them again.
+        age_ms = int(self.settings.workers.connection_s * 1000)
+        return [
+            *([("grpc.max_connection_age_ms", age_ms)] if self.is_shared else []),
+            *_connection_limits(self.settings.connections),
             # Without this a second server on the same port binds silently and takes half of the connections.
-            ("grpc.so_reuseport", int(is_shared)),
-            ("grpc.max_receive_message_length", settings.limits.request_max_bytes),
+            ("grpc.so_reuseport", int(self.is_shared)),
+            ("grpc.max_receive_message_length", self.settings.limits.request_max_bytes),
             ("grpc.max_send_message_length", -1),
-        ],
-    )
+        ]
 
 
 def _connection_limits(connections: ConnectionSettings) -> list[tuple[str, int]]:

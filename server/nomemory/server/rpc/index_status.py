@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.lexical.protocol import LexicalProgress
-from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.damage import LogDamage, Met
 from nomemory.server.log.protocol import LogCounts, LogReader
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.standing_faults import (
@@ -40,6 +40,9 @@ class Report(Protocol):
 
         No sequence exceeds that of the latest change in them.
         """
+
+    def note_damage(self, met: Met) -> None:
+        """Take note of damage to the log that a read of another process has met."""
 
 
 class Notices(NamedTuple):
@@ -84,6 +87,10 @@ class StatusReport:
             ),
             faults=map(_encoded, self.faults.all()),
         )
+
+    def note_damage(self, met: Met) -> None:
+        """Take note of damage to the log that a read of another process has met."""
+        self.damage.note(met)
 
     def _log(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
         damaged = self.damage.messages(user_id, prefix)

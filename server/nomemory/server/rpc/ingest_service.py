@@ -27,6 +27,7 @@ from nomemory.server.rpc.import_tally import ImportTally
 from nomemory.server.rpc.index_status import Report
 from nomemory.server.rpc.unbroken import unbroken
 from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import ERASURE
 from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import ingest_service_pb2 as pb
 
@@ -121,7 +122,9 @@ class IngestService:
         )
         response.erase_ts.GetCurrentTime()
         if erased.was_known:
-            response.residues.extend(residues(self.settings, response.erase_ts))
+            faults = (await self.report.status(user_id)).faults
+            waits = any(fault.part == ERASURE for fault in faults)
+            response.residues.extend(residues(self.settings, response.erase_ts, waits=waits))
         return response
 
     async def get_index_status(self, request: pb.GetIndexStatusRequest, call: Call) -> pb.GetIndexStatusResponse:

@@ -103,7 +103,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
                 set_current_call(call)
                 with (
                     self._bounds.answering(),
-                    self._bounds.standing.holding(context.peer()),
+                    self._bounds.proven.holding(context.peer()),
                     self._bounds.upload(stream, context) as arriving,
                 ):
                     requests = (_confined(handler, raw, call) async for raw in arriving)
@@ -122,7 +122,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
             async with self._lifecycle.admitted(method, context) as (call, timeout):
                 request = _confined(handler, await self._bounds.request(stream, context), call)
                 set_current_call(call)
-                with self._bounds.answering(), self._bounds.standing.holding(context.peer()):
+                with self._bounds.answering(), self._bounds.proven.holding(context.peer()):
                     async for reply in answer(request, context):
                         raw = _released(handler, reply, call, method)
                         # Cancelled while gRPC sends, the call would hang without a status: who does not read is closed.

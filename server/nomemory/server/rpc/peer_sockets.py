@@ -1,4 +1,4 @@
-"""The sockets of a process's clients. gRPC has no way to close one, but the system has."""
+"""The sockets of a process: those of its clients, which gRPC has no way to close, and those with which it listens."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import ipaddress
 import os
 import socket
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from urllib.parse import unquote
 
 Address = tuple[str, int]
 """Host and port of the other end."""
+
+_INTERNET = frozenset({socket.AF_INET, socket.AF_INET6})
 
 
 def address_of(peer: str) -> Address:
@@ -30,9 +32,34 @@ def clients(port: int) -> set[Address]:
     return {there for here, there in filter(None, ends) if here[1] == port}
 
 
+def listeners(port: int) -> dict[int, int]:
+    """Return the sockets with which this process listens at a port: the inode of each, by its descriptor."""
+    return {descriptor: inode for descriptor in descriptors() if (inode := _listening_inode(descriptor, port))}
+
+
+def are_open(sockets: Mapping[int, int]) -> bool:
+    """Return whether descriptors are still those sockets."""
+    try:
+        return all(os.fstat(descriptor).st_ino == inode for descriptor, inode in sockets.items())
+    except OSError:
+        return False
+
+
 def close(addresses: Collection[Address]) -> int:
     """Shut connections down. Return how many there were."""
     return sum(_shut_down(descriptor, addresses) for descriptor in descriptors())
+
+
+def _listening_inode(descriptor: int, port: int) -> int | None:
+    try:
+        seen = os.fstat(descriptor)
+        if not stat.S_ISSOCK(seen.st_mode):
+            return None
+        with socket.socket(fileno=os.dup(descriptor)) as copy:
+            listens = copy.family in _INTERNET and copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            return seen.st_ino if listens and copy.getsockname()[1] == port else None
+    except OSError:
+        return None
 
 
 def _ends(descriptor: int) -> tuple[Address, Address] | None:
@@ -41,7 +68,7 @@ def _ends(descriptor: int) -> tuple[Address, Address] | None:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
             return None
         with socket.socket(fileno=os.dup(descriptor)) as copy:
-            if copy.family not in {socket.AF_INET, socket.AF_INET6}:
+            if copy.family not in _INTERNET:
                 return None
             here, there = copy.getsockname(), copy.getpeername()
     except OSError:

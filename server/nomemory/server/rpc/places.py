@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.rpc.standing import Standing
+from nomemory.server.rpc.proven_connections import ProvenConnections
 
 
 class Guest:
@@ -54,11 +54,11 @@ class Places:
         count: how many.
         patience_s: how long a guest may wait for its client before it can be turned out.
         retry_s: when those who are refused may try again.
-        standing: the connections that lose a place last.
+        proven: the connections that lose a place last.
     """
 
-    def __init__(self, count: int, patience_s: float, retry_s: float, standing: Standing) -> None:
-        self._standing = standing
+    def __init__(self, count: int, patience_s: float, retry_s: float, proven: ProvenConnections) -> None:
+        self._proven = proven
         self._free = count
         self._patience_s = patience_s
         self._retry_s = retry_s
@@ -96,7 +96,7 @@ class Places:
 
     def _claim(self, connection: str) -> tuple[bool, int]:
         """Return how much a connection has had; who has most loses a place first."""
-        return connection not in self._standing, len(self._guests.get(connection, ()))
+        return connection not in self._proven, len(self._guests.get(connection, ()))
 
 
 def overloaded(message: str, retry_s: float) -> Fault:

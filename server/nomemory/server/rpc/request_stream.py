@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from nomemory.server.rpc.places import Guest, Places
-from nomemory.server.rpc.standing import Standing
+from nomemory.server.rpc.proven_connections import ProvenConnections
 
 _Message = TypeVar("_Message")
 
 
 @contextmanager
 def placed(
-    places: Places, connection: str, requests: AsyncIterator[_Message], standing: Standing
+    places: Places, connection: str, requests: AsyncIterator[_Message], proven: ProvenConnections
 ) -> Iterator[AsyncIterator[_Message]]:
     """Return a stream of requests, to be read until the context is left.
 
@@ -25,12 +25,12 @@ def placed(
     guest = Guest(connection)
     places.take(guest)
     try:
-        yield _each(guest, requests, standing)
+        yield _each(guest, requests, proven)
     finally:
         places.leave(guest)
 
 
-async def _each(guest: Guest, requests: AsyncIterator[_Message], standing: Standing) -> AsyncIterator[_Message]:
+async def _each(guest: Guest, requests: AsyncIterator[_Message], proven: ProvenConnections) -> AsyncIterator[_Message]:
     while True:
         guest.waits()
         try:
@@ -41,5 +41,5 @@ async def _each(guest: Guest, requests: AsyncIterator[_Message], standing: Stand
             raise guest.reason_of(cancellation) from None
         finally:
             guest.works()
-        standing.prove(guest.connection)
+        proven.prove(guest.connection)
         yield request

@@ -41,12 +41,17 @@ class ServerService:
         return {}
 
     async def get_server_info(self, _request: pb.GetServerInfoRequest, call: Call) -> pb.GetServerInfoResponse:
-        """Describe the server. How busy it is tells of all its users: a caller in a namespace does not learn it."""
-        if self.scheduler is None or call.namespace is not None:
-            return self.info
-        load = self.scheduler.load()
+        """Describe the server and the caller. How busy it is tells of all its users: no namespace learns it."""
+        caller = call.admission.caller
         described = pb.GetServerInfoResponse(
-            reads=pb.ReadLoad(running=load.running, waiting=load.waiting, users=load.users, refused=load.refused)
+            caller=pb.CallerInfo(user_id=caller.user_id or "", scopes=sorted(caller.scopes)),
+            reads=self._load() if call.namespace is None else None,
         )
         described.MergeFrom(self.info)
         return described
+
+    def _load(self) -> pb.ReadLoad | None:
+        if self.scheduler is None:
+            return None
+        load = self.scheduler.load()
+        return pb.ReadLoad(running=load.running, waiting=load.waiting, users=load.users, refused=load.refused)

@@ -8,18 +8,18 @@ import structlog
 
 from nomemory.server.rpc.open_files import affordable_connections
 from nomemory.server.rpc.peer_sockets import Address, address_of, clients, close, descriptors
-from nomemory.server.rpc.standing import Standing
+from nomemory.server.rpc.proven_connections import ProvenConnections
 from nomemory.server.settings.connections import ConnectionSettings
 
 _log = structlog.get_logger("rpc")
 
 
-async def watch_strangers(port: int, standing: Standing, connections: ConnectionSettings) -> None:
+async def watch_strangers(port: int, proven: ProvenConnections, connections: ConnectionSettings) -> None:
     """Look now and then, until cancelled.
 
     Args:
         port: where the server listens.
-        standing: the connections that stay.
+        proven: the connections that stay.
         connections: how many there may be, and how long the others may stay.
     """
     most = affordable_connections(connections.connections_max)
@@ -29,7 +29,7 @@ async def watch_strangers(port: int, standing: Standing, connections: Connection
         if len(descriptors()) * 2 < most:
             known = frozenset()
             continue
-        strangers = clients(port).difference(map(address_of, standing))
+        strangers = clients(port).difference(map(address_of, proven))
         if overdue := strangers & known:
             _log.warning("closed connections that brought no whole request", count=close(overdue))
         known = frozenset(strangers)

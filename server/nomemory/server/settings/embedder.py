@@ -55,6 +55,6 @@ class EmbedderSettings(SettingsGroup):
     cache_max: int = Field(2048, ge=0, description="Query vectors that are kept for reuse.")
     cache: Path | None = Field(
         None,
-        description="File that keeps every vector for later runs, by digests of the texts. It only grows, and a "
-        "deletion leaves it as it is. Unset: none.",
+        description="File that keeps every vector for later runs, by digests of the texts. Of one data "
+        "directory: an erasure drops whatever is not of its living messages. Unset: none.",
     )

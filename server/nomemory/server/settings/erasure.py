@@ -21,6 +21,9 @@ class ErasureSettings(SettingsGroup):
         description="Seconds after which the bytes of a deleted, replaced or expired message are gone from every file. "
         "The work begins after half of it.",
     )
+    retry_s: float = Field(
+        60.0, gt=0, description="Most seconds after which the erasure of vectors is tried again that could not be done."
+    )
     at_removals: int = Field(100_000, ge=1, description="Removed messages that have it begin at once.")
     batch_max: int = Field(500, ge=1, description="Most messages in a piece of it: between two pieces others go on.")
     pages_max: int = Field(1000, ge=1, description="Most pages of the log, of 4 KB, in a piece of it.")

@@ -18,7 +18,10 @@ class ServerSettings(SettingsGroup):
     data: Path = Field(Path("./data"), description="Directory of the log, the indexes and the server's key.")
     listen: str = Field("127.0.0.1:7700", description="HOST:PORT to serve on; port 0 picks a free one.")
     free_bytes_min: int = Field(
-        32_000_000, ge=0, description="Free bytes on the data's disk without which the server does not start."
+        32_000_000,
+        ge=0,
+        description="Free bytes on the data's disk without which the server does not start; erasing vectors leaves as "
+        "many.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level to log.")
     audit: bool = Field(

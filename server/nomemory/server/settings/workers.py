@@ -25,6 +25,12 @@ class WorkerSettings(SettingsGroup):
     start_s: float = Field(
         10.0, gt=0, description="How long the start waits for all of them; those that are late join later."
     )
+    memory_bytes: int = Field(
+        4 << 30,
+        ge=0,
+        description="Most memory of each of them but the first (pages of files not counted); beyond it the process is "
+        "replaced. 0: no bound.",
+    )
     connection_s: float = Field(
         300.0,
         ge=1,

@@ -26,6 +26,19 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveVersions:
+    """Remove points of some versions of a user's messages. Answer: whether there may be more."""
+
+    user_id: str
+    sequences: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GetUsers:
+    """Name the users of whom there are points. Answer: a set of str."""
+
+
+@dataclass(frozen=True, slots=True)
 class NearestPoints:
     """Find the points nearest to a vector. Answer: up to `limit` tuples `(score, ts, sequence)`, best first."""
 
@@ -93,7 +106,7 @@ class Count:
 class CopyLiving:
     """Copy some points that live into files of their own; when all are there, these become the index's.
 
-    Answer: whether there are more.
+    Answer: whether there are more, or CopyRefused.
 
     Attributes:
         begins: whether to begin with the first point. Else it goes on.
@@ -104,5 +117,24 @@ class CopyLiving:
     most: int
 
 
-EdgeCall = CopyLiving | Upsert | Remove | NearestPoints | GetVectors | FirstVectors | ReadPoints | Flush | Count
+@dataclass(frozen=True, slots=True)
+class CopyRefused:
+    """There is no room for a copy; what was copied is thrown away. `missing` says in words what it lacks."""
+
+    missing: str
+
+
+EdgeCall = (
+    CopyLiving
+    | Upsert
+    | Remove
+    | RemoveVersions
+    | GetUsers
+    | NearestPoints
+    | GetVectors
+    | FirstVectors
+    | ReadPoints
+    | Flush
+    | Count
+)
 Scored = tuple[float, int, int]

@@ -20,19 +20,22 @@ from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.best_parts import nearest
 from nomemory.server.vector.edge_calls import (
     CopyLiving,
+    CopyRefused,
     Count,
     EdgeCall,
     FirstVectors,
     Flush,
+    GetUsers,
     GetVectors,
     NearestPoints,
     PointsRead,
     ReadPoints,
     Remove,
+    RemoveVersions,
     Upsert,
 )
 from nomemory.server.vector.points import conditions
-from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
+from nomemory.server.vector.protocol import NoRoomError, StoredPoints, VectorHit, VectorPoint
 from nomemory.server.vector.shard_opening import condemn, forgive
 from nomemory.server.vector.usable import usable_points, usable_query
 
@@ -51,14 +54,17 @@ class EdgeIndex:
         dimension: how many numbers a vector has.
         timeout_s: how long the engine may be silent before it is killed and started anew.
         vigil: how its process is watched.
+        free_bytes_min: what `wipe_removed` leaves free on the disk.
     """
 
-    def __init__(self, directory: Path, dimension: int, timeout_s: float, vigil: Vigil | None = None) -> None:
+    def __init__(
+        self, directory: Path, dimension: int, timeout_s: float, vigil: Vigil | None = None, free_bytes_min: int = 0
+    ) -> None:
         self._directory = directory
         self._dimension = dimension
         self.suspect = asyncio.Event()
         vigil = vigil or Vigil()
-        arguments = (str(directory), str(dimension), str(vigil.patience.memory_max_bytes))
+        arguments = (str(directory), str(dimension), str(vigil.patience.memory_max_bytes), str(free_bytes_min))
         launch = Launch("nomemory.server.vector.edge_worker", arguments)
         self._worker = Worker(launch, timeout_s, VECTOR_ENGINE, vigil)
 
@@ -96,6 +102,16 @@ class EdgeIndex:
         found: dict[str, Vector] = await self._ask(FirstVectors(user_id, tuple(message_ids)))
         return found
 
+    async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
+        """Remove the points of versions of a user's messages."""
+        while await self._ask(RemoveVersions(user_id, tuple(sequences))):
+            pass
+
+    async def users(self) -> set[str]:
+        """Return the users of whom there are points; perhaps some more, of whom there were."""
+        users: set[str] = await self._ask(GetUsers())
+        return users
+
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
         await self._ask(Flush())
@@ -105,8 +121,10 @@ class EdgeIndex:
         has_more, begins = True, True
         while has_more:
             began_at = time.monotonic()
-            has_more = await self._ask(CopyLiving(begins, most))
-            begins = False
+            copied: bool | CopyRefused = await self._ask(CopyLiving(begins, most))
+            if isinstance(copied, CopyRefused):
+                raise NoRoomError(copied.missing)
+            has_more, begins = copied, False
             await asyncio.sleep(time.monotonic() - began_at)
 
     async def count(self) -> int:

@@ -12,6 +12,7 @@ import qdrant_edge as qdrant
 
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.vector.copy_room import CopyRoom
 from nomemory.server.vector.edge_calls import NearestPoints, PointsRead, ReadPoints, Scored
 from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
 from nomemory.server.vector.points import (
@@ -27,7 +28,7 @@ from nomemory.server.vector.points import (
     payload,
     point_id,
 )
-from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.vector.protocol import NoRoomError, VectorPoint
 from nomemory.server.vector.shard_files import ShardFiles
 
 _PAYLOAD_INDEXES: dict[str, qdrant.KeywordIndexParams | qdrant.IntegerIndexParams] = {
@@ -39,6 +40,9 @@ _PAYLOAD_INDEXES: dict[str, qdrant.KeywordIndexParams | qdrant.IntegerIndexParam
 }
 _EXACT = qdrant.SearchParams(exact=True)
 _LENGTH_ERROR_MAX = 1e-3
+_VECTOR_BYTES, _PAYLOAD_BYTES = 8, 1024
+"""What a number of a vector, and what is kept beside it, take on the disk at most: twice, in the files and the log."""
+_USERS_MAX = 2**31
 _READ_MAX = 1000
 """Points that are read in one piece of work: a few milliseconds, or some twenty with their vectors."""
 
@@ -70,9 +74,16 @@ class ShardCopy:
 
 
 class Shard:
-    """Stores points and finds the nearest ones exactly. Vectors must have length one."""
+    """Stores points and finds the nearest ones exactly. Vectors must have length one.
 
-    def __init__(self, directory: Path, dimension: int) -> None:
+    Args:
+        directory: where it lives.
+        dimension: how many numbers a vector has.
+        room: what a copy of it may take.
+    """
+
+    def __init__(self, directory: Path, dimension: int, room: CopyRoom | None = None) -> None:
+        self._room = room or CopyRoom()
         self._files = ShardFiles(directory)
         self._files.recover()
         self._config = _config(dimension)
@@ -98,6 +109,20 @@ class Shard:
             gone = [record.id for record in found]
             self._known.forget(gone)
             self._update(qdrant.UpdateOperation.delete_points(gone))
+
+    def remove_versions(self, user_id: str, sequences: Sequence[int]) -> bool:
+        """Remove points of versions of a user's messages; return whether there may be more."""
+        versions = qdrant.FieldCondition(SEQUENCE, match=qdrant.MatchAny(list(sequences)))
+        only = qdrant.Filter(must=[_field_condition(Match(USER, user_id)), versions])
+        records, _ = self._engine.scroll(qdrant.ScrollRequest(limit=_READ_MAX, filter=only, with_payload=False))
+        gone = [record.id for record in records]
+        self._known.forget(gone)
+        self._update(qdrant.UpdateOperation.delete_points(gone))
+        return len(gone) == _READ_MAX
+
+    def users(self) -> set[str]:
+        """Return the users of whom there are points, and perhaps some of whom there were."""
+        return {str(hit.value) for hit in self._engine.facet(qdrant.FacetRequest(USER, limit=_USERS_MAX)).hits}
 
     def vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors of a version of a message, of its parts from the first on."""
@@ -151,19 +176,18 @@ class Shard:
         """Copy up to `most` points into a new shard, which takes this one's place when it has all of them.
 
         What is written or removed meanwhile is so in both. Return whether there are more. A copy that was begun and
-        not ended is thrown away.
+        not ended, or fails, is thrown away.
 
         Raises:
             CopyLostError: there is no copy to go on with.
+            NoRoomError: there is no room for it now, on the disk or in memory.
         """
-        if begins:
+        try:
+            if self._copied(begins=begins, most=most):
+                return True
+        except BaseException:
             self._drop_copy()
-            self._copy = ShardCopy(self._load(self._files.begin_copy(self._make)))
-        if self._copy is None:
-            raise CopyLostError
-        if self._copy.take(self._engine, most):
-            return True
-        self._copy.close()
+            raise
         self._copy = None
         self._engine.flush()
         self._engine.close()
@@ -177,11 +201,28 @@ class Shard:
         self._engine.flush()
         self._engine.close()
 
-    def _drop_copy(self) -> None:
-        if self._copy is not None:
+    def _copied(self, *, begins: bool, most: int) -> bool:
+        """Copy a piece. A copy that has everything is closed."""
+        if begins:
+            self._drop_copy()
+            _refuse(self._room.missing_for_all(self._files.directory, self._files.size(), self.count()))
+            self._copy = ShardCopy(self._load(self._files.begin_copy(self._make)))
+        if self._copy is None:
+            raise CopyLostError
+        size = most * (self._dimension * _VECTOR_BYTES + _PAYLOAD_BYTES)
+        _refuse(self._room.missing_for_piece(self._files.directory, size, most))
+        has_more = self._copy.take(self._engine, most)
+        if not has_more:
             self._copy.close()
-            self._copy = None
-        self._files.recover()
+        return has_more
+
+    def _drop_copy(self) -> None:
+        copy, self._copy = self._copy, None
+        try:
+            if copy is not None:
+                copy.close()
+        finally:
+            self._files.recover()
 
     def _update(self, operation: qdrant.UpdateOperation) -> None:
         """Write to the shard and to its copy. A copy that did not get everything is of no use."""
@@ -229,6 +270,11 @@ class Shard:
     def _look_up(self, identities: list[Identity]) -> Mapping[Identity, Facts]:
         records = self._engine.retrieve(identities, with_payload=[TIME, SEQUENCE], with_vector=False)
         return {record.id: _facts(record) for record in records}
+
+
+def _refuse(missing: str) -> None:
+    if missing:
+        raise NoRoomError(missing)
 
 
 def _config(dimension: int) -> qdrant.EdgeConfig:

@@ -1,4 +1,4 @@
-"""The process that holds the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION FILE_MAX`."""
+"""The process that holds the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX FREE_MIN`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from pathlib import Path
 
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_pipe import WorkerPipe
+from nomemory.server.vector.copy_room import CopyRoom
 from nomemory.server.vector.edge_calls import (
     CopyLiving,
+    CopyRefused,
     Count,
     FirstVectors,
     Flush,
+    GetUsers,
     GetVectors,
     NearestPoints,
     ReadPoints,
     Remove,
+    RemoveVersions,
     Upsert,
 )
 from nomemory.server.vector.edge_shard import Shard
+from nomemory.server.vector.protocol import NoRoomError
 from nomemory.server.vector.shard_opening import opening
 
 
@@ -64,33 +69,49 @@ class EdgeWorker:
 
     def _perform(self, request: object) -> object:
         match request:
-            case FirstVectors(user_id, message_ids):
-                return self._shard.first_vectors(user_id, message_ids)
             case Upsert(points):
                 self._shard.upsert(points)
             case Remove(user_id, message_id, from_part):
                 self._shard.remove(user_id, message_id, from_part)
+            case RemoveVersions(user_id, sequences):
+                return self._shard.remove_versions(user_id, sequences)
+            case Flush():
+                self._shard.flush()
+            case CopyLiving():
+                return self._copy_living(request)
+            case _:
+                return self._read(request)
+        return None
+
+    def _read(self, request: object) -> object:
+        match request:
+            case FirstVectors(user_id, message_ids):
+                return self._shard.first_vectors(user_id, message_ids)
             case GetVectors(user_id, message_id, sequence):
                 return self._shard.vectors(user_id, message_id, sequence)
             case ReadPoints():
                 return self._shard.read_points(request)
-            case Flush():
-                self._shard.flush()
-            case CopyLiving(begins, most):
-                return self._shard.copy_living(begins=begins, most=most)
+            case GetUsers():
+                return self._shard.users()
             case Count():
                 return self._shard.count()
         return None
 
+    def _copy_living(self, wanted: CopyLiving) -> bool | CopyRefused:
+        try:
+            return self._shard.copy_living(begins=wanted.begins, most=wanted.most)
+        except NoRoomError as refused:
+            return CopyRefused(str(refused))
 
-def main(descriptor: int, directory: Path, dimension: int, file_max_bytes: int) -> None:
-    """Open the shard, say so, and work. A damaged file must not make the engine write files beyond a size; 0: any."""
+
+def main(descriptor: int, directory: Path, dimension: int, room: CopyRoom) -> None:
+    """Open the shard, say so, and work. A damaged file must not make the engine write larger files than its memory."""
     pipe = WorkerPipe(descriptor)
-    if file_max_bytes:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_max_bytes, file_max_bytes))
+    if room.memory_max_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room.memory_max_bytes, room.memory_max_bytes))
     try:
         with opening(directory):
-            shard = Shard(directory, dimension)
+            shard = Shard(directory, dimension, room)
     except Exception as error:  # noqa: BLE001 - as above; the text names the directory and what is wrong with it
         pipe.not_ready(str(error))
         return
@@ -102,4 +123,4 @@ def main(descriptor: int, directory: Path, dimension: int, file_max_bytes: int) 
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), CopyRoom(int(sys.argv[5]), int(sys.argv[4])))

@@ -18,11 +18,19 @@ Cut = Callable[[str], Sequence[str]]
 """Makes the texts to embed of a content."""
 
 
+class Orphan(NamedTuple):
+    """A version that has points, but is gone from the log, and whose removal is not under way."""
+
+    user_id: str
+    sequence: int
+
+
 class Compared(NamedTuple):
-    """How many messages can have points, and which of them have another number of points than they should."""
+    """How many messages can have points, which of them have another number of points than they should, and orphans."""
 
     messages: int
     wrong: list[Touched]
+    orphans: Sequence[Orphan] = ()
 
 
 class ExpectedPoints:
@@ -55,21 +63,34 @@ class ExpectedPoints:
         return self._log.users(after, _USERS_MAX)
 
     def compared(self, users: Sequence[str], stored: Sequence[Mapping[int, int]], until: int) -> Compared:
-        """Return which messages, up to a sequence, have another number of points than they should.
+        """Return which messages, up to a sequence, have another number of points than they should, and orphans.
 
         Args:
             users: whose.
             stored: the number of points by sequence, for each of these users.
             until: later messages are left out.
         """
-        messages, wrong = 0, list[Touched]()
+        messages, wrong, orphans = 0, list[Touched](), list[Orphan]()
         for user_id, points in zip(users, stored, strict=True):
             versions = self._log.versions(user_id, until, own_vectors_only=self._cut is None)
             messages += len(versions)
+            orphans += self._orphans(user_id, points.keys() - {version.sequence for version in versions}, until)
             doubtful = [v for v in versions if v.size > self._part_chars or points.get(v.sequence, 0) != 1]
             for at in range(0, len(doubtful), _DECODED_MAX):
                 wrong += self._wrong(user_id, points, doubtful[at : at + _DECODED_MAX])
-        return Compared(messages, wrong)
+        return Compared(messages, wrong, orphans)
+
+    def _orphans(self, user_id: str, unknown: Collection[int], until: int) -> list[Orphan]:
+        """Return which versions are neither in the log nor have a removal that is still to be done."""
+        gone = self._log.gone(sorted(unknown)) if unknown else []
+        if not gone:
+            return []
+        known = self._is_known(user_id, [one.removal.message_id for one in gone if one.removal])
+        return [
+            Orphan(user_id, sequence)
+            for sequence, removal in gone
+            if removal is None or (removal.sequence <= until and removal.message_id not in known)
+        ]
 
     def _wrong(self, user_id: str, stored: Mapping[int, int], doubtful: Sequence[StoredVersion]) -> list[Touched]:
         ids = [version.message_id for version in doubtful]

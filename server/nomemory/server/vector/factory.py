@@ -26,7 +26,8 @@ def choose_vector_index(
     """
     collection = collection_of(settings, vectors, embedder)
     if settings.vector.qdrant_url is None:
-        return EdgeIndex(collection.shard, embedder.dimension, settings.vector.timeout_s, vigil)
+        free_bytes_min = settings.server.free_bytes_min
+        return EdgeIndex(collection.shard, embedder.dimension, settings.vector.timeout_s, vigil, free_bytes_min)
     return _on_server(settings.vector.qdrant_url, settings, collection, embedder.dimension)
 
 

@@ -51,6 +51,10 @@ class StoredPoints:
     unsound: int
 
 
+class NoRoomError(Exception):
+    """There is no room, on the disk or in memory, for what was asked. The text says what is missing."""
+
+
 class VectorSearch(Protocol):
     """What reads need of a vector index, in whichever process it is."""
 
@@ -86,6 +90,12 @@ class VectorIndex(VectorSearch, Protocol):
     async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors that are stored of a version of a message, of its parts from the first on."""
 
+    async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
+        """Remove the points of versions of a user's messages."""
+
+    async def users(self) -> set[str]:
+        """Return the users of whom there are points; perhaps some more, of whom there were."""
+
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
 
@@ -93,6 +103,9 @@ class VectorIndex(VectorSearch, Protocol):
         """Take what was removed by now out of the engine's files, in pieces of up to `most` points.
 
         What is in another program's hands stays there until that wipes it out.
+
+        Raises:
+            NoRoomError: there is no room to do it now. The index is as it was.
         """
 
     async def count(self) -> int:

@@ -41,6 +41,7 @@ _log = structlog.get_logger("vectors")
 _T = TypeVar("_T")
 _UPSERT_MAX = 256
 _READ_MAX = 1000
+_USERS_MAX = 2**31
 _LENGTH_ERROR_MAX = 1e-3
 _RETRY_AFTER_S = 1.0
 _HTTP_PORT, _GRPC_PORT = 6333, 6334
@@ -172,6 +173,23 @@ class QdrantIndex:
             self._client.retrieve(self._collection, list(by_point), with_payload=False, with_vectors=True)
         )
         return {by_point[str(record.id)]: np.asarray(record.vector, dtype=NUMBER).tobytes() for record in records}
+
+    async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
+        """Remove the points of versions of a user's messages."""
+        await self._make()
+        versions = models.FieldCondition(key=SEQUENCE, match=models.MatchAny(any=list(sequences)))
+        only = models.Filter(must=[_field_condition(Match(USER, user_id)), versions])
+        await _answered(self._client.delete(self._collection, models.FilterSelector(filter=only), wait=True))
+
+    async def users(self) -> set[str]:
+        """Return the users of whom there are points; none if the server is too old to tell (before 1.12)."""
+        await self._make()
+        try:
+            found = await _answered(self._client.facet(self._collection, USER, limit=_USERS_MAX))
+        except Fault:
+            _log.warning("the Qdrant server does not tell of whom it has points", collection=self._collection)
+            return set()
+        return {str(hit.value) for hit in found.hits}
 
     async def flush(self) -> None:
         """Do nothing: the server has acknowledged every write as durable."""

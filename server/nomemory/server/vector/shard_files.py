@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
+
+_BLOCK: Final = 512
+"""The unit in which the system counts what a file takes."""
 
 
 class ShardFiles:
@@ -30,6 +35,11 @@ class ShardFiles:
     def create(self, make: Callable[[Path], None]) -> None:
         """Make an empty shard. It gets its name when it is complete, so that half of one is never opened."""
         self.begin_copy(make).rename(self.directory)
+
+    def size(self) -> int:
+        """Return the bytes that the shard takes on the disk."""
+        files = (Path(folder, name) for folder, _, names in os.walk(self.directory) for name in names)
+        return sum(file.stat().st_blocks * _BLOCK for file in files)
 
     def begin_copy(self, make: Callable[[Path], None]) -> Path:
         """Make an empty shard, which will take the place of the shard; return its directory."""

@@ -12,22 +12,24 @@ from nomemory.server.faults import Fault
 from nomemory.server.log.protocol import Touched
 from nomemory.server.processes.worker_errors import WorkerFailedError
 from nomemory.server.standing_faults import INDEX_DAMAGED, VECTOR_INDEX, StandingFaults
-from nomemory.server.vector.audit import AtDesk, Audit, Findings
 from nomemory.server.vector.backlog_reader import BacklogReader
+from nomemory.server.vector.comparison import AtDesk, Comparison, Findings
+from nomemory.server.vector.expected_points import Orphan
 from nomemory.server.vector.indexing_store import Desk
+from nomemory.server.vector.orphans import remove_orphans
 from nomemory.server.vector.protocol import VectorIndex
 
 _log = structlog.get_logger("vectors")
 
 _LOOK_S = 0.2
 _RETRY_S, _PAUSE_S = 0.5, 10.0
-"""Wait before an audit that the engine did not answer is begun again, and between two audits at least."""
+"""Wait before a comparison that the engine did not answer is begun again, and between two of them at least."""
 _FAILURES_MAX = 3
 """How often the engine may fail over what it has before that counts as damaged."""
 
 
 class Upkeep:
-    """Audits the index, has what is missing indexed again, and audits it once more.
+    """Compares the index with the log, has what is missing indexed again, and compares it once more.
 
     An index that is not whole even then, or over which its engine fails again and again, is given up and built anew.
 
@@ -78,21 +80,29 @@ class Upkeep:
             await self._index.suspect.wait()
 
     async def _make_whole(self) -> None:
-        found = await self._audit()
+        found = await self._compared()
         if not found.is_whole:
             await self._worked_off()
-            found = await self._audit()
+            found = await self._compared()
         if not found.is_whole:
             await self._build_anew()
-            found = await self._audit()
+            found = await self._compared()
         if found.is_whole:
             self._faults.clear(VECTOR_INDEX)
 
-    async def _audit(self) -> Findings:
+    async def _compared(self) -> Findings:
         if not await self._at_desk(self._desk.has_points):
             return Findings()
         until = await self._at_desk(self._desk.fed)
-        found = await Audit(self._index.read_points, self._expected, self._at_desk, until, self._take_again).run()
+        found = await Comparison(
+            self._index.read_points,
+            self._expected,
+            self._at_desk,
+            until,
+            self._take_again,
+            self._index.users,
+            self._remove_orphans,
+        ).run()
         say = _log.debug if found.is_whole else _log.error
         say(
             "the vector index was compared with the log",
@@ -100,6 +110,7 @@ class Upkeep:
             points=found.points,
             mismatched=found.mismatched,
             unsound=found.unsound,
+            orphans=found.orphans,
         )
         return found
 
@@ -107,6 +118,10 @@ class Upkeep:
         self._note_damage("messages were missing in the index; they are being indexed again")
         await self._at_desk(partial(self._desk.take_again, wrong))
         self._work_came()
+
+    async def _remove_orphans(self, orphans: Sequence[Orphan]) -> None:
+        self._note_damage("the index had vectors of messages that are gone; they are being removed")
+        await remove_orphans(self._index, orphans)
 
     async def _failed(self, fault: Fault) -> None:
         """Build the index anew if its engine answers, but fails, several times in a row."""

@@ -1,14 +1,14 @@
-"""Compares the vector index with the log: every message has to have its points, and they have to be sound."""
+"""Compares the vector index with the log: messages have to have their points, sound ones, and no other points exist."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
 from nomemory.server.log.protocol import Touched
-from nomemory.server.vector.expected_points import Compared, ExpectedPoints
+from nomemory.server.vector.expected_points import Compared, ExpectedPoints, Orphan
 from nomemory.server.vector.protocol import StoredPoints
 
 _T = TypeVar("_T")
@@ -18,19 +18,21 @@ _SAMPLE_EVERY = 8
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What an audit found.
+    """What a comparison found.
 
     Attributes:
         messages: how many messages can have points.
         points: how many points they have.
         mismatched: how many messages have another number of points than they should.
         unsound: how many points cannot be used. Their messages are among those mismatched.
+        orphans: how many versions have points that are gone from the log.
     """
 
     messages: int = 0
     points: int = 0
     mismatched: int = 0
     unsound: int = 0
+    orphans: int = 0
 
     def plus(self, compared: Compared, stored: StoredPoints) -> Findings:
         """Return the sum with what was found of further users."""
@@ -39,12 +41,13 @@ class Findings:
             self.points + sum(points.total() for points in stored.by_user),
             self.mismatched + len(compared.wrong),
             self.unsound + stored.unsound,
+            self.orphans + len(compared.orphans),
         )
 
     @property
     def is_whole(self) -> bool:
         """Return whether the index holds what the log says."""
-        return not self.mismatched
+        return not self.mismatched and not self.orphans
 
 
 class AtDesk(Protocol):
@@ -61,7 +64,7 @@ class ReadPoints(Protocol):
         """Return the sound points of users."""
 
 
-class Audit:
+class Comparison:
     """Goes through all users. Vectors are looked at in samples, and all of them as soon as one is unsound.
 
     Args:
@@ -70,6 +73,8 @@ class Audit:
         at_desk: runs what concerns the log.
         until: later messages are left out.
         report: is given the messages that have another number of points than they should, some at a time.
+        users: names the users of whom the index has points; those of whom the log has no messages are looked at, too.
+        clear: is given the orphans, some at a time.
     """
 
     def __init__(
@@ -79,7 +84,11 @@ class Audit:
         at_desk: AtDesk,
         until: int,
         report: Callable[[Sequence[Touched]], Awaitable[None]],
+        users: Callable[[], Awaitable[Collection[str]]],
+        clear: Callable[[Sequence[Orphan]], Awaitable[None]],
     ) -> None:
+        self._users = users
+        self._clear = clear
         self._read = read
         self._expected = expected
         self._at_desk = at_desk
@@ -96,26 +105,36 @@ class Audit:
         if not found.unsound:
             return found
         again = await self._pass(1)  # what the first pass reported may be work by now, and is not counted again
-        return replace(again, mismatched=max(found.mismatched, again.mismatched))
+        more = {"mismatched": max(found.mismatched, again.mismatched), "orphans": max(found.orphans, again.orphans)}
+        return replace(again, **more)
 
     async def _pass(self, sample_every: int) -> Findings:
-        found, looks, after = Findings(), 0, ""
+        found, looks, after, seen = Findings(), 0, "", set[str]()
         while users := await self._at_desk(partial(self._expected.users, after)):
-            stored, compared = await self._look(users, with_vectors=looks % sample_every == 0)
-            if compared.wrong:
-                await self._report(compared.wrong)
-            found = found.plus(compared, stored)
+            found = await self._add(found, users, with_vectors=looks % sample_every == 0)
+            seen.update(users)
             after, looks = users[-1], looks + 1
+        if strangers := sorted(set(await self._users()) - seen):
+            found = await self._add(found, strangers, with_vectors=False)
         return found
+
+    async def _add(self, found: Findings, users: Sequence[str], *, with_vectors: bool) -> Findings:
+        stored, compared = await self._look(users, with_vectors=with_vectors)
+        if compared.wrong:
+            await self._report(compared.wrong)
+        if compared.orphans:
+            await self._clear(compared.orphans)
+        return found.plus(compared, stored)
 
     async def _look(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Compared]:
         """Compare users. What is wrong is looked at once more: work may have come into the index meanwhile."""
         stored, compared = await self._once(users, with_vectors=with_vectors)
-        if not compared.wrong:
+        if not compared.wrong and not compared.orphans:
             return stored, compared
         stored, again = await self._once(users, with_vectors=with_vectors)
-        before = set(compared.wrong)
-        return stored, again._replace(wrong=[one for one in again.wrong if one in before])
+        before = {*compared.wrong, *compared.orphans}
+        wrong = [one for one in again.wrong if one in before]
+        return stored, again._replace(wrong=wrong, orphans=[one for one in again.orphans if one in before])
 
     async def _once(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Compared]:
         stored = await self._read(users, with_vectors=with_vectors)

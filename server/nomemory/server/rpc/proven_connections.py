@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Standing:
+class ProvenConnections:
     """Remembers connections by their names.
 
     Args:

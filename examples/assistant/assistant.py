@@ -1,0 +1,53 @@
+"""A chat assistant with a memory. docs/tutorial.md goes through it; `python assistant.py ann` talks to ann."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+import openai
+
+from nomemory.client import Client, NewMessage, RoleName, as_prompt
+from nomemory.v1 import recall_service_pb2 as pb
+from nomemory.v1.message_pb2 import ROLE_USER
+
+INSTRUCTIONS = "You are a kind and brief assistant. Use the memory below where it helps.\n\n"
+UNKNOWN = "Nothing that was said before answers this."
+
+
+def answer(question: str, found: pb.RecallResponse) -> str:
+    """Let a chat model answer; without a key, quote the likeliest thing that you said."""
+    known = found.verdict != pb.VERDICT_INSUFFICIENT
+    if "OPENAI_API_KEY" not in os.environ:
+        said = [one.message.content for one in found.evidence if one.message.role == ROLE_USER]
+        return f"You said: {said[0]}" if known and said else UNKNOWN
+    reply = openai.OpenAI().chat.completions.create(
+        model=os.environ.get("ASSISTANT_MODEL", "gpt-4o-mini"),
+        messages=[
+            {"role": "system", "content": INSTRUCTIONS + (as_prompt(found) if known else UNKNOWN)},
+            {"role": "user", "content": question},
+        ],
+    )
+    return reply.choices[0].message.content or ""
+
+
+def spoken(user: str, role: RoleName, content: str) -> NewMessage:
+    """Return what was said just now, as a message to keep."""
+    return {"user_id": user, "role": role, "content": content, "ts": datetime.now(UTC), "conversation_id": "tutorial"}
+
+
+def chat(client: Client, user: str, lines: Iterable[str]) -> Iterator[str]:
+    """Answer each line with what is remembered, and remember both."""
+    token = ""
+    for line in lines:
+        reply = answer(line, client.recall(line, user_id=user, at_least=token))
+        token = client.write([spoken(user, "user", line), spoken(user, "assistant", reply)]).write_token
+        yield reply
+
+
+if __name__ == "__main__":
+    with Client(os.environ.get("NOMEMORY_TARGET", "127.0.0.1:7700")) as memory:
+        for reply in chat(memory, sys.argv[1], filter(None, map(str.strip, sys.stdin))):
+            print(reply, flush=True)  # noqa: T201 - it talks to its user

@@ -1,0 +1,106 @@
+"""`nomemory mcp`."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from nomemory.cli.failure import Refused
+from nomemory.cli.target import Target, target_option
+from nomemory.client import channel
+from nomemory.client.errors import NoMemoryError
+from nomemory.client.identity import channel_credentials, with_credential
+from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
+
+if TYPE_CHECKING:
+    from nomemory.mcp.memory import Memory
+
+_TIMEOUT_S: Final = 60.0
+_ATTEMPTS: Final = 2
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("mcp")
+@click.option("--user", metavar="ID", help="Whose memory it is; left out where the credentials say it.")
+@click.option("--http", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp, not standard input and output.")
+@click.option("--http-cert", type=_FILE, metavar="FILE", help="The certificate for HTTPS (PEM).")
+@click.option("--http-key", type=_FILE, metavar="FILE", help="Its key (PEM).")
+@target_option
+def mcp(*, user: str | None, http: str | None, http_cert: Path | None, http_key: Path | None, target: Target) -> None:
+    """Serve agents a user's memory as tools of the Model Context Protocol.
+
+    On standard input and output it reads for --user, with the credentials of this command. Over HTTP each request has
+    credentials of its own (`authorization`, and `x-user-id` of a service), which are passed on to the server.
+    """
+    if find_spec("mcp") is None:
+        raise click.ClickException("The protocol's package is missing: pip install 'nomemory[mcp]'")
+    if http is None:
+        if http_cert or http_key:
+            raise click.UsageError("--http-cert and --http-key go with --http.")
+        asyncio.run(_on_standard_input(target, user))
+        return
+    if user or target.identity.get("api_key"):
+        raise click.UsageError("With --http each request says who it is: --user and --api-key do not go with it.")
+    asyncio.run(_over_http(target, _address(http, http_cert, http_key), http_cert, http_key))
+
+
+def _address(http: str, certificate: Path | None, key: Path | None) -> ListenAddress:
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--http-cert and --http-key go together.")
+    try:
+        address = parse_listen_address(http)
+    except ListenAddressError as error:
+        raise click.UsageError(f"--http: {error}") from None
+    if certificate is None and not address.is_loopback():
+        raise click.UsageError("Beyond this machine --http needs --http-cert and --http-key: calls carry credentials.")
+    return address
+
+
+async def _on_standard_input(target: Target, user: str | None) -> None:
+    from nomemory.mcp import stdio  # noqa: PLC0415 - an extra
+    from nomemory.mcp.bound_caller import Credential  # noqa: PLC0415 - an extra
+
+    async with _memory(target) as memory:
+        await stdio.serve(memory, Credential(with_credential((), target.identity), user))
+
+
+async def _over_http(target: Target, address: ListenAddress, certificate: Path | None, key: Path | None) -> None:
+    from nomemory.mcp import http  # noqa: PLC0415 - an extra
+
+    async with _memory(target) as memory:
+        if not address.is_loopback():
+            await _refuse_unguarded(memory, target)
+        with socket.create_server((address.host, address.port), family=_family(address.host)) as listening:
+            scheme = "https" if certificate else "http"
+            click.echo(f"serving {scheme}://{address.host}:{listening.getsockname()[1]}{http.PATH}")
+            app = http.application(memory, on_loopback=address.is_loopback())
+            await http.serve(app, listening, certificate, key)
+
+
+async def _refuse_unguarded(memory: Memory, target: Target) -> None:
+    """Refuse to open a server to others that lets in everybody who reaches it."""
+    if await memory.lets_in_anybody():
+        raise click.ClickException(f"The server at {target} asks for no credentials: serve on loopback only.")
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+@asynccontextmanager
+async def _memory(target: Target) -> AsyncIterator[Memory]:
+    from nomemory.mcp.memory import Memory  # noqa: PLC0415 - an extra
+
+    opened = channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS)
+    async with opened:
+        try:
+            yield Memory(opened, _TIMEOUT_S)
+        except NoMemoryError as error:
+            raise Refused(error, target.address) from None

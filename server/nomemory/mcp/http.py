@@ -1,0 +1,104 @@
+"""The MCP server over streamable HTTP. Each request brings credentials of its own, which are passed on."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Final, cast
+
+import grpc
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from nomemory.client.errors import NoMemoryError
+from nomemory.mcp.bound_caller import BoundCaller, Credential
+from nomemory.mcp.memory import Memory, UserNotNamedError
+from nomemory.mcp.server import Context, MemoryServer
+
+PATH: Final = "/mcp"
+USER: Final = "x-user-id"
+REQUEST_BYTES: Final = 1_000_000
+CONNECTIONS: Final = 256
+_STATUS: Final = {
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+}
+_UNAVAILABLE: Final = 503
+_BAD_REQUEST: Final = 400
+
+
+def credential_in(headers: Headers) -> Credential:
+    """Return what a request shows: its `authorization`, and the user whom it names."""
+    shown = headers.get("authorization")
+    return Credential((("authorization", shown),) if shown else (), headers.get(USER) or None)
+
+
+def application(memory: Memory, *, on_loopback: bool) -> ASGIApp:
+    """Return the application: the protocol at `/mcp`, behind the check of who calls.
+
+    Args:
+        memory: the server behind the tools.
+        on_loopback: whether only this machine reaches it. There perhaps no credential is asked for, so it takes only
+            names of this machine as the host and no web page as the origin: a page in a browser here cannot call it.
+    """
+    protocol = MemoryServer(memory, _bound).protocol()
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=on_loopback, allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"]
+    )
+    app = protocol.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=REQUEST_BYTES,
+        transport_security=security,
+    )
+    return _WhoCalls(app, memory)
+
+
+async def _bound(context: Context) -> BoundCaller:
+    return cast("BoundCaller", cast("Request", context.request).state.caller)
+
+
+class _WhoCalls:
+    """Binds each request to a caller. Refuses others with 401 and the like before the protocol sees the request."""
+
+    def __init__(self, app: ASGIApp, memory: Memory) -> None:
+        self._app = app
+        self._memory = memory
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (refused := await self._refused(scope)):
+            await refused(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _refused(self, scope: Scope) -> JSONResponse | None:
+        try:
+            scope.setdefault("state", {})["caller"] = await self._memory.bind(credential_in(Headers(scope=scope)))
+        except UserNotNamedError as error:
+            return JSONResponse({"error": f"{error}: send the header {USER}"}, _BAD_REQUEST)
+        except NoMemoryError as error:
+            status = _STATUS.get(error.code, _UNAVAILABLE)
+            challenge = {"www-authenticate": "Bearer"} if error.code is grpc.StatusCode.UNAUTHENTICATED else None
+            return JSONResponse({"error": error.message, "reason": error.reason}, status, challenge)
+        return None
+
+
+async def serve(app: ASGIApp, listening: socket.socket, certificate: Path | None, key: Path | None) -> None:
+    """Answer on a socket until the process is told to stop; with a certificate, HTTPS."""
+    config = uvicorn.Config(
+        app,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+    )
+    await uvicorn.Server(config).serve([listening])

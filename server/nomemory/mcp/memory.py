@@ -1,0 +1,79 @@
+"""The server behind the tools, over gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from nomemory.client.errors import NoMemoryError, from_rpc_error
+from nomemory.mcp.bound_caller import BoundCaller, Credential, Metadata
+from nomemory.v1 import server_service_pb2
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
+
+
+class UserNotNamedError(Exception):
+    """The credentials are a service's, and the connection does not say for which user it reads."""
+
+
+class Memory:
+    """Calls a server over one channel. Each call has the credentials of the connection that it is made for.
+
+    Args:
+        channel: to the server; the caller closes it.
+        timeout_s: how long a call may take.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, timeout_s: float) -> None:
+        self.query = QueryServiceStub(channel)
+        self.ingest = IngestServiceStub(channel)
+        self.recall = RecallServiceStub(channel)
+        self._server = ServerServiceStub(channel)
+        self._timeout_s = timeout_s
+
+    async def call(self, method: Callable[..., Any], request: object, metadata: Metadata) -> Any:  # noqa: ANN401 - a method's own reply
+        """Make a call.
+
+        Raises:
+            NoMemoryError: it did not succeed.
+        """
+        try:
+            return await method(request, metadata=metadata, timeout=self._timeout_s)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from None
+
+    async def bind(self, credential: Credential) -> BoundCaller:
+        """Ask the server who this is. A token's own user is the only one that it can be bound to.
+
+        Raises:
+            NoMemoryError: the server does not let this caller in, or does not answer.
+            UserNotNamedError: nobody says for which user to read.
+        """
+        info = await self._info(credential.metadata)
+        user_id = credential.user_id or info.caller.user_id
+        if not user_id:
+            raise UserNotNamedError("say for which user to read")
+        return BoundCaller(user_id, credential.metadata, frozenset(info.caller.scopes))
+
+    async def lets_in_anybody(self) -> bool:
+        """Return whether the server asks for no credentials.
+
+        Raises:
+            NoMemoryError: it does not answer.
+        """
+        try:
+            await self._info(())
+        except NoMemoryError as error:
+            if error.code is grpc.StatusCode.UNAUTHENTICATED:
+                return False
+            raise
+        return True
+
+    async def _info(self, metadata: Metadata) -> server_service_pb2.GetServerInfoResponse:
+        request = server_service_pb2.GetServerInfoRequest()
+        info: server_service_pb2.GetServerInfoResponse = await self.call(self._server.GetServerInfo, request, metadata)
+        return info

@@ -1,0 +1,223 @@
+"""The tools: what each is called, what it takes, what it answers, and how it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import mcp_types as types
+from pydantic import BaseModel
+
+from nomemory.client import as_prompt, requests
+from nomemory.client.messages import NewMessage, RoleName
+from nomemory.mcp import results
+from nomemory.mcp.arguments import RecallArguments, RememberArguments
+from nomemory.mcp.bound_caller import BoundCaller
+from nomemory.mcp.memory import Memory
+from nomemory.recall.model.question import Role
+from nomemory.recall.tools.arguments import (
+    ArgumentObject,
+    HybridArguments,
+    LexicalArguments,
+    ListArguments,
+    NeighborArguments,
+    SearchFilter,
+    SemanticArguments,
+)
+from nomemory.recall.tools.schema import object_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool answers: as JSON, and as the text that a model reads; without a text, the JSON is that, too."""
+
+    result: results.Result
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool, and how to call it. `writes`: it stores something, and needs the scope for it."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[ArgumentObject]
+    result: type[results.Result]
+    run: Callable[[Memory, BoundCaller, Any], Awaitable[Answer]]
+    writes: bool = False
+
+    def described(self) -> types.Tool:
+        """Return the tool as a client is shown it."""
+        return types.Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=object_schema(self.arguments),
+            output_schema=self.result.model_json_schema(),
+            annotations=types.ToolAnnotations(
+                read_only_hint=not self.writes,
+                destructive_hint=False,
+                idempotent_hint=not self.writes,
+                open_world_hint=False,
+            ),
+        )
+
+
+async def _recall(memory: Memory, caller: BoundCaller, asked: RecallArguments) -> Answer:
+    request = requests.recall(
+        asked.question,
+        since=asked.since,
+        until=asked.until,
+        role=_role(asked.role),
+        time_zone=asked.time_zone,
+        conversation_id=asked.conversation_id,
+        skill=asked.skill,
+    )
+    reply = await memory.call(memory.recall.Recall, request, caller.recall_metadata)
+    return Answer(results.recalled(reply), as_prompt(reply))
+
+
+async def _search(memory: Memory, caller: BoundCaller, asked: HybridArguments) -> Answer:
+    request = requests.hybrid_search(caller.user_id, asked.query_text, top_k=asked.top_k, **_narrowing(asked.filter))
+    return Answer(results.ranked(await memory.call(memory.query.HybridSearch, request, caller.metadata)))
+
+
+async def _lexical_search(memory: Memory, caller: BoundCaller, asked: LexicalArguments) -> Answer:
+    request = requests.lexical_search(
+        caller.user_id,
+        asked.query_text,
+        page_size=asked.page_size,
+        cursor=asked.cursor,
+        **_narrowing(asked.filter),
+    )
+    return Answer(results.lexical_page(await memory.call(memory.query.LexicalSearch, request, caller.metadata)))
+
+
+async def _semantic_search(memory: Memory, caller: BoundCaller, asked: SemanticArguments) -> Answer:
+    request = requests.semantic_search(
+        caller.user_id,
+        asked.query_embedding or asked.query_text,
+        top_k=asked.top_k,
+        min_score=asked.min_score,
+        **_narrowing(asked.filter),
+    )
+    return Answer(results.ranked(await memory.call(memory.query.SemanticSearch, request, caller.metadata)))
+
+
+async def _messages_list(memory: Memory, caller: BoundCaller, asked: ListArguments) -> Answer:
+    request = requests.list_messages(
+        caller.user_id,
+        since=asked.since,
+        until=asked.until,
+        role=_role(asked.role),
+        page_size=asked.page_size,
+        cursor=asked.cursor,
+    )
+    return Answer(results.page(await memory.call(memory.query.ListMessages, request, caller.metadata)))
+
+
+async def _neighbors(memory: Memory, caller: BoundCaller, asked: NeighborArguments) -> Answer:
+    request = requests.neighbors(caller.user_id, asked.message_id, before=asked.before, after=asked.after)
+    return Answer(results.around(await memory.call(memory.query.GetNeighbors, request, caller.metadata)))
+
+
+async def _remember(memory: Memory, caller: BoundCaller, given: RememberArguments) -> Answer:
+    said: NewMessage = {
+        "user_id": caller.user_id,
+        "ts": given.said_at or datetime.now(UTC),
+        "role": _role(given.role) or "user",
+        "content": given.content,
+        "conversation_id": given.conversation_id,
+        "message_id": given.message_id,
+    }
+    reply = await memory.call(memory.ingest.WriteMessages, requests.write([said]), caller.metadata)
+    return Answer(results.remembered(reply))
+
+
+def _role(role: Role | None) -> RoleName | None:
+    return None if role is None or role is Role.ANY else role.value
+
+
+def _narrowing(wanted: SearchFilter) -> requests.Narrowing:
+    return {
+        "since": wanted.time_range.since,
+        "until": wanted.time_range.until,
+        "role": _role(wanted.role),
+        "conversation_id": wanted.conversation_id,
+    }
+
+
+TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
+    {
+        tool.name: tool
+        for tool in (
+            Tool(
+                "recall",
+                "Recall",
+                "Answer a question about the user from what was said, with a verbatim quote for every statement. Ask "
+                "this first. It says `insufficient` where nothing answers.",
+                RecallArguments,
+                results.Recalled,
+                _recall,
+            ),
+            Tool(
+                "search",
+                "Search",
+                "Find the messages that answer a question, best first, by words, meaning, time and speaker together.",
+                HybridArguments,
+                results.Messages,
+                _search,
+            ),
+            Tool(
+                "lexical_search",
+                "Search for words",
+                'Find words and exact "phrases", best first, page by page. Use it for names, numbers and literal text.',
+                LexicalArguments,
+                results.Messages,
+                _lexical_search,
+            ),
+            Tool(
+                "semantic_search",
+                "Search for meaning",
+                "Find what means the same in other words, nearest first.",
+                SemanticArguments,
+                results.Messages,
+                _semantic_search,
+            ),
+            Tool(
+                "messages_list",
+                "Read by time",
+                "Read messages by time, newest first, page by page.",
+                ListArguments,
+                results.Messages,
+                _messages_list,
+            ),
+            Tool(
+                "neighbors",
+                "Read around a message",
+                "Read what was said before and after a message, oldest first.",
+                NeighborArguments,
+                results.Messages,
+                _neighbors,
+            ),
+            Tool(
+                "remember",
+                "Remember",
+                "Store one message, word for word as it was said. Nothing is summed up or changed later.",
+                RememberArguments,
+                results.Remembered,
+                _remember,
+                writes=True,
+            ),
+        )
+    }
+)
+
+
+def as_json(result: BaseModel) -> str:
+    """Return a result as the text for clients that read no structured content."""
+    return result.model_dump_json(exclude_defaults=True)

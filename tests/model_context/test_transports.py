@@ -1,0 +1,118 @@
+"""`nomemory mcp` as a process: standard input and output, and streamable HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from identity.authority import LOCALHOST, authority, issued
+from mcp import StdioServerParameters
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from model_context.conftest import NOMEMORY, Guarded, command
+
+from conftest import Server
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}
+HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+
+
+@asynccontextmanager
+async def over_http(url: str, **headers: str) -> AsyncIterator[Client]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with (
+        httpx2.AsyncClient(headers=named, timeout=30) as http_client,
+        Client(streamable_http_client(url, http_client=http_client)) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def url(guarded: Guarded) -> Iterator[str]:
+    environment = {"NOMEMORY_TARGET": guarded.server.target, "PATH": os.environ["PATH"]}
+    with command(environment, "--http", "127.0.0.1:0") as address:
+        yield address
+
+
+async def listed(client: Client) -> list[str]:
+    result = await client.call_tool("messages_list", {"page_size": 1})
+    return [one["message_id"] for one in result.structured_content["messages"]]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_on_standard_input_it_is_one_users(guarded: Guarded, mode: str) -> None:
+    parameters = StdioServerParameters(
+        command=NOMEMORY, args=["mcp", "--user", "ann"], env=guarded.environment(guarded.reader)
+    )
+    async with Client(parameters, mode=mode) as client:
+        assert await listed(client) == ["a9"]
+
+
+async def test_over_http_each_request_says_who_it_is(guarded: Guarded, url: str) -> None:
+    async with over_http(url, authorization=f"Bearer {guarded.reader}", x_user_id="ann") as client:
+        assert await listed(client) == ["a9"]
+    async with over_http(url, authorization=f"Bearer {guarded.token('bob')}") as client:
+        assert await listed(client) == ["b0"]
+
+
+def post(url: str, headers: Mapping[str, str], body: bytes = json.dumps(PING).encode()) -> httpx2.Response:
+    return httpx2.post(url, content=body, headers={**HEADERS, **headers}, timeout=30)
+
+
+def bearing(credential: str, user: str | None = None, **more: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {credential}", **({"x-user-id": user} if user else {}), **more}
+
+
+def test_nobody_is_let_in_without_credentials(guarded: Guarded, url: str) -> None:
+    without, wrong = post(url, {}), post(url, bearing("nm_not_a_key", "ann"))
+    assert (without.status_code, wrong.status_code) == (401, 401)
+    assert without.headers["www-authenticate"] == "Bearer"
+    assert post(url, bearing(guarded.reader)).status_code == 400  # whose memory?
+
+
+def test_a_users_token_does_not_open_anothers_memory(guarded: Guarded, url: str) -> None:
+    call = {**PING, "method": "tools/call", "params": {"name": "messages_list", "arguments": {}}}
+    reply = post(url, bearing(guarded.token("bob"), "ann"), json.dumps(call).encode())
+    assert "tomatoes" not in reply.text
+
+
+def test_a_page_in_a_browser_cannot_call_it(guarded: Guarded, url: str) -> None:
+    token = guarded.token("bob")
+    assert post(url, bearing(token)).status_code == 200
+    assert post(url, bearing(token, origin="https://evil.example")).status_code == 403
+    assert post(url, bearing(token, host="evil.example")).status_code == 421
+
+
+def test_a_request_is_bounded(guarded: Guarded, url: str) -> None:
+    assert post(url, bearing(guarded.token("bob")), b" " * 1_100_000).status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--http", "0.0.0.0:0"], "--http-cert"),
+        (["--http", "127.0.0.1:0", "--user", "ann"], "each request"),
+        (["--http", "nonsense"], "HOST:PORT"),
+        (["--http-cert", __file__], "--http"),
+    ],
+)
+def test_wrong_usage_is_told(arguments: list[str], said: str) -> None:
+    ended = subprocess.run([NOMEMORY, "mcp", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_it_does_not_open_an_unguarded_server_to_others(vector_server: Server, tmp_path: Path) -> None:
+    environment = {**os.environ, "NOMEMORY_TARGET": vector_server.target}
+    certificate, key = issued(authority(), "here", *LOCALHOST).written_to(tmp_path, "here")
+    asked = [NOMEMORY, "mcp", "--http", "0.0.0.0:0", "--http-cert", str(certificate), "--http-key", str(key)]
+    ended = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "asks for no credentials" in ended.stderr

@@ -1,0 +1,65 @@
+"""Vectors that cannot be erased for want of room: said, served and tried again, and all else is erased meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from server.fleet import until
+from server.test_erased_bytes import assert_complete, plant, remains, texts_and_vectors, traces, wait_until_gone
+
+from nomemory.server.data_directory import DataDirectory
+from nomemory.v1 import ingest_service_pb2 as i
+
+if TYPE_CHECKING:
+    from server.test_erased_bytes import Start
+
+    from conftest import Server
+    from nomemory.server.settings import Settings
+
+MESSAGES = 20
+MORE_THAN_ANY_DISK = 10**18
+
+
+def faults(server: Server) -> list[tuple[str, str]]:
+    status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+    return [(fault.part, fault.kind) for fault in status.faults]
+
+
+def promised(receipt: i.EraseUserResponse) -> set[str]:
+    """Return the places for which a receipt names a time."""
+    return {one.place for one in receipt.residues if one.HasField("expire_ts")}
+
+
+@pytest.fixture
+def soon(own_settings: Settings) -> Settings:
+    return own_settings.with_changes(
+        erase_within_s=1.0, erase_retry_s=0.2, erase_vacuum_max_bytes=0, vector_flush_s=0.2
+    )
+
+
+@pytest.mark.timeout(180)
+def test_where_there_is_no_room_for_a_copy_the_vectors_wait_and_are_served(
+    start: Start, soon: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = soon.server.data
+    texts, *vectors = texts_and_vectors("q7erased", MESSAGES)
+    monkeypatch.setattr(DataDirectory, "refuse_full_disk", lambda _self, _least: None)
+    with start(soon.with_changes(free_bytes_min=MORE_THAN_ANY_DISK)) as server:
+        plant(server, "keeper", MESSAGES)
+        plant(server, "q7erased", MESSAGES)
+        erase = i.EraseUserRequest(user_id="q7erased")
+        assert promised(server.ingest.EraseUser(erase)) == {"log", "lexical", "vector", "backlog"}
+        assert until(lambda: faults(server) == [("erasure", "ERASURE_WAITS")])
+        wait_until_gone(data, [texts])
+        assert all(file.startswith("vectors") for file in remains(data, vectors))
+        assert remains(data, vectors)
+        receipt = server.ingest.EraseUser(erase)
+        assert promised(receipt) == {"lexical", "backlog"}
+        assert all("GetIndexStatus" in one.until for one in receipt.residues if one.place in ("log", "vector"))
+        assert_complete(server, "keeper", range(MESSAGES))
+    monkeypatch.undo()
+    with start(soon) as server:
+        wait_until_gone(data, traces("q7erased", MESSAGES))
+        assert until(lambda: not faults(server))
+        assert_complete(server, "keeper", range(MESSAGES))

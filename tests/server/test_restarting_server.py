@@ -1,0 +1,153 @@
+"""A server that gRPC ends unasked listens again, whatever is in its way at first."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import grpc
+import pytest
+
+from nomemory.server.identity.settings_error import IdentitySettingsError
+from nomemory.server.listen_address import ListenAddress, ListenAddressError
+from nomemory.server.rpc.restarting_server import RestartingServer
+from proofs.isolation import http2
+
+WAIT_S = 20
+Listened = tuple[grpc.aio.Server, ListenAddress]
+
+
+def bound_server(address: ListenAddress) -> Listened:
+    """Bind a server that answers UNIMPLEMENTED to every call."""
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    port = server.add_insecure_port(str(address))
+    if not port:
+        raise ListenAddressError(f"cannot listen on {address}")
+    return server, ListenAddress(address.host, port)
+
+
+def server_that_fails_to_start(address: ListenAddress) -> Listened:
+    server, bound = bound_server(address)
+    start = server.start
+
+    async def failing() -> None:
+        await start()
+        raise grpc.aio.InternalError("not this time")
+
+    server.start = failing  # type: ignore[method-assign]
+    return server, bound
+
+
+def port_is_taken(address: ListenAddress) -> Listened:
+    raise ListenAddressError(f"cannot listen on {address}")
+
+
+def certificate_is_gone(_address: ListenAddress) -> Listened:
+    raise IdentitySettingsError("the files for TLS cannot be used")
+
+
+@dataclass
+class Attempts:
+    """Listens as it should, but for some attempts after the first."""
+
+    obstacle: Callable[[ListenAddress], Listened]
+    made: int = 0
+    failing: range = range(2, 4)
+
+    def listen(self, address: ListenAddress) -> Listened:
+        self.made += 1
+        return (self.obstacle if self.made in self.failing else bound_server)(address)
+
+
+async def is_answered(target: str) -> bool:
+    async with grpc.aio.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/any/Method")
+        call = method(b"", timeout=WAIT_S, wait_for_ready=True)
+        return await call.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@contextmanager
+def peer_that_ends_it(target: str) -> Iterator[socket.socket]:
+    """Send a call whose path is no text, which ends grpcio's loop, and stay connected."""
+    headers = http2.request_headers(b"/any/Meth\xa2d", target, ())
+    with http2.connect(target) as connection:
+        connection.sendall(http2.PREFACE + http2.settings() + http2.frame(http2.SETTINGS, 1, 0))
+        connection.sendall(http2.frame(http2.HEADERS, http2.END_STREAM | http2.END_HEADERS, 1, headers))
+        yield connection
+
+
+async def begun_again(attempts: Attempts) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while attempts.made == 1:  # noqa: ASYNC110 - nobody can be told
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("obstacle", [port_is_taken, certificate_is_gone, server_that_fails_to_start])
+async def test_a_server_that_grpc_ends_listens_again_as_soon_as_it_can(
+    obstacle: Callable[[ListenAddress], Listened],
+) -> None:
+    attempts = Attempts(obstacle)
+    server = RestartingServer(attempts.listen)
+    target = str(await server.start(ListenAddress("127.0.0.1", 0)))
+    try:
+        assert await is_answered(target)
+        with peer_that_ends_it(target):
+            await begun_again(attempts)
+            assert await is_answered(target)
+        assert attempts.made > attempts.failing[-1]
+    finally:
+        await asyncio.wait_for(server.stop(0.0), WAIT_S)
+
+
+async def test_a_call_in_flight_goes_on() -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def answer(_request: bytes, _context: object) -> bytes:
+        begun.set()
+        await go_on.wait()
+        return b"done"
+
+    def listen(address: ListenAddress) -> Listened:
+        server, bound = bound_server(address)
+        method: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(answer)
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("a.Service", {"Method": method})])
+        return server, bound
+
+    attempts = Attempts(listen, failing=range(1, 10))
+    server = RestartingServer(attempts.listen)
+    target = str(await server.start(ListenAddress("127.0.0.1", 0)))
+    async with grpc.aio.insecure_channel(target) as channel:
+        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/a.Service/Method")
+        call = method(b"", timeout=WAIT_S)
+        await begun.wait()
+        with peer_that_ends_it(target):
+            await begun_again(attempts)
+        go_on.set()
+        assert await call == b"done"
+    await asyncio.wait_for(server.stop(0.0), WAIT_S)
+
+
+async def test_who_ended_a_server_is_closed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nomemory.server.rpc.restarting_server._LEAVE_S", 0.1)
+    server = RestartingServer(bound_server)
+    with peer_that_ends_it(str(await server.start(ListenAddress("127.0.0.1", 0)))) as connection:
+        connection.settimeout(WAIT_S)
+        assert await asyncio.to_thread(read_all, connection)
+    await asyncio.wait_for(server.stop(0.0), WAIT_S)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """Read until the other end closes.
+
+    Raises:
+        TimeoutError: it does not.
+    """
+    return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+async def test_a_server_that_cannot_listen_at_first_says_so() -> None:
+    with pytest.raises(ListenAddressError):
+        await RestartingServer(port_is_taken).start(ListenAddress("127.0.0.1", 0))
