@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from nomemory.cli.doctor.embedder import check_embedder
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder, local_embedder
 from nomemory.server.settings import Settings
 
@@ -101,3 +103,12 @@ def test_a_broken_model_is_refused_in_a_sentence(tmp_path: Path, broken: str) ->
     with pytest.raises(EmbedderSettingsError, match="NOMEMORY_EMBEDDER_MODEL") as refused:
         choose_embedder(settings(tmp_path))
     assert "\n" not in str(refused.value)
+
+
+def test_the_doctor_tells_which_model_it_is_and_how_fast(tmp_path: Path) -> None:
+    found = check_embedder(settings(write_model(tmp_path / "mine")))
+    assert found.state == "ok"
+    assert re.match(r"local: mine-\w+ from /.*/mine, 3 dimensions, \d+ texts per CPU-second, ", found.finding)
+    (tmp_path / "mine" / "model.onnx").unlink()
+    missing = check_embedder(settings(tmp_path / "mine"))
+    assert (missing.state, "has no model.onnx" in missing.finding) == ("fail", True)

@@ -101,13 +101,13 @@ def local_model(settings: Settings) -> LocalModel:
     Raises:
         EmbedderSettingsError: see there.
     """
-    own = settings.embedder
-    if own.directory is None:
+    if settings.embedder.directory is None:
         if not local_is_available():
             raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
-        return package_model(own.models or cache_directory())
+        return package_model(settings.embedder.models or cache_directory())
+    prefixes = settings.embedder.query_prefix, settings.embedder.document_prefix
     try:
-        return directory_model(own.directory.resolve(), own.query_prefix, own.document_prefix, own.pooling)
+        return directory_model(settings.embedder.directory.resolve(), *prefixes, settings.embedder.pooling)
     except LocalModelError as error:
         raise EmbedderSettingsError(f"NOMEMORY_EMBEDDER_MODEL: {error}") from None
 
