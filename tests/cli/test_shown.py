@@ -121,6 +121,16 @@ UNWELL = ingest_service_pb2.GetIndexStatusResponse(
         )
     ],
 )
+CHANGING = ingest_service_pb2.GetIndexStatusResponse(
+    log=STATUS.log,
+    lexical=STATUS.lexical,
+    vector=ingest_service_pb2.IndexStatus(name="model_384", checkpoint=12_345),
+    embedder=STATUS.embedder,
+    coming_vector=ingest_service_pb2.IndexStatus(name="larger-1024", checkpoint=345, pending=11_500),
+    coming_embedder=ingest_service_pb2.EmbedderStatus(
+        kind="openai", model="larger", dimension=1024, texts_embedded=417
+    ),
+)
 INFO = server_service_pb2.GetServerInfoResponse(
     version="0.2.0",
     embedding_model="small",
@@ -161,6 +171,7 @@ COMMANDS = {
     "neighbors": (["neighbors", "m5", "--user", "ann"], "GetNeighbors", NEIGHBORS),
     "status": (["status"], "GetIndexStatus", STATUS),
     "status-unwell": (["status"], "GetIndexStatus", UNWELL),
+    "status-changing": (["status"], "GetIndexStatus", CHANGING),
     "info": (["info"], "GetServerInfo", INFO),
     "info-recall-only": (
         ["info"],

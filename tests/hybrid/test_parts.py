@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nomemory.server.hybrid.meaning import meaning_of
+from nomemory.server.hybrid.message_features import KeptFeatures, features_of
 from nomemory.server.hybrid.parsed_question import parsed
 from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, preferred
 from nomemory.server.hybrid.relevance_feedback import leaders, shared
@@ -89,7 +90,7 @@ def test_a_timeline_is_the_same_in_whatever_order_messages_come(some: list[Logge
     one, other = timeline(some), timeline(mixed)
     assert one.logged == other.logged
     assert (one.previous == other.previous).all()
-    assert [c.tolist() for c in one.conversations] == [c.tolist() for c in other.conversations]
+    assert [one.grouped.tolist(), one.sizes.tolist()] == [other.grouped.tolist(), other.sizes.tolist()]
 
 
 @given(messages)
@@ -97,9 +98,9 @@ def test_what_follows_upon_what(some: list[LoggedMessage]) -> None:
     """By the definition: the message before in the same conversation, if it is near enough."""
     line = timeline(some)
     for place, before in enumerate(line.previous.tolist()):
-        here = line.spoken[place]
-        earlier = [n for n in range(place) if line.spoken[n].conversation_id == here.conversation_id]
-        near = [n for n in earlier[-1:] if here.logged.ts_us - line.spoken[n].logged.ts_us <= 30 * MINUTE_US]
+        here = line.features[place]
+        earlier = [n for n in range(place) if line.features[n].conversation_id == here.conversation_id]
+        near = [n for n in earlier[-1:] if line.logged[place].ts_us - line.logged[n].ts_us <= 30 * MINUTE_US]
         assert before == (near[0] if near else -1)
 
 
@@ -109,7 +110,7 @@ def test_the_talk_around_is_the_mean_of_nine(made: tuple[Timeline, Ranking, Weig
     scores = np.linspace(0, 1, len(line))
     talk = in_talk(line, Ranking(scores, {"words": scores}), Weights())
     scale = talk.components["words"][-1] / scores[-1] if scores[-1] else 1.0
-    for conversation in line.conversations:
+    for conversation in np.split(line.grouped, np.cumsum(line.sizes)[:-1]):
         for at, place in enumerate(conversation):
             window = scores[conversation[max(at - 4, 0) : at + 5]]
             assert talk.components["around"][place] == pytest.approx(0.4 * window.mean() * scale)
@@ -123,8 +124,8 @@ def test_a_timeline_narrows_as_a_filter_does(
 ) -> None:
     narrowed = Filter(at * MINUTE_US, 15 * 10 * MINUTE_US, role, conversation)
     line = timeline(some)
-    for one, admitted in zip(line.spoken, line.within(narrowed).tolist(), strict=True):
-        message = Message("u", "m", one.logged.ts_us, Role(one.role), "x", one.name, one.conversation_id)
+    for logged_one, one, admitted in zip(line.logged, line.features, line.within(narrowed).tolist(), strict=True):
+        message = Message("u", "m", logged_one.ts_us, Role(one.role), "x", one.name, one.conversation_id)
         assert admitted == narrowed.admits(message)
     earlier = line.before(at * 10 * MINUTE_US)
     assert earlier.logged == [one for one in line.logged if one.ts_us < at * 10 * MINUTE_US]
@@ -299,6 +300,19 @@ async def test_kept_timelines_are_the_latest_and_bounded() -> None:
 def test_what_was_read_is_not_read_again(some: list[LoggedMessage]) -> None:
     known = timeline(some)
     again = timeline([*some[1:], logged(99, "new")], known)
-    assert [one for one in again.spoken if one in known.spoken] == [one for one in again.spoken if one.logged in some]
-    shared_ones = {id(one) for one in known.spoken} & {id(one) for one in again.spoken}
-    assert len(shared_ones) == len(some) - 1
+    assert len(again) == len(some)
+    before = {one.sequence: features for one, features in zip(known.logged, known.features, strict=True)}
+    for one, features in zip(again.logged, again.features, strict=True):
+        assert features == features_of(one)
+        assert one.sequence == 99 or features is before[one.sequence]
+
+
+def test_features_are_kept_within_their_room() -> None:
+    some = [logged(n, f"{n} Ann said “so” in 19{n}") for n in range(400)]
+    kept, room = KeptFeatures(60_000), 60_000
+    for at in range(0, 400, 7):
+        read = kept.read(some[at : at + 20])
+        assert read == [features_of(one) for one in some[at : at + 20]]
+        assert kept.weight <= room
+    again = kept.read(some[-4:])
+    assert all(one is other for one, other in zip(again, kept.read(some[-4:]), strict=True))

@@ -36,7 +36,7 @@ def candidates(draw: st.DrawFn) -> Candidates:
         asserting=flags(draw, count),
         spoken_by=np.array(draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count)), dtype=np.int64),
         asking=flags(draw, count),
-        texts=draw(st.lists(texts, min_size=count, max_size=count)),
+        text_of=draw(st.lists(texts, min_size=count, max_size=count)).__getitem__,
     )
 
 
@@ -52,7 +52,7 @@ def of_user(cosines: Sequence[float], **fields: object) -> Candidates:
         asserting=np.ones(count, dtype=np.bool_),
         spoken_by=np.full(count, -1, dtype=np.int64),
         asking=np.zeros(count, dtype=np.bool_),
-        texts=["it rained"] * count,
+        text_of=lambda _: "it rained",
     )
     return replace(plain, **fields)  # type: ignore[arg-type]  # fields of the test's choice
 
@@ -98,11 +98,11 @@ def test_it_falls_when_the_person_is_swapped(scores: Sequence[float], cosine: fl
         matching=np.array(scores),
         coverage=np.array(scores),
         spoken_by=np.zeros(count, dtype=np.int64),
-        texts=["I ran a marathon"] * count,
+        text_of=lambda _: "I ran a marathon",
     )
     of_first, of_second = sufficiency(said_by_first, [0], 2), sufficiency(said_by_first, [1], 2)
     assert of_first > of_second
-    asking_back = replace(said_by_first, texts=["you ran a marathon"] * count)
+    asking_back = replace(said_by_first, text_of=lambda _: "you ran a marathon")
     assert sufficiency(asking_back, [1], 2) > sufficiency(asking_back, [0], 2)
     assert subject("I ran", asks=False) > subject("You and I", asks=False) > subject("you ran", asks=False)
 

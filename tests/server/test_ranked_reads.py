@@ -27,6 +27,7 @@ from nomemory.server.reads.speakers import Speakers
 from nomemory.server.token_cipher import TokenCipher
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.protocol import VectorHit, VectorPoint
+from nomemory.server.vector.space import VectorSpace
 
 HEAP_BYTES = 15_000_000
 BUDGET = 3_000_000
@@ -86,8 +87,9 @@ async def test_a_search_stops_where_scores_fall_below_the_least(
                 for n in range(COUNT)
             ]
         )
-        nearest = NearestMessages(index, NoEmbedder(2), UpToDate(), log, Speakers(log), BUDGET)
-        found = await nearest.search(NearestQuery("u", None, EAST, EVERYTHING, 20, min_score))
+        space = VectorSpace("space", NoEmbedder(2), index, index, UpToDate())
+        nearest = NearestMessages(log, Speakers(log), BUDGET)
+        found = await nearest.search(space, NearestQuery("u", None, EAST, EVERYTHING, 20, min_score))
     finally:
         await index.close()
     assert len(found.items) == count

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -21,15 +22,17 @@ from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.processes.frames import HEADER, pack, unpack
 from nomemory.server.readers.answering import ReaderCalls
-from nomemory.server.readers.calls import Assignment, EmbedderDescription, FaultRecord
+from nomemory.server.readers.calls import Assignment, FaultRecord, SpaceDescription
 from nomemory.server.readers.remote import RemoteEmbedder, RemoteLog, RemoteVectors, WriterClient
 from nomemory.server.readers.startup_barrier import StartupBarrier
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.settings import Settings
 from nomemory.server.vector.protocol import VectorHit
+from nomemory.server.vector.serving_space import ServingSpace
+from nomemory.server.vector.space import VectorSpace
 from nomemory.v1 import ingest_service_pb2 as pb
 
-DESCRIPTION = EmbedderDescription("none", "none", 4)
+DESCRIPTION = SpaceDescription("space", "none", "none", 4, Path("unused"))
 WORDS = "words of a message"
 
 
@@ -102,7 +105,9 @@ async def connected() -> AsyncIterator[tuple[Parts, WriterClient, PipeConnection
     ours, theirs = socket.socketpair()
     parts, barrier = Parts(), StartupBarrier(1)
     settings = Settings.from_environment(data="unused", embedder="none")
-    barrier.open(Assignment(settings, ListenAddress("127.0.0.1", 1), DESCRIPTION), WriterServices(*[parts] * 5))
+    spaces = ServingSpace(VectorSpace("space", parts, parts, parts, parts))
+    services = WriterServices(parts, spaces, parts)
+    barrier.open(Assignment(settings, ListenAddress("127.0.0.1", 1), DESCRIPTION), services)
     calls = ReaderCalls(barrier)
     serving = await PipeConnection.open(ours, calls.answer, calls.describe_error)
     pipe = await PipeConnection.open(theirs)
@@ -117,11 +122,18 @@ async def test_calls_and_answers_cross_whole_however_large() -> None:
         messages = [Message("u", f"m{n}", n, Role.USER, "长" * 100_000, metadata={"k": "v"}) for n in range(50)]
         written = await RemoteLog(writer).write(messages, on_conflict=OnConflict.SKIP, request_id="r")
         assert (written.sequence, parts.written) == (50, messages)
-        assert await RemoteVectors(writer).search("u", b"1234", EVERYTHING, 7) == [VectorHit(0.5, 4, 7)]
+        assert await RemoteVectors(writer, "space").search("u", b"1234", EVERYTHING, 7) == [VectorHit(0.5, 4, 7)]
         assert parts.noted == ["u"]
         assert await RemoteLog(writer).delete_matching("u", EVERYTHING) == Deleted(3, (), 8)
         assert await RemoteLog(writer).erase("u") == Erased(4, 9, was_known=True)
-        assert await RemoteVectors(writer).vectors("u", ["a", "b"]) == {"a": b"u a", "b": b"u b"}
+        assert await RemoteVectors(writer, "space").vectors("u", ["a", "b"]) == {"a": b"u a", "b": b"u b"}
+
+
+async def test_a_space_that_has_been_replaced_is_refused_rather_than_mixed_up() -> None:
+    async with connected() as (_, writer, __):
+        with pytest.raises(Fault) as raised:
+            await RemoteVectors(writer, "former").search("u", b"1234", EVERYTHING, 7)
+    assert raised.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
 
 
 async def test_a_fault_crosses_with_everything_that_a_caller_may_see() -> None:

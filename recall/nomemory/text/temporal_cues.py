@@ -26,6 +26,7 @@ _TELLS_OF_SELF: Final = 1 / 3
 
 def tells_when(text: str) -> float:
     """Return how far a message says when something happened to its speaker, counted from when it was said: 0 to 4/3."""
-    says_when = _SAYS_WHEN_CHINESE.search(text) or _SAYS_WHEN_ENGLISH.search(text)
-    of_self = _OF_SELF_CHINESE in text or _OF_SELF.search(text)
+    has_chinese = not text.isascii()
+    says_when = (has_chinese and _SAYS_WHEN_CHINESE.search(text)) or _SAYS_WHEN_ENGLISH.search(text)
+    of_self = (has_chinese and _OF_SELF_CHINESE in text) or _OF_SELF.search(text)
     return bool(says_when) + _TELLS_OF_SELF * bool(of_self)

@@ -58,6 +58,10 @@ def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Table:
     else:
         table.add_row(_label("Meaning"), _progress(reply.vector), Text(one_line(reply.vector.name), style="dim"))
         table.add_row(_label("Embedder"), *_embedder(embedder))
+    if reply.HasField("coming_vector"):
+        coming = reply.coming_vector
+        table.add_row(_label("To come"), _progress(coming), Text(one_line(coming.name), style="dim"))
+        table.add_row("", *_embedder(reply.coming_embedder))
     for fault in reply.faults:
         table.add_row(Text("Fault", style="bold red"), *_fault(fault))
     return table

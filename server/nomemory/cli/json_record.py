@@ -84,7 +84,7 @@ def answered_record(reply: query_service_pb2.HybridSearchResponse) -> Json:
 
 def status_record(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
     """Return the whole status."""
-    log, embedder = reply.log, reply.embedder
+    log = reply.log
     return {
         "log": {
             "sequence": log.sequence,
@@ -95,12 +95,8 @@ def status_record(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
         },
         "lexical": _index(reply.lexical),
         "vector": _index(reply.vector),
-        "embedder": {
-            "kind": embedder.kind,
-            "model": embedder.model,
-            "dimension": embedder.dimension,
-            "texts_embedded": embedder.texts_embedded,
-        },
+        "embedder": _embedder(reply.embedder),
+        **_coming(reply),
         "faults": [
             {"part": fault.part, "kind": fault.kind, "since": rfc3339(fault.since), "detail": fault.detail}
             for fault in reply.faults
@@ -222,3 +218,19 @@ def _index(index: ingest_service_pb2.IndexStatus) -> Json:
         "notice": index.notice,
     }
     return record | ({"fault_since": rfc3339(index.fault_since)} if index.HasField("fault_since") else {})
+
+
+def _embedder(embedder: ingest_service_pb2.EmbedderStatus) -> Json:
+    return {
+        "kind": embedder.kind,
+        "model": embedder.model,
+        "dimension": embedder.dimension,
+        "texts_embedded": embedder.texts_embedded,
+    }
+
+
+def _coming(reply: ingest_service_pb2.GetIndexStatusResponse) -> Json:
+    """Return what takes the place of the index of meaning, while the model changes."""
+    if not reply.HasField("coming_vector"):
+        return {}
+    return {"coming_vector": _index(reply.coming_vector), "coming_embedder": _embedder(reply.coming_embedder)}

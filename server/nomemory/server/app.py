@@ -17,7 +17,7 @@ from nomemory.server.composition.entrance import listen_address, make_access
 from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.recall_only import recall_only_services
 from nomemory.server.composition.services import make_services
-from nomemory.server.composition.writer import WriterAssembly
+from nomemory.server.composition.writer import Announce, WriterAssembly, nobody_else
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.logs import configure_logs
@@ -25,7 +25,7 @@ from nomemory.server.maintenance.witnesses import refuse_loss
 from nomemory.server.private_files import UMASK
 from nomemory.server.processes.launch import Started
 from nomemory.server.processes.reserved_port import reserved
-from nomemory.server.readers.calls import Assignment
+from nomemory.server.readers.calls import Assignment, SpaceDescription
 from nomemory.server.readers.readers import Readers
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
@@ -34,6 +34,8 @@ from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_intercept
 from nomemory.server.settings import Settings
 from nomemory.server.standard_error import as_json_lines
 from nomemory.server.standing_faults import StandingFaults
+from nomemory.server.vector.collection import collection_named
+from nomemory.server.vector.space import VectorSpace
 
 _WRITER = 0
 """The number of the writer's process in logs; readers count from 1."""
@@ -133,9 +135,17 @@ async def _serve_with_readers(
     address = stack.enter_context(reserved(address))
     stack.push_async_callback(readers.close)
     await readers.start()
-    services, writer = await _make_everything(settings, directory, faults, stack)
+
+    def described(space: VectorSpace) -> SpaceDescription:
+        backlog = collection_named(settings, directory.vectors, space.name).backlog
+        return SpaceDescription.of(space, backlog)
+
+    async def announce(space: VectorSpace) -> None:
+        await readers.replace_space(described(space))
+
+    services, writer = await _make_everything(settings, directory, faults, stack, announce)
     stack.push_async_callback(readers.close)  # before the parts that they call are taken down
-    readers.assign(Assignment(settings, address, writer.describe_embedder(), interceptors), writer)
+    readers.assign(Assignment(settings, address, described(writer.spaces.now), interceptors), writer)
     own = serving(services, address, settings, make_access(settings), is_shared=True, host=interceptors())
     await stack.enter_async_context(own)
     await readers.all_serve()
@@ -144,8 +154,12 @@ async def _serve_with_readers(
 
 
 async def _make_everything(
-    settings: Settings, directory: DataDirectory, faults: StandingFaults, stack: AsyncExitStack
+    settings: Settings,
+    directory: DataDirectory,
+    faults: StandingFaults,
+    stack: AsyncExitStack,
+    announce: Announce = nobody_else,
 ) -> tuple[list[Service], WriterServices]:
     """Build all services of a server over its data directory, and the parts that its readers call."""
-    writer, words, damage = WriterAssembly(settings, directory, faults, stack).build()
+    writer, words, damage = WriterAssembly(settings, directory, faults, stack, announce).build()
     return await make_services(settings, directory, writer, words, stack, damage), writer

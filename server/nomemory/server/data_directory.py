@@ -58,6 +58,11 @@ class DataDirectory:
         return self.root / "vectors"
 
     @property
+    def model(self) -> Path:
+        """The record of the model that searches by meaning are answered with."""
+        return self.vectors / "model.json"
+
+    @property
     def key(self) -> Path:
         """The key that seals cursors and write tokens."""
         return self.root / "server.key"

@@ -8,12 +8,10 @@ other files from being wiped; the record stays, and it is tried again.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 import structlog
@@ -23,8 +21,9 @@ from nomemory.server.faults import Fault
 from nomemory.server.log.protocol import ErasableLog, Removals
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import ERASURE, ERASURE_WAITS, StandingFaults
-from nomemory.server.vector.collection import other_collections
-from nomemory.server.vector.protocol import NoRoomError, VectorIndex
+from nomemory.server.vector.indexed_space import SpacesInUse
+from nomemory.server.vector.protocol import NoRoomError
+from nomemory.server.vector.unused_collections import UnusedCollections
 
 _LOOKS = 40
 """How often is looked, within the time in which all has to be done, whether there is something to do."""
@@ -56,51 +55,36 @@ class KeptVectorsFile(Protocol):
         """
 
 
-class VectorWork(Protocol):
-    """What it needs of the vector indexer."""
-
-    @property
-    def directory(self) -> Path:
-        """The directory of the collection in use."""
-
-    def applied(self) -> int:
-        """Return the sequence up to which everything has been applied."""
-
-    async def wipe_backlog(self) -> None:
-        """Take what the backlog has dropped out of its file."""
-
-
 @dataclass(frozen=True, slots=True)
 class Indexes:
     """What follows the log.
 
     Attributes:
-        directory: of all collections of vectors. Those that are not in use follow nothing: they are deleted.
+        unused: the collections of vectors that follow nothing: they are deleted.
         kept: the file of kept vectors, if there is one.
     """
 
     lexical: LexicalFiles
-    vectors: VectorIndex
-    vector_work: VectorWork
-    directory: Path
+    spaces: SpacesInUse
+    unused: UnusedCollections
     kept: KeptVectorsFile | None = None
 
     def applied(self) -> int:
         """Return the sequence up to which every index has everything."""
-        return min(self.lexical.applied, self.vector_work.applied())
+        return min(self.lexical.applied, *(one.indexer.applied() for one in self.spaces.all()))
 
     async def wipe_removed(self) -> None:
         """Take what was removed and applied by now out of every file but those of the vectors in use."""
         await self.lexical.wipe_removed()
-        await self.vector_work.wipe_backlog()
-        for unused in other_collections(self.directory, self.vector_work.directory):
-            _log.info("a collection of vectors that is not in use is deleted", collection=unused.name)
-            await asyncio.to_thread(shutil.rmtree, unused, ignore_errors=True)
+        for one in self.spaces.all():
+            await one.indexer.wipe_backlog()
+        await self.unused.delete()
 
     async def wipe_vectors(self, most: int) -> str:
         """Take it out of the vectors in use and those kept; return what keeps it from that, in words, or nothing."""
         try:
-            await self.vectors.wipe_removed(most)
+            for one in self.spaces.all():
+                await one.index.wipe_removed(most)
             if self.kept is not None:
                 await self.kept.wipe_removed()
         except (NoRoomError, KeptVectorsError) as refused:

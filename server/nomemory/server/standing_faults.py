@@ -14,6 +14,7 @@ LEXICAL_INDEXER: Final = "lexical-indexer"
 VECTOR_ENGINE: Final = "vector-engine"
 VECTOR_INDEX: Final = "vector-index"
 QDRANT: Final = "qdrant"
+RERANKER: Final = "reranker"
 ERASURE: Final = "erasure"
 """What parts of the server are called in faults."""
 
@@ -27,6 +28,10 @@ ERASURE_WAITS: Final = "ERASURE_WAITS"
 """Something cannot be erased now: it is tried again."""
 INDEX_DAMAGED: Final = "INDEX_DAMAGED"
 """An index did not hold what the log says: what was missing is indexed again."""
+NOT_STARTING: Final = "NOT_STARTING"
+"""A process cannot be started; it is tried again and again."""
+LATE: Final = "LATE"
+"""A process was too late with its latest answer, or had none: reads went on without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,10 @@ class StandingFaults:
     def __init__(self) -> None:
         self._standing: dict[tuple[str, str], StandingFault] = {}
 
+    def name_of(self, part: str) -> str:
+        """Return what a part is called here."""
+        return part
+
     def stand(self, part: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
         """Note that something is wrong, since so many seconds ago. What stood before keeps its time."""
         if (part, kind) not in self._standing:
@@ -68,3 +77,31 @@ class StandingFaults:
     def all(self) -> list[StandingFault]:
         """Return the faults that stand, oldest first."""
         return sorted(self._standing.values(), key=lambda fault: fault.since_s)
+
+
+class FormerFaults(StandingFaults):
+    """The faults of what serves until another one takes its place; its parts are called `former-…`.
+
+    Args:
+        within: where they stand beside the others.
+    """
+
+    def __init__(self, within: StandingFaults) -> None:
+        super().__init__()
+        self._within = within
+
+    def name_of(self, part: str) -> str:
+        """Return what a part is called here."""
+        return f"former-{part}"
+
+    def stand(self, part: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
+        """Note that something is wrong, since so many seconds ago."""
+        self._within.stand(self.name_of(part), kind, detail, ago_s=ago_s)
+
+    def clear(self, part: str, kind: str | None = None) -> None:
+        """Note that a part is well again."""
+        self._within.clear(self.name_of(part), kind)
+
+    def all(self) -> list[StandingFault]:
+        """Return the faults of the whole server."""
+        return self._within.all()

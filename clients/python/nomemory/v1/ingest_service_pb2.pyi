@@ -455,6 +455,8 @@ class GetIndexStatusResponse(_message.Message):
     VECTOR_FIELD_NUMBER: _builtins.int
     EMBEDDER_FIELD_NUMBER: _builtins.int
     FAULTS_FIELD_NUMBER: _builtins.int
+    COMING_VECTOR_FIELD_NUMBER: _builtins.int
+    COMING_EMBEDDER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def log(self) -> Global___LogStatus:
         """log is the system of record."""
@@ -465,7 +467,7 @@ class GetIndexStatusResponse(_message.Message):
 
     @_builtins.property
     def vector(self) -> Global___IndexStatus:
-        """vector is the index of meaning."""
+        """vector is the index of meaning that answers reads."""
 
     @_builtins.property
     def embedder(self) -> Global___EmbedderStatus:
@@ -477,6 +479,16 @@ class GetIndexStatusResponse(_message.Message):
         server, also with `user_id` set. Reads go on as far as they can meanwhile, and say what they lack.
         """
 
+    @_builtins.property
+    def coming_vector(self) -> Global___IndexStatus:
+        """coming_vector is the index of another model, which is being filled after a change of the settings. `vector` and
+        `embedder` answer reads until it has everything; then it takes their place. Unset: the model does not change.
+        """
+
+    @_builtins.property
+    def coming_embedder(self) -> Global___EmbedderStatus:
+        """coming_embedder is what feeds `coming_vector`. Unset with it."""
+
     def __init__(
         self,
         *,
@@ -485,10 +497,12 @@ class GetIndexStatusResponse(_message.Message):
         vector: Global___IndexStatus | None = ...,
         embedder: Global___EmbedderStatus | None = ...,
         faults: _abc.Iterable[Global___ServerFault] | None = ...,
+        coming_vector: Global___IndexStatus | None = ...,
+        coming_embedder: Global___EmbedderStatus | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "lexical", b"lexical", "log", b"log", "vector", b"vector"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["coming_embedder", b"coming_embedder", "coming_vector", b"coming_vector", "embedder", b"embedder", "lexical", b"lexical", "log", b"log", "vector", b"vector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "faults", b"faults", "lexical", b"lexical", "log", b"log", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coming_embedder", b"coming_embedder", "coming_vector", b"coming_vector", "embedder", b"embedder", "faults", b"faults", "lexical", b"lexical", "log", b"log", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -506,14 +520,16 @@ class ServerFault(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     part: _builtins.str
     """part is `reader-N` (a process that answers calls), `lexical-indexer`, `vector-engine`, `vector-index`, `qdrant`,
-    `query-embedder`, `document-embedder` or `erasure`. There may be others in later versions.
+    `query-embedder`, `document-embedder`, `reranker` or `erasure`; `former-…` are those of a model that another one is
+    about to replace. There may be others in later versions.
     """
     kind: _builtins.str
     """kind is `NOT_ANSWERING` (a process answers no heartbeat; it is killed and replaced), `MEMORY_EXCEEDED` (a process took
     more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer),
-    `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended) or `ERASURE_WAITS` (vectors
-    that were removed cannot be erased now; `detail` says what is missing, and it is tried again). There may be others in
-    later versions.
+    `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended), `ERASURE_WAITS` (vectors
+    that were removed cannot be erased now; `detail` says what is missing, and it is tried again), `NOT_STARTING` (a process
+    cannot be started) or `LATE` (a process did not answer in time; reads went on without it). There may be others in later
+    versions.
     """
     detail: _builtins.str
     """detail says it in English, for people. It has no content, ids of users or secrets."""
@@ -620,8 +636,8 @@ class IndexStatus(_message.Message):
     retried, or the kind of the ServerFault of one of its parts.
     """
     notice: _builtins.str
-    """notice says in words what happened to the index when the server started, for instance that it belonged to another log
-    and is built anew. Empty if nothing did.
+    """notice says in words what happened to the index when the server started, or when the model changed: for instance that
+    it belonged to another log and is built anew. Empty if nothing did.
     """
     @_builtins.property
     def parked_message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

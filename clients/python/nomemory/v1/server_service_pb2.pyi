@@ -51,7 +51,9 @@ class GetServerInfoResponse(_message.Message):
     version: _builtins.str
     """version is the server's version, such as `0.2.0`."""
     embedding_model: _builtins.str
-    """embedding_model names the model that embeds texts. Empty: the server has no embedder."""
+    """embedding_model names the model that embeds queries now. Empty: the server has no embedder. It changes while the server
+    runs when another model takes its place.
+    """
     embedding_dimension: _builtins.int
     """embedding_dimension is how many numbers a vector has, the caller's own, too. 0: this server searches no vectors."""
     @_builtins.property

@@ -130,8 +130,9 @@ def _quoted(message: Retrieved, quote: str) -> Citation | None:
     All of a message may be quoted, whatever it says: a thumbs-up, or “to be or not to be”.
     """
     start = message.content.find(quote)
-    says_something = terms(quote) or quote.strip() == message.content.strip()
-    return _cite(message, start, start + len(quote)) if start >= 0 and says_something else None
+    if start < 0 or not (quote.strip() == message.content.strip() or terms(quote)):
+        return None
+    return _cite(message, start, start + len(quote))
 
 
 def _cite(message: Retrieved, start: int, end: int) -> Citation:

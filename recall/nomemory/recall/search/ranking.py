@@ -74,6 +74,7 @@ class EvidenceRanking:
         self._whole = _Ranked()
         self._voices: dict[_Voice, dict[str, float]] = {}
         self._messages: dict[str, Retrieved] = {}
+        self._asserting: dict[str, bool] = {}
         self._ranked: tuple[Evidence, ...] | None = None
 
     def take(self, tool: str, result: ToolResult, weight: float = 1.0) -> None:
@@ -110,9 +111,15 @@ class EvidenceRanking:
         ]
 
     def _asserting_first(self, evidence: list[Evidence]) -> list[Evidence]:
-        kept = [asserts(one.message, self._question, named=False) for one in evidence[:LOOKED_AT]]
+        kept = [self._asserts(one.message) for one in evidence[:LOOKED_AT]]
         first = [one for one, is_kept in zip(evidence, kept, strict=False) if is_kept]
         return first + [one for place, one in enumerate(evidence) if place >= LOOKED_AT or not kept[place]]
+
+    def _asserts(self, message: Retrieved) -> bool:
+        known = self._asserting.get(message.message_id)
+        if known is None:
+            known = self._asserting[message.message_id] = asserts(message, self._question, named=False)
+        return known
 
     def _latest_first(self, evidence: list[Evidence]) -> list[Evidence]:
         """Let the later of the best gain, if the question asks how things stand now."""

@@ -80,6 +80,9 @@ class SkillFolder:
         return file
 
     def _inside(self, name: str) -> Path:
+        direct = self._root / name
+        if not any(one.is_symlink() for one in (direct, *direct.parents[: name.count("/")])):
+            return direct
         path = _resolved(self._path / name)
         if not path.is_relative_to(self._root):
             raise SkillInvalidError(f"`{name}` is a link that leads out of its folder", SkillFault.FOLDER, name)

@@ -15,6 +15,7 @@ import socket
 import sys
 import threading
 from contextlib import AsyncExitStack
+from functools import partial
 
 import structlog
 import uvloop
@@ -24,8 +25,6 @@ from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.services import make_services
 from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.embedding.query_cache import CachedEmbedder
-from nomemory.server.embedding.shared_embedder import SharedEmbedder
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.factory import open_lexical_index
 from nomemory.server.lexical.protocol import IndexUnusableError
@@ -33,49 +32,42 @@ from nomemory.server.log.damage import LogDamage, Met
 from nomemory.server.logs import configure_logs
 from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.readers.calls import Assignment, GetAssignment
-from nomemory.server.readers.remote import (
-    RemoteEmbedder,
-    RemoteLog,
-    RemoteProgress,
-    RemoteReport,
-    RemoteVectors,
-    WriterClient,
-)
+from nomemory.server.readers.followed_space import FollowedSpace, remote_space
+from nomemory.server.readers.remote import RemoteLog, RemoteReport, RemoteReranker, WriterClient
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.grpc_server import serving
 from nomemory.server.rpc.index_status import Report
-from nomemory.server.vector.backlog_reader import BacklogReader
-from nomemory.server.vector.collection import collection_of
 
 _log = structlog.get_logger("workers")
 
 
 async def serve(pipe: socket.socket, number: int) -> int:
     """Serve until SIGTERM, then drain; return the exit code. If the writer is gone, it has logged why."""
-    writer = WriterClient(await PipeConnection.open(pipe))
+    followed = FollowedSpace()
+    writer = WriterClient(await PipeConnection.open(pipe, followed.answer))
     try:
-        return await _serve_for(writer, number)
+        return await _serve_for(writer, followed, number)
     except Fault:
         return 1
 
 
-async def _serve_for(writer: WriterClient, number: int) -> int:
+async def _serve_for(writer: WriterClient, followed: FollowedSpace, number: int) -> int:
     assignment: Assignment = await writer.call(GetAssignment())
     configure_logs(assignment.settings.server.log_level, number)
     try:
-        await _serve_assigned(assignment, writer)
+        await _serve_assigned(assignment, writer, followed)
     except (*CANNOT_START, IndexUnusableError) as error:
         _log.error("a worker cannot start", cause=str(error))
         return 1
     return 0
 
 
-async def _serve_assigned(assignment: Assignment, writer: WriterClient) -> None:
+async def _serve_assigned(assignment: Assignment, writer: WriterClient, followed: FollowedSpace) -> None:
     settings = assignment.settings
     access = make_access(settings)
     async with AsyncExitStack() as stack:
-        services = await _make_services(assignment, writer, stack)
+        services = await _make_services(assignment, writer, followed, stack)
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         host = assignment.interceptors()
@@ -88,17 +80,16 @@ async def _serve_assigned(assignment: Assignment, writer: WriterClient) -> None:
         _log.info("draining")
 
 
-async def _make_services(assignment: Assignment, writer: WriterClient, stack: AsyncExitStack) -> list[Service]:
+async def _make_services(
+    assignment: Assignment, writer: WriterClient, followed: FollowedSpace, stack: AsyncExitStack
+) -> list[Service]:
     """Build what a reader serves: everything, with remote parts where only the writer's process has them."""
     settings, directory = assignment.settings, DataDirectory(assignment.settings.server.data)
-    shared = SharedEmbedder(RemoteEmbedder(writer, assignment.embedder), settings.reads.embeddings_max)
-    embedder = CachedEmbedder(shared, settings.embedder.cache_max)
-    stack.push_async_callback(embedder.close)
-    backlog = BacklogReader(collection_of(settings, directory.vectors, embedder).backlog)
-    stack.callback(backlog.close)
-    remote = WriterServices(
-        RemoteLog(writer), RemoteVectors(writer), embedder, RemoteProgress(writer, backlog), RemoteReport(writer)
-    )
+    stack.push_async_callback(followed.close)
+    make = partial(remote_space, settings, writer)
+    spaces = followed.begin(make, assignment.space, settings.timing.deadline_default_s)
+    reranker = RemoteReranker(writer) if settings.reranker.model else None
+    remote = WriterServices(RemoteLog(writer), spaces, RemoteReport(writer), reranker)
     words = open_lexical_index(directory.lexical)
     stack.push_async_callback(words.close)
     return await make_services(settings, directory, remote, words, stack, _told_damage(remote.report))

@@ -19,6 +19,7 @@ from nomemory.server.rpc.recall_host import Metadata, RecallHost
 from nomemory.server.rpc.recall_remote_query import RemoteQuery
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings
+from nomemory.server.vector.serving_space import ServingSpace
 from nomemory.v1 import query_service_pb2_grpc
 
 _HERE = Path(skill_loader.__file__)
@@ -31,9 +32,9 @@ def recall_service(
     stub: QueryStub,
     metadata: Metadata,
     stack: AsyncExitStack,
-    dimension: int | None = None,
+    spaces: ServingSpace | None = None,
 ) -> RecallService:
-    """Make the service; what it opens is closed with the stack. The dimension is that of this server's own vectors.
+    """Make the service; what it opens is closed with the stack. `spaces` are this server's own vectors.
 
     Raises:
         RecallSettingsError: the settings contradict each other.
@@ -49,7 +50,7 @@ def recall_service(
     )
     skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
     host = RecallHost(stub, metadata, planned_by, enough)
-    return RecallService(host.ask, skills, host_budget(settings), settings, dimension, audit_of(settings))
+    return RecallService(host.ask, skills, host_budget(settings), settings, spaces, audit_of(settings))
 
 
 def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, Metadata]:

@@ -8,11 +8,11 @@ from typing import Final
 from nomemory.server import __version__
 from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.composition.recall_planner import plans_with_model
-from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
+from nomemory.server.vector.serving_space import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
 
 QUERY, INGEST, RECALL = "query", "ingest", "recall"
@@ -26,27 +26,26 @@ _SERVICES: Final = {
 
 
 def server_service(
-    settings: Settings, served: Sequence[Service], embedder: Embedder | None, scheduler: ReadScheduler | None
+    settings: Settings, served: Sequence[Service], spaces: ServingSpace | None, scheduler: ReadScheduler | None
 ) -> ServerService:
     """Make the service that describes a server.
 
     Args:
         settings: the server's.
         served: the other services of this server.
-        embedder: the server's; None where another server embeds.
+        spaces: what the server searches by meaning; None where another server does.
         scheduler: in front of its reads; None where another server reads.
     """
     services = [_SERVICES[service.full_name] for service in served]
-    embeds = embedder is not None and embedder.kind != "none"
+    embeds = spaces is not None and spaces.now.embedder.kind != "none"
     return ServerService(
         pb.GetServerInfoResponse(
             version=__version__,
-            embedding_model=embedder.model if embedder and embeds else "",
-            embedding_dimension=embedder.dimension if embedder else 0,
             features=[*services, *_further_features(settings, services, embeds=embeds)],
             limits=_limits(settings, services),
         ),
         scheduler,
+        spaces,
     )
 
 

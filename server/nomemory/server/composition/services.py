@@ -9,6 +9,7 @@ from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
+from nomemory.server.hybrid.reranking import Reranking
 from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.hybrid.weights import weights_without
 from nomemory.server.lexical.protocol import LexicalIndex
@@ -24,6 +25,7 @@ from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.reads.user_listing import UserListing
+from nomemory.server.reranking.protocol import Reranker
 from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.call import Service
@@ -32,8 +34,6 @@ from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
-from nomemory.server.vector.protocol import VectorSearch
-from nomemory.server.vector.shared_search import SharedVectors
 from nomemory.server.write_token import WriteTokens
 
 _EXPORTED_AT_ONCE = 1000
@@ -61,9 +61,8 @@ async def make_services(
     log = open_log(settings, directory, stack, damage)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
-    dimension, reply_max = writer.embedder.dimension, settings.limits.reply_max_bytes
+    spaces, reply_max = writer.spaces, settings.limits.reply_max_bytes
     speakers = Speakers(log)
-    vectors = SharedVectors(writer.vectors, settings.reads.vectors_max)
     by_time = TimeListing(log, cursors, reply_max)
     query = QueryService(
         log,
@@ -72,18 +71,18 @@ async def make_services(
         UserListing(log, cursors),
         Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
         LexicalListing(words, log, cursors, reply_max),
-        NearestMessages(vectors, writer.embedder, writer.progress, log, speakers, reply_max),
-        _hybrid(settings, writer, vectors, words, log, speakers),
+        NearestMessages(log, speakers, reply_max),
+        _hybrid(settings, writer.reranker, words, log, speakers),
         tokens,
-        dimension,
+        spaces,
         settings,
     )
-    ingest = IngestService(writer.log, writer.report, tokens, dimension, settings, audit_of(settings))
-    recall = recall_service(settings, InProcessQuery(query), (), stack, dimension)
+    ingest = IngestService(writer.log, writer.report, tokens, spaces, settings, audit_of(settings))
+    recall = recall_service(settings, InProcessQuery(query), (), stack, spaces)
     scheduler = ReadScheduler(settings)
     reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))
     served: list[Service] = [reads, ingest, recalls]
-    return [*served, server_service(settings, served, writer.embedder, scheduler)]
+    return [*served, server_service(settings, served, spaces, scheduler)]
 
 
 def open_log(
@@ -96,22 +95,21 @@ def open_log(
 
 
 def _hybrid(
-    settings: Settings,
-    writer: WriterServices,
-    vectors: VectorSearch,
-    words: LexicalIndex,
-    log: LogReader,
-    speakers: Speakers,
+    settings: Settings, reranker: Reranker | None, words: LexicalIndex, log: LogReader, speakers: Speakers
 ) -> HybridMessages:
     return HybridMessages(
         words,
-        vectors,
-        writer.embedder,
-        writer.progress,
         log,
         speakers,
         weights=weights_without(settings.hybrid.without),
         candidates_max=settings.hybrid.candidates_max,
         timeline_max=settings.hybrid.timeline_max,
         reply_max_bytes=settings.limits.reply_max_bytes,
+        reranking=_reranking(settings, reranker),
     )
+
+
+def _reranking(settings: Settings, reranker: Reranker | None) -> Reranking | None:
+    if reranker is None:
+        return None
+    return Reranking(reranker, settings.reranker.weight, settings.reranker.messages_max, settings.reranker.chars)

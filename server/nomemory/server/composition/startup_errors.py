@@ -12,6 +12,7 @@ from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddressError
 from nomemory.server.log.loss import LogLostError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.reranking.factory import RerankerSettingsError
 from nomemory.server.server_key import KeyFileError
 
 CANNOT_START: Final = (
@@ -25,6 +26,7 @@ CANNOT_START: Final = (
     LogUnusableError,
     LogVersionError,
     RecallSettingsError,
+    RerankerSettingsError,
     UnknownStepError,
 )
 """What `serve` raises if the server cannot start; their words are meant for the operator."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
 
 import structlog
 
+from nomemory.server.composition.commit_signal import CommitSignal
+from nomemory.server.composition.former_model import FormerModelLostError, former_model
 from nomemory.server.composition.services import open_log
+from nomemory.server.composition.vector_spaces import VectorSpaces
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.cache_erasure import CacheErasure
 from nomemory.server.embedding.factory import choose_embedder
+from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector_store import model_of
 from nomemory.server.erasure import Erasure, Indexes
@@ -32,17 +37,20 @@ from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.readers.writer_services import WriterServices
-from nomemory.server.rpc.index_status import LEXICAL_JOB, VECTOR_JOB, Notices, StatusReport
+from nomemory.server.reranking.factory import choose_reranker
+from nomemory.server.reranking.reranker_process import RerankerProcess
+from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
-from nomemory.server.standing_faults import StandingFaults
+from nomemory.server.standing_faults import FormerFaults, StandingFaults
 from nomemory.server.vector.checkpoint import discard_foreign_vectors
 from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
-from nomemory.server.vector.factory import choose_vector_index
-from nomemory.server.vector.indexer import VectorIndexer
+from nomemory.server.vector.indexed_space import IndexedSpace, SpacesInUse
 from nomemory.server.vector.living_texts import living_texts
-from nomemory.server.vector.protocol import VectorIndex
-from nomemory.server.vector.reachability import Reachability
+from nomemory.server.vector.model_change import ModelChange
+from nomemory.server.vector.serving_space import ServingSpace
+from nomemory.server.vector.space import VectorSpace
+from nomemory.server.vector.unused_collections import UnusedCollections
 
 _log = structlog.get_logger("server")
 _ANEW = "it did not belong to this log, or was ahead of it, and is built anew since the server started"
@@ -55,11 +63,27 @@ def _noticed(index: str, was_foreign: bool) -> str:  # noqa: FBT001 - what the f
     return _ANEW
 
 
+Announce = Callable[[VectorSpace], Awaitable[None]]
+"""Has other processes follow a change of the model; returns when none of their reads uses the former one."""
+
+
+async def nobody_else(_space: VectorSpace) -> None:
+    """Return at once: there is no other process."""
+
+
 class WriterAssembly:
-    """Builds the parts and starts their background work. The stack takes them down in the opposite order."""
+    """Builds the parts and starts their background work. The stack takes them down in the opposite order.
+
+    `announce` has other processes follow a change of the model.
+    """
 
     def __init__(
-        self, settings: Settings, directory: DataDirectory, faults: StandingFaults, stack: AsyncExitStack
+        self,
+        settings: Settings,
+        directory: DataDirectory,
+        faults: StandingFaults,
+        stack: AsyncExitStack,
+        announce: Announce = nobody_else,
     ) -> None:
         self._settings = settings
         self._directory = directory
@@ -68,24 +92,35 @@ class WriterAssembly:
         self._stack = stack
         self._supervisor = Supervisor()
         self._committed = CommitSignal()
+        self._announce = announce
         self._damage = LogDamage()
 
     def build(self) -> tuple[WriterServices, LexicalIndex, LogDamage]:
         """Build everything; return the lexical index for reading, too, and what is known of damage to the log."""
         embedder = choose_embedder(self._settings, self._vigil)
-        self._stack.push_async_callback(embedder.close)
+        reranker = self._reranker()
         writer, erasable = self._log_writer()
         log = open_log(self._settings, self._directory, self._stack, self._damage)
         self._inspect()
-        notices = self._discard_foreign_indexes(embedder)
+        position = self._record_position()
+        notice = _noticed("lexical", discard_foreign_words(self._directory.lexical, position))
         lexical, words = self._lexical()
-        vectors, vector_indexer = self._vector(embedder)
-        kept = self._kept_vectors(embedder)
-        self._erase(erasable, Indexes(lexical, vectors, vector_indexer, self._directory.vectors, kept))
-        report = StatusReport(
-            log, lexical, vector_indexer, embedder, self._supervisor.fault, self._faults, notices, self._damage
-        )
-        return WriterServices(writer, vectors, embedder, vector_indexer, report), words, self._damage
+        spaces = self._spaces(embedder, position)
+        unused = UnusedCollections(self._settings, self._directory.vectors, spaces)
+        serving = ServingSpace(spaces.serving.space)
+        self._follow_the_model(spaces, serving, unused, position)
+        self._erase(erasable, Indexes(lexical, spaces, unused, self._kept_vectors(embedder)))
+        report = StatusReport(log, lexical, spaces, self._supervisor.fault, self._faults, notice, self._damage)
+        return WriterServices(writer, serving, report, reranker), words, self._damage
+
+    def _reranker(self) -> RerankerProcess | None:
+        reranker = choose_reranker(self._settings, self._vigil)
+        if reranker is not None:
+            self._stack.push_async_callback(reranker.close)
+            task = self._supervisor.start_task("reranker", reranker.run)
+            self._stack.push_async_callback(asyncio.wait, [task])
+            self._stack.callback(task.cancel)
+        return reranker
 
     def _log_writer(self) -> tuple[SqliteLogWriter, ErasableLog]:
         writer = SqliteLogWriter(
@@ -117,16 +152,12 @@ class WriterAssembly:
         self._stack.callback(inspector.stop)
         self._stack.callback(self._supervisor.stop)
 
-    def _discard_foreign_indexes(self, embedder: Embedder) -> Notices:
-        """Discard the indexes that cannot go on with this log, and record how far it is, now and in the end."""
+    def _record_position(self) -> LogPosition:
+        """Record how far the log is, now and in the end."""
         log = self._position()
         write_record(self._directory.record, log)
         self._stack.callback(self._record_end)
-        collection = collection_of(self._settings, self._directory.vectors, embedder)
-        return Notices(
-            _noticed("lexical", discard_foreign_words(self._directory.lexical, log)),
-            _noticed(collection.name, discard_foreign_vectors(collection, log)),
-        )
+        return log
 
     def _record_end(self) -> None:
         try:
@@ -166,7 +197,7 @@ class WriterAssembly:
             batch_max=self._settings.lexical.batch_max,
             batch_bytes=self._settings.lexical.batch_bytes,
             wipe_max=self._settings.erasure.batch_max,
-            wake=self._committed.lexical,
+            wake=self._committed.follow(),
             vigil=self._vigil,
         )
         task = self._supervisor.start_task(LEXICAL_JOB, indexer.run)
@@ -174,46 +205,44 @@ class WriterAssembly:
         self._stack.callback(indexer.stop)
         return indexer, words
 
-    def _vector(self, embedder: Embedder) -> tuple[VectorIndex, VectorIndexer]:
-        directory = self._directory.vectors
-        index = choose_vector_index(self._settings, directory, embedder, self._vigil)
-        self._stack.push_async_callback(index.close)
-        indexer = VectorIndexer(
-            self._open_feed, index, embedder, directory, self._settings, self._committed.vector, self._faults
+    def _spaces(self, embedder: Embedder, log: LogPosition) -> SpacesInUse:
+        """Build what serves by meaning, and after a change of the model what takes its place."""
+        collection = collection_of(self._settings, self._directory.vectors, embedder)
+        notice = _noticed(collection.name, discard_foreign_vectors(collection, log))
+        faults = FormerFaults(self._faults)
+        try:
+            former = former_model(self._settings, self._directory, embedder, log, faults)
+        except FormerModelLostError as error:
+            _log.warning("the model has changed, and the former one cannot serve on", cause=str(error))
+            former, notice = None, str(error)
+        builder = VectorSpaces(self._directory, self._open_feed, self._committed)
+        ours = self._taken_down(builder.build(self._settings, embedder, self._faults))
+        if former is None:
+            return SpacesInUse(ours, None, notice)
+        _log.info("the model has changed: the former one serves until everything is indexed", coming=collection.name)
+        watched = former.watched
+        serving = builder.build(former.settings, former.embedder, faults, lambda: watched.failing_s)
+        return SpacesInUse(self._taken_down(serving), ours, notice)
+
+    def _taken_down(self, one: IndexedSpace) -> IndexedSpace:
+        self._stack.push_async_callback(one.close)
+        return one
+
+    def _follow_the_model(
+        self, spaces: SpacesInUse, serving: ServingSpace, unused: UnusedCollections, log: LogPosition
+    ) -> None:
+        settings = self._settings
+        if spaces.serving.space.embedder.kind == NoEmbedder.kind:
+            return  # a server without a model for a while keeps what a model has made
+        change = ModelChange(
+            spaces,
+            serving,
+            unused,
+            log.sequence,
+            settings.embedder.former_patience_s,
+            settings.timing.deadline_default_s,
+            self._announce,
         )
-        self._stack.callback(indexer.close)
-        if self._settings.vector.qdrant_url is not None:
-            self._probe(index)
-        task = self._supervisor.start_task(VECTOR_JOB, indexer.run)
+        task = self._supervisor.start_task("model-change", change.run)
         self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(indexer.stop)
-        self._stack.callback(self._supervisor.stop)
-        return index, indexer
-
-    def _probe(self, index: VectorIndex) -> None:
-        reachability = Reachability(index, self._settings.vector.probe_s, self._faults)
-        task = self._supervisor.start_task("vector-probe", reachability.run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(reachability.stop)
-
-
-class CommitSignal:
-    """Tells the indexers, from the log writer's thread, that there is something new.
-
-    Attributes:
-        lexical: set after each commit, for the lexical indexer to clear.
-        vector: the same for the vector indexer.
-    """
-
-    def __init__(self) -> None:
-        self.lexical = asyncio.Event()
-        self.vector = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-
-    def announce(self) -> None:
-        """Report a commit. Safe to call from any thread."""
-        self._loop.call_soon_threadsafe(self._set)
-
-    def _set(self) -> None:
-        self.lexical.set()
-        self.vector.set()
+        self._stack.callback(task.cancel)

@@ -40,7 +40,9 @@ class EmbedderSettingsError(ValueError):
     """The settings do not describe an embedder; the text says what to set."""
 
 
-def choose_embedder(settings: Settings, vigil: Vigil | None = None) -> Embedder:
+def choose_embedder(
+    settings: Settings, vigil: Vigil | None = None, around: Callable[[Embedder], Embedder] = lambda within: within
+) -> Embedder:
     """Make the embedder, with a memory for queries, and a file of vectors if there is to be one. Nothing is sent yet.
 
     `auto` is `local` where its package is installed or the settings name a model for it, else `none`.
@@ -48,12 +50,13 @@ def choose_embedder(settings: Settings, vigil: Vigil | None = None) -> Embedder:
     Args:
         settings: which.
         vigil: how processes of its own are watched.
+        around: wraps the model, beneath what is shared and kept.
 
     Raises:
         EmbedderSettingsError: there is no such embedder, a setting is missing or contradicts the model, or the file
             cannot be used.
     """
-    shared = SharedEmbedder(_embedder(settings, vigil), settings.reads.embeddings_max)
+    shared = SharedEmbedder(around(_embedder(settings, vigil)), settings.reads.embeddings_max)
     return CachedEmbedder(_kept(shared, settings), settings.embedder.cache_max)
 
 

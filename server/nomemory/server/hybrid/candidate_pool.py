@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import accumulate, chain
 from typing import Final
 
 import numpy as np
 
-from nomemory.server.hybrid.message_features import KeptSpoken
+from nomemory.server.hybrid.message_features import KeptFeatures
 from nomemory.server.hybrid.parsed_question import ParsedQuestion
 from nomemory.server.hybrid.timeline import Timeline, timeline
 from nomemory.server.hybrid.timeline_cache import KeptTimelines, Key
@@ -67,7 +67,7 @@ class Stretches:
         self._candidates_max = candidates_max
         self._timeline_max = timeline_max
         self._kept = KeptTimelines()
-        self._spoken = KeptSpoken()
+        self._features = KeptFeatures()
 
     async def open_ended(self, user_id: str, narrowed: Filter) -> Filter:
         """Return a filter that admits the same messages, without an end that lies after all of them.
@@ -103,7 +103,7 @@ class Stretches:
         for message in await self._around(logged[:_SURROUNDED], narrowed.until_us):
             known[message.sequence] = message
         await asyncio.sleep(0)
-        return Stretch(timeline(list(known.values()), read=self._spoken.read), total, narrowed)
+        return Stretch(timeline(known.values(), read=self._features.read), total, narrowed)
 
     async def found(
         self, user_id: str, stretch: Stretch, terms: Sequence[str], *, most: int = _COMMON
@@ -159,7 +159,7 @@ class Stretches:
     async def _around(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
         sides = chain.from_iterable(await self._log.around(anchors, _AROUND, _AROUND))
         messages = chain.from_iterable(sides)
-        return list(_within_budget(one for one in messages if until_us is None or one.ts_us < until_us))
+        return _within_budget([one for one in messages if until_us is None or one.ts_us < until_us])
 
     async def _total(self, user_id: str, until_us: int | None) -> int:
         if until_us is None:
@@ -174,11 +174,12 @@ class Stretches:
         for place, sentence in enumerate(asked.sentences):
             await asyncio.sleep(0)
             postings = await self._words.postings(user_id, sentence.terms, narrowed, _COMMON)
-            by_words = list(islice(_by_words(postings, total), self._candidates_max))
+            by_words = _by_words(postings, total, self._candidates_max)
             by_meaning = [(hit.sequence, hit.score) for hit in nearest[place]] if nearest else []
             for sequence, share in [*_shares(by_words), *_shares(by_meaning)]:
                 promise[sequence] = promise.get(sequence, 0.0) + share
-        return sorted(promise, key=lambda sequence: (-promise[sequence], -sequence))[: self._candidates_max]
+        latest_first = sorted(promise, reverse=True)
+        return sorted(latest_first, key=promise.__getitem__, reverse=True)[: self._candidates_max]
 
 
 def _end(until_us: int | None) -> Position | None:
@@ -195,30 +196,29 @@ async def _read(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[Lo
             size += sum(len(message.wire) for message in page)
             if size >= _READ_BYTES:
                 break
-    return list(_within_budget(read))
+    return _within_budget(read)
 
 
-def _within_budget(messages: Iterable[LoggedMessage]) -> Iterator[LoggedMessage]:
+def _within_budget(messages: list[LoggedMessage]) -> list[LoggedMessage]:
     """Return messages up to the one that exceeds the limit in bytes, included."""
-    size = 0
-    for message in messages:
-        yield message
-        size += len(message.wire)
-        if size >= _READ_BYTES:
-            return
+    sizes = [len(message.wire) for message in messages]
+    if sum(sizes) < _READ_BYTES:
+        return messages
+    exceeding = next(place for place, size in enumerate(accumulate(sizes)) if size >= _READ_BYTES)
+    return messages[: exceeding + 1]
 
 
-def _by_words(postings: Sequence[Posting], total: int) -> Iterator[tuple[int, float]]:
-    """Sum up the rarities of the terms in each message, best first."""
+def _by_words(postings: Sequence[Posting], total: int, most: int) -> list[tuple[int, float]]:
+    """Sum up the rarities of the terms in each message; return the best messages, best first."""
     present = [posting for posting in postings if len(posting.sequences)]
     if not present:
-        return
+        return []
     sequences = np.concatenate([posting.sequences for posting in present])
     worths = np.concatenate([np.full(len(p.sequences), rarity(p.count, total)) for p in present])
     unique, inverse = np.unique(sequences, return_inverse=True)
     sums = np.bincount(inverse, weights=worths)
-    for place in np.lexsort((-unique, -sums)):
-        yield int(unique[place]), float(sums[place])
+    best = np.lexsort((-unique, -sums))[:most]
+    return list(zip(unique[best].tolist(), sums[best].tolist(), strict=True))
 
 
 def _shares(listed: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:

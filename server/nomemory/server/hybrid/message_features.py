@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from sys import intern
 from typing import Final, NamedTuple
-
-from cachetools import LRUCache
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.metadata_mark import Entry
@@ -16,91 +16,111 @@ from nomemory.text.temporal_cues import tells_when
 from nomemory.v1 import message_pb2
 
 _NO_METADATA: Final[frozenset[Entry]] = frozenset()
+_NO_NAMES: Final[frozenset[str]] = frozenset()
 _ENDING_CHARS: Final = 64
 _NAMES_SOMETHING: Final = re.compile(
     r"(?<=[a-z,;:'’] )[\"“]?[A-Z][A-Za-z]{2,}|[\"“《「][^\"”》」]{2,100}[\"”》」]|\d"  # a name amid a sentence, a title
 )
 _CONTENT_CHARS: Final = 2_000
 """How much of a message is looked at, besides its end: an hour's transcript takes no longer than a page."""
-_OVERHEAD: Final = 1_000
-"""About how many bytes a message takes in memory besides its content."""
+_WEIGHT: Final = 320
+"""About how many bytes of memory the features of a message take, and their place in a dictionary."""
+_ENTRY_BYTES: Final = 300
+"""The same of each entry of its metadata, and of each name in it."""
 _KEPT_BYTES: Final = 32_000_000
-"""About how much memory the kept messages take."""
+"""About how much memory the kept features take."""
 
 
-class Spoken(NamedTuple):
+class Features(NamedTuple):
     """The features of a message; a tuple, because a ranking makes many.
 
     Attributes:
-        logged: the version that the log holds.
         role: on whose side it stands, a number of `Role`.
         name: who spoke, if that is said; a tool is nobody, even if it has a name.
         conversation_id: its conversation, if it is of one.
         metadata: its metadata's entries.
         chars: how long it is.
-        content: its beginning.
         asks: whether it ends with a question.
         names: how the names, titles and figures in it begin.
         when: how far it says when something happened.
     """
 
-    logged: LoggedMessage
     role: int
     name: str
     conversation_id: str
     metadata: frozenset[Entry]
     chars: int
-    content: str
     asks: bool
     names: frozenset[str]
     when: float
 
     @property
-    def text(self) -> str:
-        """What was said, without descriptions of what came with it."""
-        return without_attachments(self.content)
-
-    @property
     def weight(self) -> int:
-        """About how many bytes of memory it takes."""
-        return len(self.logged.wire) + _OVERHEAD
+        """About how many bytes of memory they take, with their place in a cache."""
+        return _WEIGHT + _ENTRY_BYTES * (len(self.metadata) + len(self.names))
 
 
-class KeptSpoken:
+class KeptFeatures:
     """Reads messages, and keeps the features that were used last: the content of a version never changes.
 
     It does not know which versions still exist, or whose they are: callers ask for messages that the log just gave.
+    There are two generations. What is used moves to the younger one; when that has half of the room, it becomes the
+    older one, and what the older one had is forgotten.
 
     Args:
         most_bytes: about how much memory they may take together.
     """
 
     def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
-        self._kept: LRUCache[int, Spoken] = LRUCache(most_bytes, getsizeof=lambda one: one.weight)
+        self._generation_bytes = most_bytes // 2
+        self._young: dict[int, Features] = {}
+        self._old: dict[int, Features] = {}
+        self._young_bytes = self._old_bytes = 0
 
-    def read(self, logged: LoggedMessage) -> Spoken:
-        """Return the features of a message."""
-        try:
-            return self._kept[logged.sequence]  # `get` would look twice
-        except KeyError:
-            known = self._kept[logged.sequence] = spoken(logged)
-            return known
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory they take."""
+        return self._young_bytes + self._old_bytes
+
+    def read(self, logged: Sequence[LoggedMessage]) -> list[Features]:
+        """Return the features of messages."""
+        known = map(self._young.get, [message.sequence for message in logged])
+        return [one or self._keep(message) for one, message in zip(known, logged, strict=True)]
+
+    def _keep(self, logged: LoggedMessage) -> Features:
+        features = self._old.get(logged.sequence) or features_of(logged)
+        weight = features.weight
+        if self._young_bytes + weight > self._generation_bytes:
+            self._old, self._old_bytes = self._young, self._young_bytes
+            self._young, self._young_bytes = {}, 0
+        self._young[logged.sequence] = features
+        self._young_bytes += weight
+        return features
 
 
-def spoken(logged: LoggedMessage) -> Spoken:
+def features_of(logged: LoggedMessage) -> Features:
     """Read the features of a message."""
     chat = message_pb2.ChatMessage.FromString(logged.wire)
     content = chat.content
     words = without_attachments(content)
-    return Spoken(
-        logged,
+    beginning_words = words[:_CONTENT_CHARS]
+    return Features(
         chat.role,
-        "" if chat.role == message_pb2.ROLE_TOOL else chat.name,
-        chat.conversation_id,
+        "" if chat.role == message_pb2.ROLE_TOOL else intern(chat.name),
+        intern(chat.conversation_id),
         frozenset(chat.metadata.items()) if chat.metadata else _NO_METADATA,
         len(content),
-        content[:_CONTENT_CHARS],
         asks=ends_asking(words.rstrip()[-_ENDING_CHARS:]),
-        names=frozenset(beginning(name.strip('"“')) for name in _NAMES_SOMETHING.findall(words[:_CONTENT_CHARS])),
-        when=tells_when(words[:_CONTENT_CHARS]),
+        names=_names(beginning_words),
+        when=tells_when(beginning_words),
     )
+
+
+def content_of(logged: LoggedMessage) -> str:
+    """Return what was said, its beginning if it is long. It is not kept: of the messages of a ranking few are read."""
+    return message_pb2.ChatMessage.FromString(logged.wire).content[:_CONTENT_CHARS]
+
+
+def _names(words: str) -> frozenset[str]:
+    found = _NAMES_SOMETHING.findall(words)
+    return frozenset(intern(beginning(name.strip('"“'))) for name in found) if found else _NO_NAMES

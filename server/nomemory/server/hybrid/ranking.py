@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -57,8 +58,7 @@ class Ranking:
 
 def ranking(components: Mapping[str, Floats]) -> Ranking:
     """Make a ranking out of its components."""
-    scores: Floats = np.sum(np.stack(list(components.values())), axis=0)
-    return Ranking(scores, components)
+    return Ranking(reduce(np.add, components.values()), components)
 
 
 def matched(match: Match, weights: Weights) -> Ranking:

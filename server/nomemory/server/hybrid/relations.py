@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Final
 
 import numpy as np
@@ -63,15 +63,20 @@ def relations(found: Sequence[Related], vectors: Mapping[str, Vector]) -> list[R
         return []
     known.sort(key=lambda one: (one.message.ts_us, one.message.message_id))
     nearness = _nearness(np.stack([_numbers(vectors[one.message.message_id]) for one in known]))
-    holding = Counter(term for one in found for term in one.terms)
-    return list(_pairs(known, nearness, holding, len(found)))
+    holding = Counter(chain.from_iterable(one.terms for one in found))
+    weights = {term: rarity(count, len(found)) for term, count in holding.items()}
+    return list(_pairs(known, nearness.tolist(), weights))
 
 
-def _pairs(known: Sequence[Related], nearness: Floats, holding: Mapping[str, int], total: int) -> Iterator[Relation]:
+def _pairs(
+    known: Sequence[Related], nearness: Sequence[Sequence[float]], weights: Mapping[str, float]
+) -> Iterator[Relation]:
+    heaviness = [_weight(one.terms, weights) for one in known]
     for (first, one), (second, other) in combinations(enumerate(known), 2):
-        near = float(nearness[first, second])
+        near = nearness[first][second]
         if near >= LEAST_NEARNESS and one.speaker == other.speaker:
-            shared = _shared(one.terms, other.terms, holding, total)
+            least = min(heaviness[first], heaviness[second])
+            shared = _weight(one.terms & other.terms, weights) / least if least > 0 else 0.0
             yield Relation(one.message.message_id, other.message.message_id, near, shared)
 
 
@@ -85,13 +90,8 @@ def _nearness(numbers: Floats) -> Floats:
     return near
 
 
-def _shared(one: frozenset[str], other: frozenset[str], holding: Mapping[str, int], total: int) -> float:
-    least = min(_weight(one, holding, total), _weight(other, holding, total))
-    return _weight(one & other, holding, total) / least if least > 0 else 0.0
-
-
-def _weight(terms: frozenset[str], holding: Mapping[str, int], total: int) -> float:
-    return sum(rarity(holding[term], total) for term in terms)
+def _weight(terms: frozenset[str], weights: Mapping[str, float]) -> float:
+    return sum(map(weights.__getitem__, terms))
 
 
 def _numbers(vector: Vector) -> Floats:

@@ -11,15 +11,16 @@ from typing import Final
 import numpy as np
 
 from nomemory.server.embedding.local_model import PACKAGE_MODEL
-from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.hybrid.candidate_pool import Stretch, Stretches
+from nomemory.server.hybrid.hit import HybridHit
 from nomemory.server.hybrid.meaning import Meaning, meaning_of
 from nomemory.server.hybrid.parsed_question import ParsedQuestion, ParsedSentence, parsed
 from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, places_of, preferred
 from nomemory.server.hybrid.relations import LOOKED_AT, Related, Relation, relations
 from nomemory.server.hybrid.relevance_feedback import RARE, leaders, shared
+from nomemory.server.hybrid.reranking import Reranking
 from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
 from nomemory.server.hybrid.timeline import Flags, Floats, Ints, Timeline
 from nomemory.server.hybrid.weights import Weights
@@ -27,10 +28,10 @@ from nomemory.server.hybrid.word_scores import Found, WordScores, word_scores
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage, Role
-from nomemory.server.reads.nearest_messages import VectorProgress
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
 from nomemory.server.reads.speakers import SPEAKERS_MAX, Speakers
-from nomemory.server.vector.protocol import VectorHit, VectorSearch
+from nomemory.server.vector.protocol import VectorHit
+from nomemory.server.vector.space import VectorSpace
 from nomemory.text.question_reading import QuestionReading
 
 _WITHOUT_MEANING: Final = frozenset(
@@ -44,6 +45,8 @@ _DECIMALS: Final = 6
 """Scores that differ less are equal: sums of floats may come in any order."""
 _EXPLANATION_BYTES: Final = 300
 """Most bytes of an explanation in a reply."""
+_SHARE_OF_RERANKING: Final = 0.5
+"""Share of the patience for meaning that the reranker gets at most, so that there is time left to answer."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -63,19 +66,6 @@ class HybridQuery:
     patience_s: float
     explains: bool = False
     relates: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HybridHit:
-    """A message, its score, and the components of the score."""
-
-    message: LoggedMessage
-    score: float
-    semantic_score: float
-    lexical_score: float
-    coverage: float
-    deviations: float
-    components: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +97,18 @@ class HybridMessages:
 
     Args:
         words: the lexical index.
-        vectors: the vector index.
-        embedder: embeds the question's sentences.
-        progress: says how far the vector index is.
         log: where the messages are.
         speakers: who speaks in a long log.
         weights: of the ranking's steps.
         candidates_max: how many messages each of words and meaning proposes.
         timeline_max: all messages of a user with at most this many are ranked.
         reply_max_bytes: where a reply ends early.
+        reranking: reads the best messages once more; None if nothing does.
     """
 
-    def __init__(  # noqa: PLR0913 - what it reads from, and three limits
+    def __init__(
         self,
         words: LexicalIndex,
-        vectors: VectorSearch,
-        embedder: Embedder,
-        progress: VectorProgress,
         log: LogReader,
         speakers: Speakers,
         *,
@@ -131,30 +116,29 @@ class HybridMessages:
         candidates_max: int,
         timeline_max: int,
         reply_max_bytes: int,
+        reranking: Reranking | None = None,
     ) -> None:
         self._words = words
-        self._vectors = vectors
-        self._embedder = embedder
-        self._progress = progress
         self._log = log
         self._weights = weights
         self._candidates_max = candidates_max
         self._stretches = Stretches(log, words, speakers, candidates_max, timeline_max)
         self._reply_max_bytes = reply_max_bytes
+        self._reranking = reranking
 
-    async def search(self, query: HybridQuery) -> HybridAnswer:
-        """Rank.
+    async def search(self, space: VectorSpace, query: HybridQuery) -> HybridAnswer:
+        """Rank, with the meaning of one space.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, the lexical index cannot be read. Without meaning the words decide alone.
         """
         await self._words.refresh()
-        behind = await self._behind(query.user_id)
+        behind = await self._behind(space, query.user_id)
         narrowed = await self._stretches.open_ended(query.user_id, query.narrowed)
         speakers = await self._stretches.speakers(query.user_id, narrowed.until_us)
         reading = QuestionReading(query.text, _now(query.narrowed))
         asked = parsed(reading, speakers)
-        nearest = await self._nearest(query, asked, narrowed)
+        nearest = await self._nearest(space, query, asked, narrowed)
         read_meanwhile = await self._stretches.read(query.user_id, narrowed, asked, nearest or [])
         stretch = read_meanwhile.before(query.narrowed.until_us)
         if not len(stretch.timeline):
@@ -165,11 +149,11 @@ class HybridMessages:
             asked = parsed(reading, stretch.timeline.foremost(SPEAKERS_MAX))
         ranked = await self._ranked(query, stretch, asked, nearest or (None,) * len(asked.sentences))
         eligible = _eligible(stretch.timeline, ranked, query.narrowed)
-        hits = _best(stretch.timeline, ranked, eligible, query.top_k)
+        hits = await self._best(query, stretch.timeline, ranked, eligible)
         beside = _explanation if query.explains else nothing_beside
         items = hits[: fitting((hit.message for hit in hits), self._reply_max_bytes, beside)]
         persons = places_of(asked, stretch.timeline)
-        candidates = self._candidates(stretch.timeline, ranked, eligible)
+        candidates = _candidates(space, stretch.timeline, ranked, eligible)
         return HybridAnswer(
             items,
             truncated=len(items) < len(hits),
@@ -178,31 +162,25 @@ class HybridMessages:
             sufficiency=sufficiency(candidates, persons, len(stretch.timeline.speakers)),
             told_apart=told_apart(persons, len(stretch.timeline.speakers)),
             by_words=candidates.cosines is None,
-            relations=await self._relations(query, stretch.timeline, items) if query.relates else (),
+            relations=await _relations(space, query, stretch.timeline, items) if query.relates else (),
         )
 
-    async def _relations(
-        self, query: HybridQuery, timeline: Timeline, items: Sequence[HybridHit]
-    ) -> Sequence[Relation]:
-        """Relate the best messages; none where meaning cannot be had."""
-        messages = [item.message for item in items[:LOOKED_AT]]
-        try:
-            async with asyncio.timeout(query.patience_s):
-                vectors = await self._vectors.vectors(query.user_id, [one.message_id for one in messages])
-        except TimeoutError:
-            return ()
-        except Fault as fault:
-            if fault.reason in _WITHOUT_MEANING:
-                return ()
-            raise
-        return relations(_related(timeline, messages), vectors)
+    async def _best(
+        self, query: HybridQuery, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints
+    ) -> list[HybridHit]:
+        """Return the best messages, after what reads them once more."""
+        if self._reranking is None:
+            return _best(timeline, ranked, eligible, query.top_k)
+        hits = _best(timeline, ranked, eligible, max(query.top_k, self._reranking.messages_max))
+        reranked = await self._reranking.reranked(query.text, hits, query.patience_s * _SHARE_OF_RERANKING)
+        return reranked[: query.top_k]
 
-    async def _behind(self, user_id: str) -> bool:
+    async def _behind(self, space: VectorSpace, user_id: str) -> bool:
         latest = await self._log.user_sequence(user_id)
-        return await self._words.applied(user_id) < latest or self._progress.behind(user_id, latest)
+        return await self._words.applied(user_id) < latest or space.progress.behind(user_id, latest)
 
     async def _nearest(
-        self, query: HybridQuery, asked: ParsedQuestion, narrowed: Filter
+        self, space: VectorSpace, query: HybridQuery, asked: ParsedQuestion, narrowed: Filter
     ) -> list[list[VectorHit]] | None:
         """Search by meaning, sentence by sentence; None if that cannot be done, or not in time."""
         if not self._weights.meaning:
@@ -210,8 +188,8 @@ class HybridMessages:
         try:
             async with asyncio.timeout(query.patience_s):
                 if query.vector is not None:
-                    return [await self._near(query.user_id, query.vector, narrowed)] * len(asked.sentences)
-                sentences = (self._alike(query.user_id, one.meaning, narrowed) for one in asked.sentences)
+                    return [await self._near(space, query.user_id, query.vector, narrowed)] * len(asked.sentences)
+                sentences = (self._alike(space, query.user_id, one.meaning, narrowed) for one in asked.sentences)
                 return list(await asyncio.gather(*sentences))
         except TimeoutError:
             return None
@@ -220,11 +198,11 @@ class HybridMessages:
                 return None
             raise
 
-    async def _alike(self, user_id: str, text: str, narrowed: Filter) -> list[VectorHit]:
-        return await self._near(user_id, await self._embedder.embed_query(text), narrowed)
+    async def _alike(self, space: VectorSpace, user_id: str, text: str, narrowed: Filter) -> list[VectorHit]:
+        return await self._near(space, user_id, await space.embedder.embed_query(text), narrowed)
 
-    async def _near(self, user_id: str, vector: Vector, narrowed: Filter) -> list[VectorHit]:
-        return await self._vectors.search(user_id, vector, narrowed, self._candidates_max)
+    async def _near(self, space: VectorSpace, user_id: str, vector: Vector, narrowed: Filter) -> list[VectorHit]:
+        return await space.vectors.search(user_id, vector, narrowed, self._candidates_max)
 
     async def _ranked(
         self, query: HybridQuery, stretch: Stretch, asked: ParsedQuestion, nearest: Sequence[list[VectorHit] | None]
@@ -265,24 +243,42 @@ class HybridMessages:
         found: Mapping[str, Found] = await self._stretches.found(user_id, stretch, terms, most=RARE)
         return shared(timeline, followed, found, stretch.total)
 
-    def _candidates(self, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:
-        """Gather the features of sufficiency; for several sentences, the best of each."""
-        cosines = None
-        if self._embedder.model == PACKAGE_MODEL and all(one.meaning for one in ranked):
-            cosines = np.max([one.meaning.cosines for one in ranked if one.meaning], axis=0)[eligible]
-        has_words = any(one.words.has_terms for one in ranked)
-        coverage = np.max([one.words.coverage for one in ranked], axis=0)[eligible]
-        return Candidates(
-            matching=np.max([one.matching for one in ranked], axis=0)[eligible],
-            cosines=cosines,
-            mean=max((one.meaning.mean for one in ranked if one.meaning), default=0.0),
-            coverage=coverage if has_words else None,
-            unknown=min(one.words.unknown for one in ranked),
-            asserting=_asserting(timeline, eligible),
-            spoken_by=timeline.spoken_by[eligible],
-            asking=timeline.asking[eligible],
-            texts=[timeline.spoken[place].text for place in eligible.tolist()],
-        )
+
+async def _relations(
+    space: VectorSpace, query: HybridQuery, timeline: Timeline, items: Sequence[HybridHit]
+) -> Sequence[Relation]:
+    """Relate the best messages; none where meaning cannot be had."""
+    messages = [item.message for item in items[:LOOKED_AT]]
+    try:
+        async with asyncio.timeout(query.patience_s):
+            vectors = await space.vectors.vectors(query.user_id, [one.message_id for one in messages])
+    except TimeoutError:
+        return ()
+    except Fault as fault:
+        if fault.reason in _WITHOUT_MEANING:
+            return ()
+        raise
+    return relations(_related(timeline, messages), vectors)
+
+
+def _candidates(space: VectorSpace, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:
+    """Gather the features of sufficiency; for several sentences, the best of each."""
+    cosines = None
+    if space.embedder.model == PACKAGE_MODEL and all(one.meaning for one in ranked):
+        cosines = np.max([one.meaning.cosines for one in ranked if one.meaning], axis=0)[eligible]
+    has_words = any(one.words.has_terms for one in ranked)
+    coverage = np.max([one.words.coverage for one in ranked], axis=0)[eligible]
+    return Candidates(
+        matching=np.max([one.matching for one in ranked], axis=0)[eligible],
+        cosines=cosines,
+        mean=max((one.meaning.mean for one in ranked if one.meaning), default=0.0),
+        coverage=coverage if has_words else None,
+        unknown=min(one.words.unknown for one in ranked),
+        asserting=_asserting(timeline, eligible),
+        spoken_by=timeline.spoken_by[eligible],
+        asking=timeline.asking[eligible],
+        text_of=lambda at: timeline.text_at(int(eligible[at])),
+    )
 
 
 def _now(narrowed: Filter) -> datetime:
@@ -299,7 +295,7 @@ def _explanation(_message: LoggedMessage) -> int:
 def _related(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[Related]:
     places, _ = timeline.located(np.array([one.sequence for one in messages], dtype=np.int64))
     return [
-        Related(one, (int(timeline.roles[place]), timeline.spoken[place].name), frozenset(timeline.terms_at(place)))
+        Related(one, (int(timeline.roles[place]), timeline.features[place].name), frozenset(timeline.terms_at(place)))
         for one, place in zip(messages, places.tolist(), strict=True)
     ]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -77,7 +77,7 @@ class Candidates:
         asserting: whether the message says something of those whose memory this is, and does not only ask.
         spoken_by: who speaks, as a number from 0; -1 where that is not known.
         asking: whether the message ends with a question.
-        texts: what was said, without descriptions of attachments.
+        text_of: returns what one of them says, without descriptions of attachments.
     """
 
     matching: Floats
@@ -88,11 +88,12 @@ class Candidates:
     asserting: Flags
     spoken_by: Ints
     asking: Flags
-    texts: Sequence[str]
+    text_of: Callable[[int], str]
 
     def best(self) -> Self:
         """Return those that match best."""
         chosen = np.argsort(-self.matching, kind="stable")[:_LOOKED_AT]
+        places, text_of = chosen.tolist(), self.text_of
         return replace(
             self,
             matching=self.matching[chosen],
@@ -101,7 +102,7 @@ class Candidates:
             asserting=self.asserting[chosen],
             spoken_by=self.spoken_by[chosen],
             asking=self.asking[chosen],
-            texts=[self.texts[place] for place in chosen],
+            text_of=lambda at: text_of(places[at]),
         )
 
 
@@ -159,8 +160,8 @@ def _about(candidates: Candidates, asked: Collection[int], speakers: int) -> Flo
     by_asked = np.isin(candidates.spoken_by, list(asked))
     if not told_apart(asked, speakers):
         return np.where(by_asked, 1.0, 0.0) if asked else np.ones(len(by_asked))
-    messages = zip(candidates.texts, candidates.asking, strict=True)
-    subjects = np.array([subject(text, asks=bool(asks)) for text, asks in messages])
+    asking = enumerate(candidates.asking.tolist())
+    subjects = np.array([subject(candidates.text_of(at), asks=asks) for at, asks in asking])
     # Whoever else is addressed is the one asked about for sure only between two.
     to_asked = 2 / (speakers - 1) - 1
     by_others = np.where(subjects < 0, -subjects * to_asked, -subjects)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -12,14 +12,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nomemory.server.hybrid.message_features import Spoken, spoken
+from nomemory.server.hybrid.message_features import Features, content_of, features_of
 from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.text.analysis import streams
+from nomemory.text.attachments import without_attachments
 from nomemory.text.names import beginning
 
 _LINK_US: Final = 30 * 60 * 1_000_000
 """Messages of one conversation that lie no farther apart follow upon each other."""
 _TERMS_CHARS: Final = 1_000
+
+_MESSAGE_BYTES: Final = 350
+"""About how many bytes of memory a message takes beside its own."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,22 +34,18 @@ Flags = NDArray[np.bool_]
 class Timeline:
     """Messages of one user in their order `(ts, message_id)`; all arrays are parallel to them."""
 
-    spoken: Sequence[Spoken]
+    logged: Sequence[LoggedMessage]
+    features: Sequence[Features]
     _terms: dict[int, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
     _beginnings: dict[int, Timeline] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
-        return len(self.spoken)
-
-    @cached_property
-    def logged(self) -> list[LoggedMessage]:
-        """The versions that the log holds."""
-        return [one.logged for one in self.spoken]
+        return len(self.logged)
 
     @cached_property
     def weight(self) -> int:
         """About how many bytes of memory the messages take."""
-        return sum(one.weight for one in self.spoken)
+        return sum(len(one.wire) + _MESSAGE_BYTES for one in self.logged) + sum(one.weight for one in self.features)
 
     @cached_property
     def sequences(self) -> Ints:
@@ -75,7 +75,9 @@ class Timeline:
     def spoken_by(self) -> Ints:
         """The place of the speaker's name in `speakers`; -1 where there is none."""
         places = {name: place for place, name in enumerate(self.speakers)}
-        return np.array([places.get(one.name, -1) for one in self.spoken], dtype=np.int64)
+        if not places:
+            return np.full(len(self), -1, dtype=np.int64)
+        return np.array([places.get(one.name, -1) for one in self.features], dtype=np.int64)
 
     @cached_property
     def bearers(self) -> Mapping[str, Floats]:
@@ -89,43 +91,38 @@ class Timeline:
     @cached_property
     def roles(self) -> Ints:
         """On whose side they stand: numbers of `Role`."""
-        return np.array([one.role for one in self.spoken], dtype=np.int64)
+        return np.array([one.role for one in self.features], dtype=np.int64)
 
     @cached_property
     def lengths(self) -> Floats:
         """Characters of content."""
-        return np.array([one.chars + 1 for one in self.spoken], dtype=np.float64)
+        return np.array([one.chars + 1 for one in self.features], dtype=np.float64)
 
     @cached_property
     def asking(self) -> Flags:
         """Whether a message ends with a question."""
-        return np.array([one.asks for one in self.spoken], dtype=np.bool_)
+        return np.array([one.asks for one in self.features], dtype=np.bool_)
 
     @cached_property
     def concrete(self) -> Flags:
         """Whether a message names something that is no speaker: a name, a title, a figure."""
         known = set(map(beginning, self.speakers))
-        return np.array([not one.names <= known for one in self.spoken], dtype=np.bool_)
+        return np.array([not one.names <= known for one in self.features], dtype=np.bool_)
 
     @cached_property
     def when(self) -> Floats:
         """How far a message says when something happened."""
-        return np.array([one.when for one in self.spoken], dtype=np.float64)
-
-    @cached_property
-    def conversations(self) -> tuple[Ints, ...]:
-        """The places of each conversation's messages, in order; those without a conversation are one."""
-        return tuple(self._of_conversation.values())
+        return np.array([one.when for one in self.features], dtype=np.float64)
 
     @cached_property
     def grouped(self) -> Ints:
-        """All places, conversation after conversation."""
-        return np.concatenate([np.zeros(0, dtype=np.int64), *self.conversations])
+        """All places, conversation after conversation; those without a conversation are one."""
+        return np.argsort(self._of_conversation, kind="stable")
 
     @cached_property
     def sizes(self) -> Ints:
         """How many messages each conversation has."""
-        return np.array([len(one) for one in self.conversations], dtype=np.int64)
+        return np.bincount(self._of_conversation, minlength=len(self._conversations))
 
     @cached_property
     def previous(self) -> Ints:
@@ -151,12 +148,10 @@ class Timeline:
         if narrowed.role is not None:
             admitted &= self.by(narrowed.role)
         if narrowed.conversation_id:
-            of_conversation = np.zeros(len(self), dtype=np.bool_)
-            of_conversation[self._of_conversation.get(narrowed.conversation_id, [])] = True
-            admitted &= of_conversation
+            admitted &= self._of_conversation == self._conversations.get(narrowed.conversation_id, -1)
         if narrowed.metadata:
             entries = frozenset(narrowed.metadata)
-            admitted &= np.fromiter((entries <= one.metadata for one in self.spoken), dtype=np.bool_, count=len(self))
+            admitted &= np.fromiter((entries <= one.metadata for one in self.features), dtype=np.bool_, count=len(self))
         return admitted
 
     def before(self, until_us: int | None) -> Timeline:
@@ -166,7 +161,7 @@ class Timeline:
             return self
         if count not in self._beginnings:
             self._beginnings.clear()  # who asks several things in a row, asks at one time
-            self._beginnings[count] = Timeline(self.spoken[:count], self._terms)
+            self._beginnings[count] = Timeline(self.logged[:count], self.features[:count], self._terms)
         return self._beginnings[count]
 
     def located(self, sequences: Ints) -> tuple[Ints, Flags]:
@@ -179,21 +174,29 @@ class Timeline:
 
     def terms_at(self, place: int) -> tuple[str, ...]:
         """Return the terms of a message, each once, in an order of their own."""
-        one = self.spoken[place]
-        if one.logged.sequence not in self._terms:
-            self._terms[one.logged.sequence] = tuple(sorted(set(streams(one.content[:_TERMS_CHARS]).terms)))
-        return self._terms[one.logged.sequence]
+        one = self.logged[place]
+        if one.sequence not in self._terms:
+            self._terms[one.sequence] = tuple(sorted(set(streams(content_of(one)[:_TERMS_CHARS]).terms)))
+        return self._terms[one.sequence]
+
+    def text_at(self, place: int) -> str:
+        """Return what a message says, without descriptions of what came with it."""
+        return without_attachments(content_of(self.logged[place]))
 
     @cached_property
     def _spoke(self) -> Counter[str]:
-        return Counter(one.name for one in self.spoken if one.name)
+        return Counter(one.name for one in self.features if one.name)
 
     @cached_property
-    def _of_conversation(self) -> dict[str, Ints]:
-        places: dict[str, list[int]] = {}
-        for place, one in enumerate(self.spoken):
-            places.setdefault(one.conversation_id, []).append(place)
-        return {conversation: np.array(at, dtype=np.int64) for conversation, at in places.items()}
+    def _conversations(self) -> Mapping[str, int]:
+        """The numbers of the conversations, in the order in which they begin."""
+        begun = dict.fromkeys(one.conversation_id for one in self.features)
+        return dict(zip(begun, range(len(begun)), strict=True))
+
+    @cached_property
+    def _of_conversation(self) -> Ints:
+        numbers = self._conversations
+        return np.array([numbers[one.conversation_id] for one in self.features], dtype=np.int64)
 
     @cached_property
     def _by_sequence(self) -> tuple[Ints, Ints]:
@@ -201,8 +204,14 @@ class Timeline:
         return order, self.sequences[order]
 
 
+def _read(logged: Sequence[LoggedMessage]) -> list[Features]:
+    return list(map(features_of, logged))
+
+
 def timeline(
-    logged: Sequence[LoggedMessage], known: Timeline | None = None, read: Callable[[LoggedMessage], Spoken] = spoken
+    logged: Iterable[LoggedMessage],
+    known: Timeline | None = None,
+    read: Callable[[Sequence[LoggedMessage]], list[Features]] = _read,
 ) -> Timeline:
     """Make the timeline of messages of one user, in any order, each once.
 
@@ -211,6 +220,9 @@ def timeline(
         known: a timeline that has some of them already: what it has read is not read again.
         read: reads what it has not.
     """
-    before = {one.logged.sequence: one for one in known.spoken} if known else {}
     ordered = sorted(logged, key=attrgetter("ts_us", "message_id"))
-    return Timeline([before.get(message.sequence) or read(message) for message in ordered])
+    if known is None:
+        return Timeline(ordered, read(ordered))
+    before = dict(zip((one.sequence for one in known.logged), known.features, strict=True))
+    fresh = iter(read([message for message in ordered if message.sequence not in before]))
+    return Timeline(ordered, [before.get(message.sequence) or next(fresh) for message in ordered])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
@@ -16,6 +17,8 @@ _SATURATION: Final = 0.9
 """k1 of BM25: how soon further occurrences of a word count little."""
 _OF_LENGTH: Final = 0.4
 """b of BM25: how much the length of a message counts."""
+_RARITIES_KEPT: Final = 4096
+"""A search weighs some thousand terms, of which most stand in few messages."""
 _OF_QUESTION: Final = 5 / 3
 """Weight of a word in the question before a message, relative to one in another message beside it."""
 
@@ -43,6 +46,7 @@ class WordScores:
     unknown: float = 0.0
 
 
+@lru_cache(_RARITIES_KEPT)
 def rarity(count: int, total: int) -> float:
     """Return the inverse document frequency, within the user."""
     return math.log1p((total - min(count, total) + 0.5) / (count + 0.5))
@@ -70,6 +74,7 @@ def word_scores(
     """
     scores, covered, weight, unknown = np.zeros(len(timeline)), np.zeros(len(timeline)), 0.0, 0.0
     room = 1 - _OF_LENGTH + _OF_LENGTH * timeline.lengths / timeline.lengths.mean()
+    beside_each = _Neighbours.of(timeline)
     nobody = np.zeros(len(timeline))
     for term, posting in found.items():
         weight += rarity(posting.count, total)
@@ -79,20 +84,33 @@ def word_scores(
         own = np.zeros(len(timeline))
         own[posting.places] = 1.0
         spoken = timeline.bearers.get(term, nobody)
-        counts = _with_neighbours(timeline, own, beside) + spoken
+        counts = beside_each.counted(own, beside) + spoken
         idf = rarity(posting.count + _bearers(timeline, spoken, own, total), total)
         scores += emphasis.get(term, 1.0) * idf * (1 + _SATURATION) * counts / (counts + _SATURATION * room)
         covered += rarity(posting.count, total) * np.maximum(own, spoken)
     return WordScores(scores, covered / weight if weight else covered, bool(found), unknown / weight if weight else 0.0)
 
 
-def _with_neighbours(timeline: Timeline, own: Floats, beside: float) -> Floats:
-    counts: Floats = own.copy()
-    linked = timeline.previous >= 0
-    before = timeline.previous[linked]
-    counts[linked] += beside * own[before] * np.where(timeline.asking[before], _OF_QUESTION, 1.0)
-    counts[before] += beside * own[linked]
-    return counts
+@dataclass(frozen=True, slots=True)
+class _Neighbours:
+    """Which messages follow upon others, which these are, and what a word in these counts."""
+
+    after: Ints
+    before: Ints
+    worth: Floats
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> Self:
+        after = np.flatnonzero(timeline.previous >= 0)
+        before = timeline.previous[after]
+        return cls(after, before, np.where(timeline.asking[before], _OF_QUESTION, 1.0))
+
+    def counted(self, own: Floats, beside: float) -> Floats:
+        """Count a term that stands once in some messages, there and beside them."""
+        counts: Floats = own.copy()
+        counts[self.after] += beside * own[self.before] * self.worth
+        counts[self.before] += beside * own[self.after]
+        return counts
 
 
 def _bearers(timeline: Timeline, spoken: Floats, own: Floats, total: int) -> int:

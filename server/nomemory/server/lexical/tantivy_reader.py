@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import tantivy
-from cachetools import LRUCache
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.form import FORMS
+from nomemory.server.lexical.kept_postings import KeptPostings
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
 from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, Posting, RankPosition
 from nomemory.server.lexical.query import Leaf, Query, Sign, Stream
@@ -45,9 +45,6 @@ _STATES_KEPT = 4096
 _POSTINGS_BYTES = 16_000_000
 """About how much memory the postings take that are remembered."""
 
-_OVERHEAD = 500
-"""Bytes that postings take in memory beside what they hold, about."""
-
 _SIGN = 0.4
 """What a sign weighs of all that is asked, but never more than the heaviest of it."""
 
@@ -77,12 +74,11 @@ class _State(NamedTuple):
     latest: int
 
 
-class _PostingKey(NamedTuple):
-    """What is looked up: where a term is in a state of a user's messages."""
+class _Shelf(NamedTuple):
+    """In what terms are looked up: a state of a user's messages, as far as a filter admits them."""
 
     user_id: str
     state: _State
-    term: str
     narrowed: Filter
     most: int
 
@@ -117,7 +113,7 @@ class TantivyLexicalIndex:
         self._state = lru_cache(_STATES_KEPT)(self._stated)
         self._count = lru_cache(_COUNTS_KEPT)(self._counted)
         self._span = lru_cache(_SPANS_KEPT)(self._spanned)
-        self._postings: LRUCache[_PostingKey, Posting] = LRUCache(_POSTINGS_BYTES, getsizeof=_weight)
+        self._postings = KeptPostings(_POSTINGS_BYTES)
         with _answering():
             self._take_latest()
 
@@ -162,14 +158,15 @@ class TantivyLexicalIndex:
     async def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
         """Return, for each term of the analysis, where it stands; the versions only where they are at most `most`."""
         with _answering():
-            state = self._state(user_id)
-            keys = [_PostingKey(user_id, state, term, narrowed, most) for term in terms]
-            kept = [self._kept(key) for key in keys]
-            missing = [key for key, posting in zip(keys, kept, strict=True) if posting is None]
-            fresh = self._posted(user_id, [key.term for key in missing], narrowed, most) if missing else []
-        self._postings.update(zip(missing, fresh, strict=True))
-        rest = iter(fresh)
-        return [next(rest) if posting is None else posting for posting in kept]
+            shelf = _Shelf(user_id, self._state(user_id), narrowed, most)
+            kept = self._postings.of(shelf)
+            missing = [term for term in dict.fromkeys(terms) if term not in kept]
+            if not missing:
+                return [kept[term] for term in terms]
+            fresh = dict(zip(missing, self._posted(user_id, missing, narrowed, most), strict=True))
+        found = [fresh[term] if term in fresh else kept[term] for term in terms]
+        self._postings.keep(shelf, fresh)
+        return found
 
     async def refresh(self) -> None:
         """Take the latest commit into view. Costs one `stat` if there is none.
@@ -267,12 +264,6 @@ class TantivyLexicalIndex:
             yield left if borne else 0.0
             left = 0.0 if borne else left
 
-    def _kept(self, key: _PostingKey) -> Posting | None:
-        try:
-            return self._postings[key]  # `get` would look twice
-        except KeyError:
-            return None
-
     def _posted(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
         """Look terms up in this view, and what they give all at once: it costs as much for one as for many."""
         mine = [of_user(user_id), *of_filter(narrowed)]
@@ -326,7 +317,3 @@ def _is_worthwhile(few: Telling, counts: Mapping[Leaf, float], limit: int) -> bo
 def _is_before(few: Telling, after: RankPosition | None) -> bool:
     """Return whether a page that begins there begins with those that have one of the few leaves."""
     return after is None or after.score > few.rest
-
-
-def _weight(posting: Posting) -> int:
-    return _OVERHEAD + posting.sequences.nbytes

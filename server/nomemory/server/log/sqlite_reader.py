@@ -5,8 +5,10 @@ Its methods answer at once, without suspending, but for those that walk through 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -154,7 +156,7 @@ class SqliteLogReader:
 
     async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Around]:
         """Return, for each anchor, up to so many messages right before and right after it."""
-        return [self._around(anchor, before, after) for anchor in anchors]
+        return [around for of_user in _by_user(anchors) for around in self._around(of_user, before, after)]
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
         """Return a message and up to so many right before and right after it; None if there is no such message."""
@@ -204,11 +206,18 @@ class SqliteLogReader:
             return "messages", [Clause(HAS_ENTRY, (mark,)) for mark in marks]
         return BY_ENTRY, [Clause("mark=?", marks[:1]), *(Clause(HAS_ENTRY, (mark,)) for mark in marks[1:])]
 
-    def _around(self, anchor: LoggedMessage, before: int, after: int) -> Around:
-        place = (anchor.user_id, anchor.ts_us, anchor.message_id)
-        older = self._rows.messages(anchor.user_id, _OLDER, (*place, before))
-        newer = self._rows.messages(anchor.user_id, _NEWER, (*place, after))
-        return Around(older[::-1], newer)
+    def _around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> Iterator[Around]:
+        """Return what stands around anchors of one user."""
+        user_id = anchors[0].user_id
+        places = [(user_id, anchor.ts_us, anchor.message_id) for anchor in anchors]
+        older = self._rows.each(user_id, _OLDER, [(*place, before) for place in places])
+        newer = self._rows.each(user_id, _NEWER, [(*place, after) for place in places])
+        return (Around(earlier[::-1], later) for earlier, later in zip(older, newer, strict=True))
+
+
+def _by_user(anchors: Sequence[LoggedMessage]) -> Iterator[list[LoggedMessage]]:
+    """Return the stretches of anchors of one user each, in their order."""
+    return (list(of_user) for _, of_user in groupby(anchors, attrgetter("user_id")))
 
 
 def _beyond(narrowed: Filter, after: Position | None, *, oldest_first: bool) -> Filter:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from itertools import repeat
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ from nomemory.server.log.sqlite_schema import latest_sequence, open_for_reading
 from nomemory.server.message import LoggedMessage
 
 _ROW = "messages.user_id, messages.message_id, messages.ts, seq, wire, crc"
-_PLACE = "messages.message_id, messages.ts, seq"
 _CHECKED = "wire, seq + ?, crc"
+_MESSAGE = f"messages.message_id, messages.ts, seq, {_CHECKED}"
+_STATEMENTS_KEPT = 256
 ALL = "messages"
 # Left to itself SQLite walks through all that the user ever said.
 BY_ID = f"{ALL} INDEXED BY messages_by_id"
@@ -72,12 +74,15 @@ class SqliteRows:
 
     def messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
         """Return the messages of a source that a condition admits, in its order. It admits only those of a user."""
-        rows = self._read(f"{_PLACE}, {_CHECKED}", source, where, values, start_of(user_id))
-        if not rows:
-            return []
-        ids, times, sequences, wires, starts, sums = zip(*rows, strict=True)
-        self._check(user_id, wires, starts, sums)
-        return list(map(LoggedMessage, repeat(user_id), ids, times, sequences, wires))
+        return self._as_messages(user_id, self._read(_MESSAGE, source, where, values, start_of(user_id)))
+
+    def each(self, user_id: str, where: str, values: Iterable[Sequence[object]]) -> list[list[LoggedMessage]]:
+        """Return what `messages` does of one condition for each of several values: all are checked at once."""
+        living, moments = self.living()
+        statement, start = _statement(_MESSAGE, ALL, living, where), start_of(user_id)
+        found = [self.fetch(statement, (start, *moments, *some)) for some in values]
+        messages = iter(self._as_messages(user_id, list(chain.from_iterable(found))))
+        return [list(islice(messages, len(rows))) for rows in found]
 
     def wires(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
@@ -127,10 +132,21 @@ class SqliteRows:
             self._damage.met(user_id, sequence)
         raise self._damage.met(user_id, damaged[0])
 
+    def _as_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
+        if not rows:
+            return []
+        ids, times, sequences, wires, starts, sums = zip(*rows, strict=True)
+        self._check(user_id, wires, starts, sums)
+        return list(map(LoggedMessage, repeat(user_id), ids, times, sequences, wires))
+
     def _read(self, columns: str, source: str, where: str, values: Sequence[object], *first: int) -> list[Row]:
         living, moments = self.living()
-        statement = f"SELECT {columns} FROM {source} WHERE {living} AND {where}"  # noqa: S608 - our text, bound values
-        return self.fetch(statement, (*first, *moments, *values))
+        return self.fetch(_statement(columns, source, living, where), (*first, *moments, *values))
+
+
+@lru_cache(_STATEMENTS_KEPT)
+def _statement(columns: str, source: str, living: str, where: str) -> str:
+    return f"SELECT {columns} FROM {source} WHERE {living} AND {where}"  # noqa: S608 - our text, bound values
 
 
 def _by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 from nomemory.server.embedding.vector import Vector
@@ -14,6 +15,7 @@ from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import Filter, Message
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
+from nomemory.server.vector.space import VectorSpace
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,9 @@ class Erase:
 
 @dataclass(frozen=True, slots=True)
 class SearchVectors:
-    """Search the vector index; the user counts as being queried. Answer: a list of VectorHit."""
+    """Search the index of a vector space; the user counts as being queried. Answer: a list of VectorHit."""
 
+    space: str
     user_id: str
     vector: Vector
     narrowed: Filter
@@ -67,6 +70,7 @@ class SearchVectors:
 class FetchVectors:
     """Return the stored vectors of a user's messages. Answer: a dict of Vector by message id."""
 
+    space: str
     user_id: str
     message_ids: tuple[str, ...]
 
@@ -75,6 +79,7 @@ class FetchVectors:
 class EmbedQuery:
     """Embed a query. Answer: a Vector."""
 
+    space: str
     text: str
 
 
@@ -82,6 +87,7 @@ class EmbedQuery:
 class EmbedDocuments:
     """Embed documents. Answer: a list of Vector."""
 
+    space: str
     texts: tuple[str, ...]
 
 
@@ -89,6 +95,7 @@ class EmbedDocuments:
 class NoteQuery:
     """Remember that this user is being queried. No answer."""
 
+    space: str
     user_id: str
 
 
@@ -101,6 +108,14 @@ class GetStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Rerank:
+    """Say how well texts answer a question. Answer: a number for each, or None, as `Reranker` does."""
+
+    question: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NoteDamage:
     """Remember damage to the log that a read has met. No answer."""
 
@@ -110,16 +125,41 @@ class NoteDamage:
 Changing = Write | Delete | DeleteMatching | Erase
 """What changes the log."""
 
-WriterCall = Changing | SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery | GetStatus | NoteDamage
+AboutMeaning = SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery
+"""What is asked of a vector space, which each of them names."""
+
+WriterCall = Changing | AboutMeaning | GetStatus | Rerank | NoteDamage
 
 
 @dataclass(frozen=True, slots=True)
-class EmbedderDescription:
-    """What a reader knows of the embedder without calling it."""
+class SpaceDescription:
+    """What a reader knows of a vector space without calling the writer.
 
+    Attributes:
+        name: of the space.
+        kind: of its embedder.
+        model: of its embedder.
+        dimension: of its vectors.
+        backlog: the file that tells how far its index is.
+    """
+
+    name: str
     kind: str
     model: str
     dimension: int
+    backlog: Path
+
+    @classmethod
+    def of(cls, space: VectorSpace, backlog: Path) -> Self:
+        """Describe a space."""
+        return cls(space.name, space.embedder.kind, space.embedder.model, space.embedder.dimension, backlog)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceSpace:
+    """Asked of a reader: answer further reads from another vector space. Answered when no read uses the former one."""
+
+    space: SpaceDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +172,7 @@ class Assignment:
 
     settings: Settings
     address: ListenAddress
-    embedder: EmbedderDescription
+    space: SpaceDescription
     interceptors: MakeInterceptors = no_interceptors
 
 

@@ -12,12 +12,12 @@ from functools import partial
 import structlog
 
 from nomemory.server.processes.child_process import wait_ended
-from nomemory.server.processes.connection import PipeClosedError, PipeConnection
+from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Started
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil, Watch
 from nomemory.server.readers.answering import ReaderCalls
-from nomemory.server.readers.calls import Assignment
+from nomemory.server.readers.calls import Assignment, ReplaceSpace, SpaceDescription
 from nomemory.server.readers.launch import reader_numbers, start_reader
 from nomemory.server.readers.startup_barrier import StartupBarrier
 from nomemory.server.readers.writer_services import WriterServices
@@ -59,6 +59,7 @@ class Readers:
         self._calls = ReaderCalls(self._barrier)
         self._supervisor = Supervisor()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._pipes: dict[int, PipeConnection] = {}
         self._jobs: list[asyncio.Task[None]] = []
         self._is_draining = False
 
@@ -71,6 +72,11 @@ class Readers:
     def assign(self, assignment: Assignment, services: WriterServices) -> None:
         """Let the readers serve, answered by these services."""
         self._barrier.open(assignment, services)
+
+    async def replace_space(self, space: SpaceDescription) -> None:
+        """Have all readers answer from another vector space; return when none of their reads uses the former one."""
+        self._barrier.reassign(space)
+        await asyncio.gather(*(self._have_replaced(number, pipe, space) for number, pipe in self._pipes.items()))
 
     async def all_serve(self) -> None:
         """Wait until all readers serve, for a limited time. Late ones join when they can."""
@@ -100,16 +106,28 @@ class Readers:
         process, ours = self._started.pop(number) if number in self._started else start_reader(number)
         self._processes[number] = process
         pipe = await PipeConnection.open(ours, self._calls.answer, self._calls.describe_error)
+        self._pipes[number] = pipe
         watching = asyncio.create_task(Watch(f"reader-{number}", process.pid, pipe, process.kill, self._vigil).run())
         try:
             await self._answer(number, pipe)
         finally:
             watching.cancel()
+            del self._pipes[number]
         exit_code = await wait_ended(process, self._grace_s)
         del self._processes[number]
         if not self._is_draining:
             _log.error("a worker has died and is started again", died=number, exit_code=exit_code)
             raise ReaderLostError
+
+    async def _have_replaced(self, number: int, pipe: PipeConnection, space: SpaceDescription) -> None:
+        """Have a reader follow. One that cannot is replaced: its successor gets the assignment of now."""
+        try:
+            await pipe.call(ReplaceSpace(space))
+        except PipeClosedError:
+            return
+        except CallFailedError as error:
+            _log.error("a worker cannot follow a change of the model, and is ended", worker=number, cause=error.error)
+            self._processes[number].kill()
 
     async def _answer(self, number: int, pipe: PipeConnection) -> None:
         """Answer a reader until it is gone. Its open calls are then cancelled."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.damage import Met
@@ -14,7 +15,6 @@ from nomemory.server.processes.connection import CallFailedError, PipeClosedErro
 from nomemory.server.readers.calls import (
     Delete,
     DeleteMatching,
-    EmbedderDescription,
     EmbedDocuments,
     EmbedQuery,
     Erase,
@@ -24,7 +24,9 @@ from nomemory.server.readers.calls import (
     GetStatus,
     NoteDamage,
     NoteQuery,
+    Rerank,
     SearchVectors,
+    SpaceDescription,
     Write,
     WriterCall,
 )
@@ -93,50 +95,69 @@ class RemoteLog:
 
 
 class RemoteVectors:
-    """Implements `VectorSearch`."""
+    """Implements `VectorSearch` for the space of that name."""
 
-    def __init__(self, writer: WriterClient) -> None:
+    def __init__(self, writer: WriterClient, space: str) -> None:
         self._writer = writer
+        self._space = space
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""
-        hits: list[VectorHit] = await self._writer.call(SearchVectors(user_id, vector, narrowed, limit))
+        hits: list[VectorHit] = await self._writer.call(SearchVectors(self._space, user_id, vector, narrowed, limit))
         return hits
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vectors of messages' first parts."""
-        found: dict[str, Vector] = await self._writer.call(FetchVectors(user_id, tuple(message_ids)))
+        found: dict[str, Vector] = await self._writer.call(FetchVectors(self._space, user_id, tuple(message_ids)))
         return found
 
 
 class RemoteEmbedder:
     """Implements `Embedder`."""
 
-    def __init__(self, writer: WriterClient, description: EmbedderDescription) -> None:
+    def __init__(self, writer: WriterClient, description: SpaceDescription) -> None:
         self._writer = writer
+        self._space = description.name
         self.kind = description.kind
         self.model = description.model
         self.dimension = description.dimension
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""
-        vector: Vector = await self._writer.call(EmbedQuery(text))
+        vector: Vector = await self._writer.call(EmbedQuery(self._space, text))
         return vector
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents."""
-        vectors: list[Vector] = await self._writer.call(EmbedDocuments(tuple(texts)))
+        vectors: list[Vector] = await self._writer.call(EmbedDocuments(self._space, tuple(texts)))
         return vectors
 
     async def close(self) -> None:
         """Do nothing: the model is the writer's."""
 
 
+class RemoteReranker:
+    """Implements `Reranker`."""
+
+    def __init__(self, writer: WriterClient) -> None:
+        self._writer = writer
+
+    async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float] | None:
+        """Return how well each text answers."""
+        try:
+            async with waiting_elsewhere():
+                found: Sequence[float] | None = await self._writer.call(Rerank(question, tuple(texts)))
+        except Fault:
+            return None
+        return found
+
+
 class RemoteProgress:
     """Implements `VectorProgress`: reads how far the index is from its backlog; reports who is being queried."""
 
-    def __init__(self, writer: WriterClient, backlog: BacklogReader) -> None:
+    def __init__(self, writer: WriterClient, space: str, backlog: BacklogReader) -> None:
         self._writer = writer
+        self._space = space
         self._backlog = backlog
 
     def behind(self, user_id: str, sequence: int) -> bool:
@@ -146,7 +167,7 @@ class RemoteProgress:
     def note_query(self, user_id: str) -> None:
         """Have the user's backlog go first. If there is none, the search itself reports the query."""
         if self._backlog.is_pending(user_id):
-            self._writer.notify(NoteQuery(user_id))
+            self._writer.notify(NoteQuery(self._space, user_id))
 
 
 class RemoteReport:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
-from nomemory.server.readers.calls import Assignment
+from nomemory.server.readers.calls import Assignment, SpaceDescription
 from nomemory.server.readers.writer_services import WriterServices
 
 
@@ -24,6 +25,13 @@ class StartupBarrier:
     def open(self, assignment: Assignment, services: WriterServices) -> None:
         """Let the readers go on: give them their assignment, and the services that answer them."""
         self._opened.set_result((assignment, services))
+
+    def reassign(self, space: SpaceDescription) -> None:
+        """Let readers that come later serve from another vector space."""
+        if self._opened.done():
+            assignment, services = self._opened.result()
+            self._opened = asyncio.get_running_loop().create_future()
+            self._opened.set_result((replace(assignment, space=space), services))
 
     async def assignment(self) -> Assignment:
         """Return what readers serve, once the barrier is open."""

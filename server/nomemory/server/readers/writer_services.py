@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.log.protocol import LogWriter
 from nomemory.server.readers.calls import (
+    AboutMeaning,
     Changing,
     Delete,
     DeleteMatching,
-    EmbedderDescription,
     EmbedDocuments,
     EmbedQuery,
     Erase,
@@ -18,13 +17,14 @@ from nomemory.server.readers.calls import (
     GetStatus,
     NoteDamage,
     NoteQuery,
+    Rerank,
     SearchVectors,
     Write,
     WriterCall,
 )
-from nomemory.server.reads.nearest_messages import VectorProgress
+from nomemory.server.reranking.protocol import Reranker
 from nomemory.server.rpc.index_status import Report
-from nomemory.server.vector.protocol import VectorSearch
+from nomemory.server.vector.serving_space import ServingSpace
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,9 @@ class WriterServices:
     """The parts that a server has once. A reader has the remote ones (`remote.py`), which call the writer's process."""
 
     log: LogWriter
-    vectors: VectorSearch
-    embedder: Embedder
-    progress: VectorProgress
+    spaces: ServingSpace
     report: Report
-
-    def describe_embedder(self) -> EmbedderDescription:
-        """Return what readers know of the embedder."""
-        return EmbedderDescription(self.embedder.kind, self.embedder.model, self.embedder.dimension)
+    reranker: Reranker | None = None
 
     async def answer(self, call: WriterCall) -> object:
         """Answer a reader's call.
@@ -55,6 +50,8 @@ class WriterServices:
             case NoteDamage(met):
                 self.report.note_damage(met)
                 return None
+            case Rerank(question, texts):
+                return await self.reranker.scores(question, texts) if self.reranker else None
             case _:
                 return await self._answer_about_meaning(call)
 
@@ -69,19 +66,18 @@ class WriterServices:
             case Erase(user_id):
                 return await self.log.erase(user_id)
 
-    async def _answer_about_meaning(
-        self, call: SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery
-    ) -> object:
+    async def _answer_about_meaning(self, call: AboutMeaning) -> object:
+        space = self.spaces.named(call.space)
         match call:
-            case SearchVectors(user_id, vector, narrowed, limit):
-                self.progress.note_query(user_id)
-                return await self.vectors.search(user_id, vector, narrowed, limit)
-            case FetchVectors(user_id, message_ids):
-                return await self.vectors.vectors(user_id, message_ids)
-            case EmbedQuery(text):
-                return await self.embedder.embed_query(text)
-            case EmbedDocuments(texts):
-                return await self.embedder.embed_documents(texts)
-            case NoteQuery(user_id):
-                self.progress.note_query(user_id)
+            case SearchVectors(_, user_id, vector, narrowed, limit):
+                space.progress.note_query(user_id)
+                return await space.direct.search(user_id, vector, narrowed, limit)
+            case FetchVectors(_, user_id, message_ids):
+                return await space.direct.vectors(user_id, message_ids)
+            case EmbedQuery(_, text):
+                return await space.embedder.embed_query(text)
+            case EmbedDocuments(_, texts):
+                return await space.embedder.embed_documents(texts)
+            case NoteQuery(_, user_id):
+                space.progress.note_query(user_id)
                 return None

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter
 from nomemory.server.reads.ranked import Ranked, best
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.speakers import Speakers
-from nomemory.server.vector.protocol import VectorHit, VectorSearch
+from nomemory.server.vector.protocol import VectorHit
+from nomemory.server.vector.space import VectorSpace
 from nomemory.text.names import without_speakers
 
 
@@ -38,57 +37,27 @@ class Nearest:
     behind: bool
 
 
-class VectorProgress(Protocol):
-    """How far the vector index has come, user by user."""
-
-    def behind(self, user_id: str, sequence: int) -> bool:
-        """Return whether a change of this user up to `sequence` is not applied yet."""
-
-    def note_query(self, user_id: str) -> None:
-        """Remember that this user is being queried: their backlog goes first."""
-
-
 class NearestMessages:
-    """Searches the vector index, and reads the messages themselves off the log."""
+    """Searches a vector index, and reads the messages themselves off the log."""
 
-    def __init__(
-        self,
-        index: VectorSearch,
-        embedder: Embedder,
-        progress: VectorProgress,
-        log: LogReader,
-        speakers: Speakers,
-        reply_max_bytes: int,
-    ) -> None:
-        self._index = index
-        self._embedder = embedder
-        self._progress = progress
+    def __init__(self, log: LogReader, speakers: Speakers, reply_max_bytes: int) -> None:
         self._log = log
         self._speakers = speakers
         self._reply_max_bytes = reply_max_bytes
 
-    @property
-    def model(self) -> str:
-        """The name of the model whose vectors are compared."""
-        return self._embedder.model
-
-    def expect(self, user_id: str) -> None:
-        """Note that a user is about to be searched, so that their backlog goes first."""
-        self._progress.note_query(user_id)
-
-    async def reached(self, user_id: str, sequence: int) -> bool:
+    async def reached(self, space: VectorSpace, user_id: str, sequence: int) -> bool:
         """Return whether the index has applied this user's changes up to a sequence."""
-        return not self._progress.behind(user_id, min(sequence, await self._log.user_sequence(user_id)))
+        return not space.progress.behind(user_id, min(sequence, await self._log.user_sequence(user_id)))
 
-    async def search(self, query: NearestQuery) -> Nearest:
+    async def search(self, space: VectorSpace, query: NearestQuery) -> Nearest:
         """Return the nearest messages.
 
         Raises:
             Fault: EMBEDDER_DISABLED, EMBEDDER_UNAVAILABLE or INDEX_UNAVAILABLE.
         """
-        behind = self._progress.behind(query.user_id, await self._log.user_sequence(query.user_id))
-        vector = query.vector or await self._embedder.embed_query(await self._meant(query))
-        ranked = await self._ranked(query, vector)
+        behind = space.progress.behind(query.user_id, await self._log.user_sequence(query.user_id))
+        vector = query.vector or await space.embedder.embed_query(await self._meant(query))
+        ranked = await self._ranked(space, query, vector)
         items = ranked[: fitting((item.message for item in ranked), self._reply_max_bytes)]
         return Nearest(items, truncated=len(items) < len(ranked), behind=behind)
 
@@ -98,9 +67,9 @@ class NearestMessages:
         names = await self._speakers.of(query.user_id, query.narrowed.until_us)
         return without_speakers(text, names) or text
 
-    async def _ranked(self, query: NearestQuery, vector: Vector) -> list[Ranked]:
+    async def _ranked(self, space: VectorSpace, query: NearestQuery, vector: Vector) -> list[Ranked]:
         async def fetch(limit: int) -> list[VectorHit]:
-            hits = await self._index.search(query.user_id, vector, query.narrowed, limit)
+            hits = await space.vectors.search(query.user_id, vector, query.narrowed, limit)
             return [hit for hit in hits if query.min_score is None or hit.score >= query.min_score]
 
         async def resolve(hits: Sequence[VectorHit]) -> list[Ranked]:

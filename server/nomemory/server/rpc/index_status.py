@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.lexical.protocol import LexicalProgress
 from nomemory.server.log.damage import LogDamage, Met
 from nomemory.server.log.protocol import LogCounts, LogReader
 from nomemory.server.processes.supervisor import JobFault
-from nomemory.server.standing_faults import (
-    LEXICAL_INDEXER,
-    QDRANT,
-    VECTOR_ENGINE,
-    VECTOR_INDEX,
-    StandingFault,
-    StandingFaults,
-)
-from nomemory.server.vector.indexer import VectorIndexer
+from nomemory.server.standing_faults import LEXICAL_INDEXER, StandingFault, StandingFaults
+from nomemory.server.vector.indexed_space import IndexedSpace, SpacesInUse
 from nomemory.v1 import ingest_service_pb2 as pb
 
 LEXICAL_JOB = "lexical-indexer"
-VECTOR_JOB = "vector-indexer"
-"""The names of the indexers in the supervisor."""
+"""What the indexer is called in the supervisor."""
 
 _NAMED_MAX = 100
 """Damaged messages whose sequences are named."""
@@ -45,13 +36,6 @@ class Report(Protocol):
         """Take note of damage to the log that a read of another process has met."""
 
 
-class Notices(NamedTuple):
-    """What happened to the indexes when the server started, in words; empty if nothing did."""
-
-    lexical: str = ""
-    vector: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class StatusReport:
     """Implements `Report` from the parts in this process.
@@ -59,34 +43,33 @@ class StatusReport:
     Attributes:
         job_fault: returns the error that a job failed with lately, by its name; None if it is healthy.
         faults: what is wrong with the parts of the server.
-        notices: what happened to the indexes at the start.
+        notice: what happened to the lexical index at the start, in words.
         damage: what is known to be damaged in the log.
     """
 
     log: LogReader
     lexical: LexicalProgress
-    vector: VectorIndexer
-    embedder: Embedder
+    spaces: SpacesInUse
     job_fault: Callable[[str], JobFault | None]
     faults: StandingFaults
-    notices: Notices
+    notice: str
     damage: LogDamage
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Report on one user's messages; for None on those of all users whose ids begin with a prefix."""
         counts = await self.log.counts(user_id, prefix)
-        return pb.GetIndexStatusResponse(
+        serving, coming = self.spaces.serving, self.spaces.coming
+        status = pb.GetIndexStatusResponse(
             log=self._log(user_id, prefix, counts),
             lexical=await self._lexical(user_id, prefix, counts.sequence),
-            vector=await self._vector(user_id, prefix, counts.sequence),
-            embedder=pb.EmbedderStatus(
-                kind=self.embedder.kind,
-                model=self.embedder.model,
-                dimension=self.embedder.dimension,
-                texts_embedded=self.vector.texts_embedded,
-            ),
+            vector=await self._vector(serving, user_id, prefix, counts.sequence),
+            embedder=_embedder(serving),
             faults=map(_encoded, self.faults.all()),
         )
+        if coming is not None:
+            status.coming_vector.CopyFrom(await self._vector(coming, user_id, prefix, counts.sequence))
+            status.coming_embedder.CopyFrom(_embedder(coming))
+        return status
 
     def note_damage(self, met: Met) -> None:
         """Take note of damage to the log that a read of another process has met."""
@@ -105,34 +88,40 @@ class StatusReport:
         return status
 
     async def _lexical(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
-        applied, fault = self.lexical.applied, self._fault(LEXICAL_JOB, LEXICAL_INDEXER)
+        applied, fault = self.lexical.applied, self._standing(LEXICAL_INDEXER) or self.job_fault(LEXICAL_JOB)
         return pb.IndexStatus(
             name="lexical",
             checkpoint=min(applied, sequence),
             pending=await self.log.pending(applied, user_id, prefix),
             fault=fault.kind if fault else "",
             fault_since=_timestamp(fault.since_s) if fault else None,
-            notice=self.notices.lexical,
+            notice=self.notice,
         )
 
-    async def _vector(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
-        vector = self.vector.status(user_id, prefix)
-        fault = self.vector.fault or self._fault(VECTOR_JOB, VECTOR_ENGINE, VECTOR_INDEX, QDRANT)
+    async def _vector(self, one: IndexedSpace, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
+        vector = one.indexer.status(user_id, prefix)
+        fault = one.indexer.fault or self._standing(*one.parts) or one.job_fault()
         return pb.IndexStatus(
-            name=self.vector.collection,
+            name=one.space.name,
             checkpoint=min(vector.checkpoint, sequence),
             pending=vector.pending + await self.log.pending(vector.fed, user_id, prefix),
             parked=vector.parked,
             parked_message_ids=vector.parked_ids,
             fault=fault.kind if fault else "",
             fault_since=_timestamp(fault.since_s) if fault else None,
-            notice=self.notices.vector,
+            notice=self.spaces.notice if one is self.spaces.serving else "",
         )
 
-    def _fault(self, job: str, *parts: str) -> JobFault | StandingFault | None:
-        """Return what is wrong with an index: the oldest fault of its parts, or the error of its job."""
-        standing = (fault for fault in self.faults.all() if fault.part in parts)
-        return next(standing, None) or self.job_fault(job)
+    def _standing(self, *parts: str) -> StandingFault | None:
+        """Return the oldest fault of some parts."""
+        return next((fault for fault in self.faults.all() if fault.part in parts), None)
+
+
+def _embedder(one: IndexedSpace) -> pb.EmbedderStatus:
+    model = one.space.embedder
+    return pb.EmbedderStatus(
+        kind=model.kind, model=model.model, dimension=model.dimension, texts_embedded=one.indexer.texts_embedded
+    )
 
 
 def _encoded(fault: StandingFault) -> pb.ServerFault:

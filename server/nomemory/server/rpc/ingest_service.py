@@ -28,6 +28,7 @@ from nomemory.server.rpc.index_status import Report
 from nomemory.server.rpc.unbroken import unbroken
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import ERASURE
+from nomemory.server.vector.serving_space import ServingSpace
 from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import ingest_service_pb2 as pb
 
@@ -45,7 +46,7 @@ class IngestService:
     writer: LogWriter
     report: Report
     tokens: WriteTokens
-    dimension: int
+    spaces: ServingSpace
     settings: Settings
     audit: Audit = NO_AUDIT
     full_name: str = "nomemory.v1.IngestService"
@@ -78,7 +79,7 @@ class IngestService:
 
     async def write_messages(self, request: pb.WriteMessagesRequest, call: Call) -> pb.WriteMessagesResponse:
         """Store a batch, all or nothing."""
-        batch = await decode_write(request, self.settings, self.dimension)
+        batch = await decode_write(request, self.settings, self.spaces.now.embedder.dimension)
         written = await self._write("write", batch, call)
         results = [
             pb.WriteResult(message_id=message_id, outcome=_OUTCOMES[outcome])
@@ -93,7 +94,7 @@ class IngestService:
         tally = ImportTally(self.settings.limits.rejections_max)
         try:
             async for request in requests:
-                batch = await decode_import(request, self.settings, self.dimension)
+                batch = await decode_import(request, self.settings, self.spaces.now.embedder.dimension)
                 written = await self._write_in_turn(batch, call)
                 tally.add(batch, written, size=len(request.messages))
         except Fault as fault:

@@ -36,6 +36,8 @@ from nomemory.server.rpc.decode_query import (
 from nomemory.server.rpc.highlights import highlights, room
 from nomemory.server.rpc.reply import conversation, encode_relation, hybrid_reply, listing_reply, semantic_reply
 from nomemory.server.settings import Settings
+from nomemory.server.vector.serving_space import ServingSpace
+from nomemory.server.vector.space import VectorSpace
 from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import query_service_pb2 as pb
 
@@ -58,7 +60,7 @@ class QueryService:
     by_meaning: NearestMessages
     hybrid: HybridMessages
     tokens: WriteTokens
-    dimension: int
+    spaces: ServingSpace
     settings: Settings
     full_name: str = "nomemory.v1.QueryService"
 
@@ -113,39 +115,40 @@ class QueryService:
 
     async def semantic_search(self, request: pb.SemanticSearchRequest, call: Call) -> bytes:
         """Find messages near in meaning."""
-        query = decode_semantic(request, self.settings, self.dimension)
-        self.by_meaning.expect(query.nearest.user_id)
-        await self._reach(self.by_meaning, "vector index", query.nearest.user_id, query.at_least, call)
-        nearest = await self.by_meaning.search(query.nearest)
+        with self.spaces.used() as space:
+            query = decode_semantic(request, self.settings, space.embedder.dimension)
+            space.progress.note_query(query.nearest.user_id)
+            await self._reach_meaning(space, query.nearest.user_id, query.at_least, call)
+            nearest = await self.by_meaning.search(space, query.nearest)
         reply = pb.SemanticSearchResponse(
-            truncated=nearest.truncated, index_behind=nearest.behind, embedding_model=self.by_meaning.model
+            truncated=nearest.truncated, index_behind=nearest.behind, embedding_model=space.embedder.model
         )
         return semantic_reply(nearest.items, query.mask, reply)
 
     async def hybrid_search(self, request: pb.HybridSearchRequest, call: Call) -> bytes:
         """Find the messages that answer a question."""
-        query = decode_hybrid(request, self.settings, self.dimension)
-        user_id = query.user_id
-        self.by_meaning.expect(user_id)
-        await self._reach(self.by_words, "lexical index", user_id, query.at_least, call)
-        await self._reach(self.by_meaning, "vector index", user_id, query.at_least, call)
-        patience_s = call.remaining_s() * _SHARE_OF_MEANING
-        wanted = HybridQuery(
-            user_id,
-            query.text,
-            query.vector,
-            query.narrowed,
-            query.top_k,
-            patience_s,
-            explains=query.explain,
-            relates=query.relate,
-        )
-        answer = await self.hybrid.search(wanted)
+        with self.spaces.used() as space:
+            query = decode_hybrid(request, self.settings, space.embedder.dimension)
+            space.progress.note_query(query.user_id)
+            await self._reach_words(query.user_id, query.at_least, call)
+            await self._reach_meaning(space, query.user_id, query.at_least, call)
+            patience_s = call.remaining_s() * _SHARE_OF_MEANING
+            wanted = HybridQuery(
+                query.user_id,
+                query.text,
+                query.vector,
+                query.narrowed,
+                query.top_k,
+                patience_s,
+                explains=query.explain,
+                relates=query.relate,
+            )
+            answer = await self.hybrid.search(space, wanted)
         reply = pb.HybridSearchResponse(
             truncated=answer.truncated,
             index_behind=answer.behind,
             words_only=answer.words_only,
-            embedding_model="" if answer.words_only else self.by_meaning.model,
+            embedding_model="" if answer.words_only else space.embedder.model,
             sufficiency=answer.sufficiency,
             told_apart=answer.told_apart,
             sufficiency_by_words=answer.by_words,
@@ -214,7 +217,7 @@ class QueryService:
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
     async def _page_by_words(self, query: LexicalQuery, call: Call) -> RankedPage:
-        await self._reach(self.by_words, "lexical index", query.listing.user_id, query.at_least, call)
+        await self._reach_words(query.listing.user_id, query.at_least, call)
         beside = room(self.settings, query.snippet_chars)
         return await self.by_words.page(query.listing, query.query, query.page_size, query.cursor, beside)
 
@@ -234,12 +237,15 @@ class QueryService:
 
         await self._wait(reached, "log", call)
 
-    async def _reach(
-        self, index: LexicalListing | NearestMessages, name: str, user_id: str, at_least: str, call: Call
-    ) -> None:
+    async def _reach_words(self, user_id: str, at_least: str, call: Call) -> None:
         sequence = self.tokens.read(at_least)
         if sequence:
-            await self._wait(lambda: index.reached(user_id, sequence), name, call)
+            await self._wait(lambda: self.by_words.reached(user_id, sequence), "lexical index", call)
+
+    async def _reach_meaning(self, space: VectorSpace, user_id: str, at_least: str, call: Call) -> None:
+        sequence = self.tokens.read(at_least)
+        if sequence:
+            await self._wait(lambda: self.by_meaning.reached(space, user_id, sequence), "vector index", call)
 
     async def _wait(self, reached: Callable[[], Awaitable[bool]], name: str, call: Call) -> None:
         timeout_s = call.remaining_s() - _ANSWERING_S

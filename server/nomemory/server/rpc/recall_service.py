@@ -27,6 +27,7 @@ from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_recall import RecallQuery, decode_recall
 from nomemory.server.rpc.recall_reply import recall_reply, step_reply
 from nomemory.server.settings import Settings
+from nomemory.server.vector.serving_space import ServingSpace
 from nomemory.v1 import recall_service_pb2 as pb
 
 OnStep = Callable[[Step], Awaitable[None]]
@@ -42,7 +43,7 @@ class RecallService:
         ask: the recall itself, with its planner and where it reads from.
         skills: what a request may choose from.
         budget: the host's.
-        dimension: of the vectors that are searched; None where they are another server's.
+        spaces: what is searched by meaning; None where that is another server's.
         audit: notes recalls in somebody's name.
     """
 
@@ -50,7 +51,7 @@ class RecallService:
     skills: SkillLibrary
     budget: Budget
     settings: Settings
-    dimension: int | None = None
+    spaces: ServingSpace | None = None
     audit: Audit = NO_AUDIT
     full_name: str = "nomemory.v1.RecallService"
 
@@ -108,7 +109,8 @@ class RecallService:
 
     def _prepared(self, request: pb.RecallRequest, call: Call) -> tuple[str, RecallQuery, Skill]:
         user_id = call.bound_user()
-        query = decode_recall(request, self.settings, self.budget, datetime.now(UTC), self.dimension)
+        dimension = self.spaces.now.embedder.dimension if self.spaces else None
+        query = decode_recall(request, self.settings, self.budget, datetime.now(UTC), dimension)
         with _faults():
             skill = self.skills.load(query.skill)
         return user_id, replace(query, budget=_within(query.budget, call.remaining_s())), skill

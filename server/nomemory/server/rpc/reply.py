@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from google.protobuf.message import Message as ProtoMessage
 
+from nomemory.server.hybrid.hit import HybridHit
 from nomemory.server.hybrid.relations import Relation
-from nomemory.server.hybrid.search import HybridHit
 from nomemory.server.log.protocol import ConversationSummary
 from nomemory.server.message import LoggedMessage
 from nomemory.server.reads.ranked import Ranked

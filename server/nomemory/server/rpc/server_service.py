@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.identity.access import FOR_EVERYBODY, Need
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.vector.serving_space import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
 
 
@@ -18,10 +19,12 @@ class ServerService:
     Attributes:
         info: what is the same for every caller, as long as the server runs.
         scheduler: knows what is in hand; None where no reads are served.
+        spaces: what is searched by meaning; None where that is another server's.
     """
 
     info: pb.GetServerInfoResponse
     scheduler: ReadScheduler | None = None
+    spaces: ServingSpace | None = None
     full_name: str = "nomemory.v1.ServerService"
 
     def needs(self) -> Mapping[str, Need]:
@@ -48,6 +51,10 @@ class ServerService:
             reads=self._load() if call.namespace is None else None,
         )
         described.MergeFrom(self.info)
+        if self.spaces is not None:
+            embedder = self.spaces.now.embedder
+            described.embedding_model = embedder.model if embedder.kind != "none" else ""
+            described.embedding_dimension = embedder.dimension
         return described
 
     def _load(self) -> pb.ReadLoad | None:

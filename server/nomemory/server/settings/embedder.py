@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from nomemory.server.settings.group import SettingsGroup, variables
 
@@ -57,4 +57,15 @@ class EmbedderSettings(SettingsGroup):
         None,
         description="File that keeps every vector for later runs, by digests of the texts. Of one data "
         "directory: an erasure drops whatever is not of its living messages. Unset: none.",
+    )
+    former_api_key: SecretStr | None = Field(
+        None,
+        description="After a change of the model: key of the former one's endpoint, until the new one serves. Unset: "
+        "the same key, if it is the same endpoint; else none.",
+    )
+    former_patience_s: float = Field(
+        60.0,
+        gt=0,
+        description="How long queries may fail with the former model until searches by meaning go on with the new one "
+        "before its index has everything.",
     )

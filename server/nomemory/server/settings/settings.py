@@ -25,6 +25,7 @@ from nomemory.server.settings.log import LogSettings
 from nomemory.server.settings.openai import OpenAISettings
 from nomemory.server.settings.processes import ProcessSettings
 from nomemory.server.settings.recall import RecallSettings
+from nomemory.server.settings.reranker import RerankerSettings
 from nomemory.server.settings.retention import RetentionSettings
 from nomemory.server.settings.server import ServerSettings
 from nomemory.server.settings.timing import TimingSettings
@@ -54,6 +55,7 @@ class Settings(BaseModel):
     embedder: EmbedderSettings
     openai: OpenAISettings
     hybrid: HybridSettings
+    reranker: RerankerSettings
     recall: RecallSettings
 
     @classmethod

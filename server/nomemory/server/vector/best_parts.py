@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
+from operator import attrgetter
 
 from nomemory.server.message import Filter
 from nomemory.server.vector.protocol import VectorHit
 
 MARGIN = 16
 GROWTH = 4
+
+_SCORE, _TIME, _SEQUENCE = attrgetter("score"), attrgetter("ts_us"), attrgetter("sequence")
 
 Fetch = Callable[[int], Awaitable[list[VectorHit]]]
 """Return so many of the nearest points, best first, ties in any order; fewer only if there are no more."""
@@ -21,28 +24,37 @@ async def nearest(fetch: Fetch, narrowed: Filter, limit: int) -> list[VectorHit]
     """
     asked = limit + limit // 2 + MARGIN
     while True:
-        points = [_clamped(point) for point in await fetch(asked)]
+        points = _clamped(await fetch(asked))
         if len(points) < asked:
             return _cut(_messages(points, narrowed), limit)
-        hits = _messages((point for point in points if point.score > points[-1].score), narrowed)
+        last = points[-1].score
+        hits = _messages([point for point in points if point.score > last], narrowed)
         if len(hits) >= limit:
             return _cut(hits, limit)
         asked *= GROWTH
 
 
-def _clamped(point: VectorHit) -> VectorHit:
+def _clamped(points: list[VectorHit]) -> list[VectorHit]:
     """Take off the rounding that puts the cosine of equal vectors beyond one."""
-    if -1.0 <= point.score <= 1.0:
-        return point
-    return VectorHit(max(-1.0, min(1.0, point.score)), point.ts_us, point.sequence)
+    if not points or (points[0].score <= 1.0 and points[-1].score >= -1.0):  # the best come first
+        return points
+    return [VectorHit(max(-1.0, min(1.0, point.score)), point.ts_us, point.sequence) for point in points]
 
 
-def _messages(points: Iterable[VectorHit], narrowed: Filter) -> list[VectorHit]:
+def _messages(points: list[VectorHit], narrowed: Filter) -> list[VectorHit]:
+    if narrowed.since_us is not None or narrowed.until_us is not None:
+        points = [point for point in points if _is_within(point.ts_us, narrowed)]
+    if len(set(map(_SEQUENCE, points))) < len(points):
+        points = _first_of_each(points)
+    latest_first = sorted(points, key=_TIME, reverse=True)
+    return sorted(latest_first, key=_SCORE, reverse=True)
+
+
+def _first_of_each(points: list[VectorHit]) -> list[VectorHit]:
     best: dict[int, VectorHit] = {}
     for point in points:
-        if _is_within(point.ts_us, narrowed):
-            best.setdefault(point.sequence, point)
-    return sorted(best.values(), key=lambda hit: (-hit.score, -hit.ts_us))
+        best.setdefault(point.sequence, point)
+    return list(best.values())
 
 
 def _is_within(ts_us: int, narrowed: Filter) -> bool:

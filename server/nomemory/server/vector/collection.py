@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -48,14 +49,27 @@ class Collection:
 
 def collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> Collection:
     """Return the collection for an embedder's vectors, in the directory of all collections."""
-    name = collection_name(embedder.model, embedder.dimension)
-    place = name if settings.vector.qdrant_url is None else f"{name}-server-{_mark(settings.vector.qdrant_url)}"
-    return Collection(name, vectors / place)
+    return collection_named(settings, vectors, collection_name(embedder.model, embedder.dimension))
 
 
-def other_collections(vectors: Path, used: Path) -> list[Path]:
-    """Return the directories of the collections that are not the one in use."""
-    return [found.parent for found in vectors.glob(f"*/{_BACKLOG}") if found.parent != used]
+def collection_named(settings: Settings, vectors: Path, name: str) -> Collection:
+    """Return the collection of that name, in the engine of the settings."""
+    return Collection(name, vectors / f"{name}{_suffix(settings)}")
+
+
+def other_collections(vectors: Path, used: Container[Path]) -> list[Path]:
+    """Return the directories of the collections that are not in use."""
+    return sorted(found.parent for found in vectors.glob(f"*/{_BACKLOG}") if found.parent not in used)
+
+
+def name_on_server(settings: Settings, directory: Path) -> str | None:
+    """Return what the collection of a directory is called on the settings' server; None if it is not there."""
+    suffix = _suffix(settings)
+    return directory.name.removesuffix(suffix) if suffix and directory.name.endswith(suffix) else None
+
+
+def _suffix(settings: Settings) -> str:
+    return "" if settings.vector.qdrant_url is None else f"-server-{_mark(settings.vector.qdrant_url)}"
 
 
 def _mark(text: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ class EdgeIndex:
 
         async def fetch(points_max: int) -> list[VectorHit]:
             scored = await self._ask(NearestPoints(usable, conditions(user_id, narrowed), points_max))
-            return list(map(VectorHit._make, scored))
+            return list(starmap(VectorHit, scored))
 
         return await nearest(fetch, narrowed, limit)
 
@@ -148,6 +149,9 @@ class EdgeIndex:
         """Have the next process of the engine begin with an empty shard."""
         condemn(self._directory)
         self._worker.end()
+
+    async def drop(self, collection: str) -> None:
+        """Do nothing: another collection is another directory."""
 
     async def probe(self) -> None:
         """Do nothing: the engine's process is watched as every worker is."""

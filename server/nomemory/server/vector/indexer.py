@@ -140,7 +140,13 @@ class VectorIndexer:
         return self._progress.checkpoint()
 
     async def wipe_backlog(self) -> None:
-        """Have `run` take what the backlog has dropped out of its file; return when that is done."""
+        """Have `run` take what the backlog has dropped out of its file; return when that is done.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, it was stopped.
+        """
+        if self._stopping.is_set():
+            raise _stopped()
         asked = asyncio.get_running_loop().create_future()
         self._to_wipe.append(asked)
         self._fed.set()
@@ -149,6 +155,10 @@ class VectorIndexer:
     def stop(self) -> None:
         """Let `run` finish what is in its hands, flush, and return. It cannot be run again."""
         self._stopping.set()
+        while self._to_wipe:
+            asked = self._to_wipe.pop()
+            if not asked.done():
+                asked.set_exception(_stopped())
         self._changed.set()
         self._fed.set()
 
@@ -280,6 +290,10 @@ class VectorIndexer:
 
     def _is_interrupted(self) -> bool:
         return self._is_overtaken or self._stopping.is_set()
+
+
+def _stopped() -> Fault:
+    return Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the vector indexer was stopped")
 
 
 async def _wait(event: asyncio.Event, longest_s: float) -> None:

@@ -122,6 +122,9 @@ class VectorIndex(VectorSearch, Protocol):
     async def give_up(self) -> None:
         """Begin with an empty index, because what is stored is damaged beyond repair."""
 
+    async def drop(self, collection: str) -> None:
+        """Delete another collection on the engine's server, if it has one. Files are none of its business."""
+
     async def probe(self) -> None:
         """Return if the engine answers."""
 

@@ -222,6 +222,11 @@ class QdrantIndex:
         await _answered(self._client.delete_collection(self._collection))
         self._is_made = False
 
+    async def drop(self, collection: str) -> None:
+        """Delete another collection, if the server has it."""
+        if collection != self._collection and await _answered(self._client.collection_exists(collection)):
+            await _answered(self._client.delete_collection(collection))
+
     async def probe(self) -> None:
         """Return if the server answers. While it does not, other calls fail at once instead of waiting for it."""
         try:

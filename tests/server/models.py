@@ -1,0 +1,100 @@
+"""An endpoint of embedding models that a test can hold back."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+
+DIMENSION = 8
+PAUSE_S = 0.25
+"""A call that takes longer than this ends a batch of the indexer, so that what came before is stored."""
+
+
+class Models:
+    """Vectors of as many models as are asked for. Those of one say nothing to another, though all have one dimension.
+
+    Attributes:
+        url: where they are.
+        embedded: what each model was asked to embed.
+        keys: what each model was asked with.
+    """
+
+    def __init__(self) -> None:
+        self.embedded: dict[str, list[str]] = {}
+        self.keys: dict[str, set[str]] = {}
+        self._most: dict[str, int] = {}
+        self._released = threading.Event()
+        models = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                models.keys.setdefault(body["model"], set()).add(self.headers.get("authorization", ""))
+                content = json.dumps(models.answer(body["model"], body["input"])).encode()
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                with suppress(BrokenPipeError):  # a server may be killed meanwhile
+                    self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+
+    def hold(self, model: str, after: int) -> None:
+        """Let a model wait once it has been asked for so many texts."""
+        self._released.clear()
+        self._most[model] = after
+
+    def release(self) -> None:
+        """Let it go on."""
+        self._most.clear()
+        self._released.set()
+
+    def answer(self, model: str, texts: list[str]) -> dict[str, object]:
+        """Embed."""
+        if len(self.embedded.get(model, ())) >= self._most.get(model, 1 << 30):
+            self._released.wait()
+        elif model in self._most:
+            time.sleep(PAUSE_S)
+        self.embedded.setdefault(model, []).extend(texts)
+        rows = [
+            {"object": "embedding", "index": place, "embedding": numbers(model, text)}
+            for place, text in enumerate(texts)
+        ]
+        return {"object": "list", "model": model, "data": rows, "usage": {}}
+
+
+def numbers(model: str, text: str) -> list[float]:
+    """Return the vector of a text: of each model another."""
+    seed = int.from_bytes(blake2b(f"{model} {text}".encode(), digest_size=8).digest(), "big")
+    vector: list[float] = np.random.default_rng(seed).standard_normal(DIMENSION).astype("<f4").tolist()
+    return vector
+
+
+@contextmanager
+def models() -> Iterator[Models]:
+    """Serve models until the context is left."""
+    served = Models()
+    thread = threading.Thread(target=served.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield served
+    finally:
+        served.release()
+        served.server.shutdown()
+        served.server.server_close()
+        thread.join()

@@ -1,0 +1,63 @@
+"""What a data directory remembers of the model that serves, and what it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nomemory.server.settings import Settings
+from nomemory.server.vector.remembered_model import RememberedModel, read_remembered, write_remembered
+
+HERE, ELSEWHERE = "https://name:password@models.example/v1?key=k", "https://other.example/v1"
+
+
+def settings(url: str | None, model: str, **more: object) -> Settings:
+    return Settings.from_environment(
+        embedder="openai", embedding_model=model, embedding_dimension=8, openai_base_url=url, openai_api_key="secret",
+        **more,
+    )  # fmt: skip
+
+
+def kept(tmp_path: Path, former: Settings) -> RememberedModel:
+    write_remembered(tmp_path / "model.json", RememberedModel.of(former, "small-8"))
+    found = read_remembered(tmp_path / "model.json")
+    assert found is not None
+    return found
+
+
+def test_everything_that_the_model_was_made_from_comes_back_but_the_keys(tmp_path: Path) -> None:
+    former = settings(HERE, "small", embedding_part_chars=500, embedding_former_api_key="older-secret")
+    found = kept(tmp_path, former)
+    written = (tmp_path / "model.json").read_text()
+    assert not any(secret in written for secret in ("secret", "password", "key=k"))
+    again = found.restored(settings(HERE, "large", hybrid_timeline_max=7))
+    assert (again.embedder.kind, again.embedder.model, again.embedder.part_chars) == ("openai", "small", 500)
+    assert again.hybrid.timeline_max == 7, "what is not the model's is as it is now"
+    assert again.openai.base_url == HERE, "the same endpoint, with what it needs"
+
+
+@pytest.mark.parametrize(
+    ("now", "former_key", "key"),
+    [(HERE, None, "secret"), (ELSEWHERE, None, None), (ELSEWHERE, "older", "older"), (None, None, None)],
+)
+def test_a_key_goes_to_its_own_endpoint(
+    tmp_path: Path, now: str | None, former_key: str | None, key: str | None
+) -> None:
+    again = kept(tmp_path, settings(HERE, "small")).restored(
+        settings(now, "large", embedding_former_api_key=former_key)
+    )
+    assert (again.openai.api_key.get_secret_value() if again.openai.api_key else None) == key
+    assert str(again.openai.base_url).endswith("models.example/v1") or now == HERE
+
+
+def test_openai_itself_is_remembered_by_its_address(tmp_path: Path) -> None:
+    again = kept(tmp_path, settings(None, "small")).restored(settings(HERE, "large"))
+    assert again.openai.base_url == "https://api.openai.com/v1"
+
+
+@pytest.mark.parametrize("written", ["", "{}", "[]", '{"collection": "c", "variables": 7}'])
+def test_what_makes_no_sense_is_nothing(tmp_path: Path, written: str) -> None:
+    (tmp_path / "model.json").write_text(written)
+    assert read_remembered(tmp_path / "model.json") is None
+    assert read_remembered(tmp_path / "none.json") is None
