@@ -32,9 +32,10 @@ from load.flood import CALLERS, flood, probe, wait_figures
 from load.ingest import Loaded, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
 from load.null_process import NullServers, null_servers
 from load.null_server import SERVICE
-from load.report import print_flood, print_report
+from load.report import print_flood, print_report, print_vector_index
 from load.server_process import ServerProcess
 from load.usage import cpu_s, pss_mb
+from load.vector_index import IndexSize, vector_index_figures
 
 from nomemory.server.log.sqlite_writer import TUNING
 from nomemory.v1.query_service_pb2 import ListMessagesRequest
@@ -292,6 +293,8 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, help="directory of the data; a second run finds it loaded")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     parser.add_argument("--flood", action="store_true", help="only: what one user's flood does to another user")
+    parser.add_argument("--vector-index", action="store_true", help="only: the vector index, with random vectors")
+    parser.add_argument("--shards", type=int, default=1, help="shards of that index")
     parser.add_argument("--small", action="store_true", help="20,000 messages and half a second each: two minutes")
     arguments = parser.parse_args(given)
     if arguments.small:
@@ -304,6 +307,9 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Read the arguments and run."""
     arguments = arguments_of()
+    if arguments.vector_index:
+        _measure_vector_index(arguments)
+        return
     with ExitStack() as stack:
         bench = Bench(arguments, stack)
         if arguments.flood:
@@ -316,6 +322,16 @@ def main() -> None:
         print_flood(bench.result)
     else:
         print_report(bench.result)
+
+
+def _measure_vector_index(arguments: argparse.Namespace) -> None:
+    size = IndexSize(arguments.vectors, min(arguments.heavy, arguments.vectors // 2), arguments.shards)
+    with ExitStack() as stack:
+        root = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        figures = vector_index_figures(root, size, arguments.seconds)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    print_vector_index(figures)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import numpy as np
 from load.cases import Case
 from load.corpus import DIMENSION
 from load.usage import cpu_s
+from load.vector_index import opened_index
 
 from nomemory.evaluation.process_tree import tree
 from nomemory.server.data_directory import DataDirectory
@@ -22,7 +23,7 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.rpc.decode_query import decode_lexical, decode_list, decode_semantic
 from nomemory.server.settings import Settings
-from nomemory.server.vector.edge_index import EdgeIndex
+from nomemory.server.vector.edge_shards import EdgeShards
 from nomemory.v1 import query_service_pb2 as pb
 
 Call = Callable[[bytes], Awaitable[object]]
@@ -30,7 +31,6 @@ Call = Callable[[bytes], Awaitable[object]]
 _LIMIT = 51
 """What the server asks its engines for when a page of 50 is wanted: one more, to know whether there is a next page."""
 _NEAREST = 28
-_TIMEOUT_S = 60.0
 
 
 def engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
@@ -85,7 +85,7 @@ def _lexical(words: LexicalIndex, settings: Settings) -> Call:
     return call
 
 
-def _nearest(edge: EdgeIndex, settings: Settings) -> Call:
+def _nearest(edge: EdgeShards, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         asked = decode_semantic(pb.SemanticSearchRequest.FromString(raw), settings, DIMENSION).nearest
         return await edge.search(asked.user_id, asked.vector or b"", asked.narrowed, _NEAREST)
@@ -94,9 +94,9 @@ def _nearest(edge: EdgeIndex, settings: Settings) -> Call:
 
 
 @asynccontextmanager
-async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeIndex]:
-    (shard,) = directory.vectors.glob("*/shard")
-    edge = EdgeIndex(shard, DIMENSION, _TIMEOUT_S)
+async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeShards]:
+    (backlog,) = directory.vectors.glob("*/vectors.db")
+    edge = opened_index(backlog.with_name("shard"))
     try:
         yield edge
     finally:

@@ -36,6 +36,12 @@ def print_flood(result: Figures) -> None:
         print(f"| {callers} | {waits} | {sum(one.get('answered', {}).values()):,} | {errors}{told} |")
 
 
+def print_vector_index(figures: Figures) -> None:
+    """Print what the vector index alone takes."""
+    for name, pairs in figures.items():
+        _print_pairs(name.replace("_", " "), pairs if isinstance(pairs, dict) else {"": pairs})
+
+
 def _print_cases(result: Figures) -> None:
     engine = result["engine"]
     print(

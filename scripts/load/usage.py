@@ -23,13 +23,17 @@ def run_ns(pids: list[int]) -> int:
 
 def pss_mb(pids: list[int]) -> dict[str, float]:
     """Return the memory of processes, what they share counted once: in all, and of it what no file stands behind."""
-    sums = {"Pss": 0, "Pss_Anon": 0}
+    return {"pss": memory_mb(pids, "Pss"), "anonymous": memory_mb(pids, "Pss_Anon")}
+
+
+def memory_mb(pids: list[int], kind: str) -> float:
+    """Return the sum of a line of `/proc/PID/smaps_rollup` over processes."""
+    kib = 0
     for pid in pids:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
             name, _, rest = line.partition(":")
-            if name in sums:
-                sums[name] += int(rest.split()[0])
-    return {"pss": sums["Pss"] / 1024, "anonymous": sums["Pss_Anon"] / 1024}
+            kib += int(rest.split()[0]) if name == kind else 0
+    return kib / 1024
 
 
 def _cpu_s(pid: int) -> float:

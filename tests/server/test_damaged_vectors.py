@@ -89,7 +89,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
-def settings_of(data: Path) -> Settings:
+def settings_of(data: Path, **more: int) -> Settings:
     return Settings.from_environment(
         data=data,
         listen="127.0.0.1:0",
@@ -97,6 +97,7 @@ def settings_of(data: Path) -> Settings:
         embedding_dimension=4,
         drain_s=0.0,
         process_memory_bytes=1 << 30,
+        **more,
     )
 
 
@@ -142,6 +143,44 @@ def test_all_that_was_written_is_found_by_meaning_after_damage(
     harm(damaged)
     with start(settings_of(data)) as server:
         until(lambda: is_whole(server))
+
+
+@pytest.fixture(scope="module")
+def spread(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same directory after a server has spread the one shard over two, one of which packs its points."""
+    from conftest import started  # noqa: PLC0415 - as above
+
+    data = tmp_path_factory.mktemp("spread") / "data"
+    shutil.copytree(written, data)
+    with started(settings_of(data, **SPREAD)) as server:
+        until(lambda: [path.name for path in (data / "vectors/none-4").glob("shard*")] == ["shards-1"])
+        assert is_whole(server)
+    return data
+
+
+SPREAD = {"vector_shard_points": 119, "vector_pack_points": 70}
+SPREAD_DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "nothing": ("shards-1/layout.json", lambda _: None),
+    "the layout": ("shards-1/layout.json", zero),
+    "a shard": ("shards-1/*", remove),
+    "the vectors of a packed segment": ("shards-1/*/segments/*/vector_storage/matrix.dat", remove),
+    "the vectors of a packed segment, zeroed": ("shards-1/*/segments/*/vector_storage/matrix.dat", zero),
+    "the users of a packed segment": ("shards-1/*/segments/*/payload_index/*-user_id-map/values_to_points.bin", zero),
+}
+
+
+@pytest.mark.parametrize("damage", SPREAD_DAMAGES)
+def test_all_that_was_written_is_found_after_damage_to_one_of_several_shards(
+    start: Start, spread: Path, tmp_path: Path, damage: str
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(spread, data)
+    pattern, harm = SPREAD_DAMAGES[damage]
+    damaged = next(path for path in sorted((data / "vectors/none-4").glob(pattern)) if path.suffix != ".lock")
+    harm(damaged)
+    with start(settings_of(data, **SPREAD)) as server:
+        until(lambda: is_whole(server))
+    assert asyncio.run(check_vector_index(settings_of(data))) == Findings(messages=USERS * EACH, points=USERS * EACH)
 
 
 async def plant_orphans(settings: Settings) -> None:

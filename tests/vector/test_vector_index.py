@@ -21,8 +21,10 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Filter, Role
 from nomemory.server.metadata_mark import marks_of
 from nomemory.server.vector.edge_index import EdgeIndex
+from nomemory.server.vector.edge_shards import EdgeShards
 from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 from nomemory.server.vector.qdrant_index import QdrantIndex, connect
+from nomemory.server.vector.shard_layout import ShardLayout
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*[Ll]ocal (Qdrant|mode):UserWarning")
 
@@ -48,6 +50,18 @@ def edge(directory: Path) -> VectorIndex:
     return EdgeIndex(directory / "shard", DIMENSION, timeout_s=20)
 
 
+def shards(directory: Path) -> VectorIndex:
+    """Several shards, which pack what comes in at once."""
+    layout = ShardLayout(directory / "shard")
+    layout.begin(3)
+    layout.complete(3)
+
+    def open_shard(directory: Path, *, part: str) -> EdgeIndex:
+        return EdgeIndex(directory, DIMENSION, timeout_s=20, part=part, pack_points=20)
+
+    return EdgeShards(directory / "shard", DIMENSION, open_shard)
+
+
 def memory(_: Path) -> VectorIndex:
     return QdrantIndex(connect(":memory:", None, 20), "test", DIMENSION)
 
@@ -61,7 +75,7 @@ def server(_: Path) -> VectorIndex:
 Open = Callable[[Path], VectorIndex]
 
 
-@pytest.fixture(params=[edge, memory, server])
+@pytest.fixture(params=[edge, shards, memory, server])
 async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[VectorIndex]:
     async with opened(request.param, tmp_path) as index:
         yield index

@@ -31,8 +31,11 @@ def remaining(directory: Path, vectors: list[bytes]) -> int:
     return sum(one in held for one in vectors)
 
 
-def test_what_is_written_and_removed_while_points_are_copied_is_so_in_the_copy(tmp_path: Path) -> None:
-    shard = Shard(tmp_path / "shard", 4)
+@pytest.mark.parametrize("pack_points", [20_000, 5], ids=["unpacked", "packed"])
+def test_what_is_written_and_removed_while_points_are_copied_is_so_in_the_copy(
+    tmp_path: Path, pack_points: int
+) -> None:
+    shard = Shard(tmp_path / "shard", 4, pack_points=pack_points)
     shard.upsert([point(n) for n in range(40)])
     for n in range(0, 40, 2):
         shard.remove("u", f"m{n}", 0)
@@ -51,7 +54,7 @@ def test_what_is_written_and_removed_while_points_are_copied_is_so_in_the_copy(t
         assert shard.count() == len(expected)
         assert shard.first_vectors("u", [f"m{n}" for n in range(200)]) == expected
         shard.close()
-        shard = Shard(tmp_path / "shard", 4)
+        shard = Shard(tmp_path / "shard", 4, pack_points=pack_points)
     shard.close()
     assert remaining(tmp_path, [vector(n + 1000) for n in range(0, 40, 2)]) == 0
     assert [found.name for found in tmp_path.iterdir()] == ["shard"]

@@ -15,7 +15,9 @@ from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
+from nomemory.server.vector.edge_shards import EdgeShards
 from nomemory.server.vector.factory import choose_vector_index
+from nomemory.server.vector.growth import Growth
 from nomemory.server.vector.indexed_space import IndexedSpace
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorIndex
@@ -66,7 +68,9 @@ class VectorSpaces:
         stack.callback(self._committed.unfollow, changed)
         indexer = VectorIndexer(self._open_feed, index, embedder, self._directory.vectors, settings, changed, faults)
         stack.callback(indexer.close)
-        if settings.vector.qdrant_url is not None:
+        if isinstance(index, EdgeShards):
+            _grow(Growth(index, settings.vector.shard_points), supervisor, stack)
+        else:
             _probe(Reachability(index, settings.vector.probe_s, faults), supervisor, stack)
         task = supervisor.start_task(VECTOR_JOB, indexer.run)
         stack.push_async_callback(asyncio.wait, [task])
@@ -87,6 +91,12 @@ class VectorSpaces:
 def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
     shared = SharedVectors(index, settings.reads.vectors_max)
     return VectorSpace(indexer.collection, embedder, shared, index, indexer)
+
+
+def _grow(growth: Growth, supervisor: Supervisor, stack: AsyncExitStack) -> None:
+    task = supervisor.start_task("vector-growth", growth.run)
+    stack.push_async_callback(asyncio.wait, [task])
+    stack.callback(task.cancel)
 
 
 def _probe(reachability: Reachability, supervisor: Supervisor, stack: AsyncExitStack) -> None:

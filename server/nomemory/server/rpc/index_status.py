@@ -114,7 +114,8 @@ class StatusReport:
 
     def _standing(self, *parts: str) -> StandingFault | None:
         """Return the oldest fault of some parts."""
-        return next((fault for fault in self.faults.all() if fault.part in parts), None)
+        standing = (fault for fault in self.faults.all() if {fault.part, _kind_of_part(fault.part)} & set(parts))
+        return next(standing, None)
 
 
 def _embedder(one: IndexedSpace) -> pb.EmbedderStatus:
@@ -122,6 +123,11 @@ def _embedder(one: IndexedSpace) -> pb.EmbedderStatus:
     return pb.EmbedderStatus(
         kind=model.kind, model=model.model, dimension=model.dimension, texts_embedded=one.indexer.texts_embedded
     )
+
+
+def _kind_of_part(part: str) -> str:
+    """Return what a numbered part is called without its number: `vector-engine-2` is a `vector-engine`."""
+    return part.rstrip("0123456789").removesuffix("-")
 
 
 def _encoded(fault: StandingFault) -> pb.ServerFault:

@@ -24,6 +24,18 @@ class VectorSettings(SettingsGroup):
         None, description="API key of the Qdrant server.", validation_alias="NOMEMORY_QDRANT_API_KEY"
     )
     flush_s: float = Field(5.0, gt=0, description="How often the embedded vector index is flushed to disk.")
+    shard_points: int = Field(
+        300_000,
+        ge=1,
+        description="Most vectors of a shard of the embedded vector index, on the average. When there are more it is "
+        "spread over more shards, each with a process and a part of the users, while it serves.",
+    )
+    pack_points: int = Field(
+        20_000,
+        ge=1,
+        description="New vectors of a shard that are packed together, each user's beside each other: a packed one "
+        "takes less memory and time. The shard does not answer meanwhile, for half a second with 20,000.",
+    )
     timeout_s: float = Field(30.0, gt=0, description="How long the vector engine may take to answer.")
     probe_s: float = Field(
         5.0,

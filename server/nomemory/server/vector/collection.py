@@ -43,7 +43,7 @@ class Collection:
 
     @property
     def shard(self) -> Path:
-        """The directory of the embedded engine."""
+        """The directory of the embedded engine's first shard; those of later ones are beside it."""
         return self.directory / "shard"
 
 

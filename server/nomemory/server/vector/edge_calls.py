@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.vector.points import Condition
@@ -93,13 +95,60 @@ class PointsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadWhole:
+    """Read points of all users, as they are stored, in the order of their ids. Answer: WholeRead.
+
+    Attributes:
+        offset: the point to go on at; None: the first.
+        most: most points.
+    """
+
+    offset: str | None
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class WholePoint:
+    """A point as it is stored."""
+
+    identity: str
+    vector: Vector
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRead:
+    """Some points; those that are damaged are left out.
+
+    Attributes:
+        offset: the point to go on at; None if these were the last.
+    """
+
+    points: list[WholePoint]
+    offset: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreWhole:
+    """Store points as they were read. Answer: None."""
+
+    points: tuple[WholePoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Flush:
     """Bring everything to disk. Answer: None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Count the points. Answer: an int."""
+    """Count the points. Answer: an int.
+
+    Attributes:
+        exact: whether each of them is looked at. Else it takes no time, and a few may be counted twice.
+    """
+
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +173,6 @@ class CopyRefused:
     missing: str
 
 
-EdgeCall = (
-    CopyLiving
-    | Upsert
-    | Remove
-    | RemoveVersions
-    | GetUsers
-    | NearestPoints
-    | GetVectors
-    | FirstVectors
-    | ReadPoints
-    | Flush
-    | Count
-)
+_Reads = NearestPoints | GetVectors | GetUsers | FirstVectors | ReadPoints | ReadWhole | Count
+EdgeCall = _Reads | CopyLiving | Upsert | StoreWhole | Remove | RemoveVersions | Flush
 Scored = tuple[float, int, int]

@@ -1,4 +1,4 @@
-"""The vector index embedded in this program: Qdrant Edge, in a worker process of its own."""
+"""A shard of the vector index embedded in this program: Qdrant Edge, in a worker process of its own."""
 
 from __future__ import annotations
 
@@ -31,9 +31,13 @@ from nomemory.server.vector.edge_calls import (
     NearestPoints,
     PointsRead,
     ReadPoints,
+    ReadWhole,
     Remove,
     RemoveVersions,
+    StoreWhole,
     Upsert,
+    WholePoint,
+    WholeRead,
 )
 from nomemory.server.vector.points import conditions
 from nomemory.server.vector.protocol import NoRoomError, StoredPoints, VectorHit, VectorPoint
@@ -43,6 +47,7 @@ from nomemory.server.vector.usable import usable_points, usable_query
 _UPSERT_MAX = 256
 """Most points in one call of the engine: searches wait no longer than that."""
 _RETRY_AFTER_S = 1.0
+_PACK_POINTS = 20_000
 
 
 class EdgeIndex:
@@ -55,19 +60,29 @@ class EdgeIndex:
         dimension: how many numbers a vector has.
         timeout_s: how long the engine may be silent before it is killed and started anew.
         vigil: how its process is watched.
+        part: what its process is called in faults.
+        pack_points: how many new points are packed together.
         free_bytes_min: what `wipe_removed` leaves free on the disk.
     """
 
     def __init__(
-        self, directory: Path, dimension: int, timeout_s: float, vigil: Vigil | None = None, free_bytes_min: int = 0
+        self,
+        directory: Path,
+        dimension: int,
+        timeout_s: float,
+        vigil: Vigil | None = None,
+        *,
+        part: str = VECTOR_ENGINE,
+        pack_points: int = _PACK_POINTS,
+        free_bytes_min: int = 0,
     ) -> None:
         self._directory = directory
         self._dimension = dimension
         self.suspect = asyncio.Event()
         vigil = vigil or Vigil()
-        arguments = (str(directory), str(dimension), str(vigil.patience.memory_max_bytes), str(free_bytes_min))
-        launch = Launch("nomemory.server.vector.edge_worker", arguments)
-        self._worker = Worker(launch, timeout_s, VECTOR_ENGINE, vigil)
+        arguments = (directory, dimension, vigil.patience.memory_max_bytes, free_bytes_min, pack_points)
+        launch = Launch("nomemory.server.vector.edge_worker", tuple(map(str, arguments)))
+        self._worker = Worker(launch, timeout_s, part, vigil)
 
     @property
     def process_id(self) -> int | None:
@@ -76,9 +91,21 @@ class EdgeIndex:
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Store points; a point with the same user, message and part is overwritten."""
-        usable = usable_points(points, self._dimension)
+        await self.store(usable_points(points, self._dimension))
+
+    async def store(self, usable: Sequence[VectorPoint]) -> None:
+        """Store points whose vectors have length one."""
         for at in range(0, len(usable), _UPSERT_MAX):
-            await self._ask(Upsert(usable[at : at + _UPSERT_MAX]))
+            await self._ask(Upsert(tuple(usable[at : at + _UPSERT_MAX])))
+
+    async def read_whole(self, offset: str | None, most: int) -> WholeRead:
+        """Read points of all users as they are stored, up to `most`, from an offset on."""
+        read: WholeRead = await self._ask(ReadWhole(offset, most))
+        return read
+
+    async def store_whole(self, points: Sequence[WholePoint]) -> None:
+        """Store points as they were read."""
+        await self._ask(StoreWhole(tuple(points)))
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
@@ -128,9 +155,9 @@ class EdgeIndex:
             has_more, begins = copied, False
             await asyncio.sleep(time.monotonic() - began_at)
 
-    async def count(self) -> int:
+    async def count(self, *, exact: bool = True) -> int:
         """Count the points."""
-        return int(await self._ask(Count()))
+        return int(await self._ask(Count(exact)))
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
         """Read what is stored of users, piece by piece, so that searches are answered in between."""
@@ -155,6 +182,11 @@ class EdgeIndex:
 
     async def probe(self) -> None:
         """Do nothing: the engine's process is watched as every worker is."""
+
+    async def abandon(self) -> None:
+        """End the worker at once: its files are of no use to anybody."""
+        self._worker.end()
+        await self._worker.close()
 
     async def close(self) -> None:
         """Flush, and end the worker."""

@@ -13,8 +13,9 @@ import qdrant_edge as qdrant
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.vector.copy_room import CopyRoom
-from nomemory.server.vector.edge_calls import NearestPoints, PointsRead, ReadPoints, Scored
+from nomemory.server.vector.edge_calls import NearestPoints, PointsRead, ReadPoints, Scored, WholePoint, WholeRead
 from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
+from nomemory.server.vector.packing import Packing
 from nomemory.server.vector.points import (
     CONVERSATION,
     METADATA,
@@ -47,6 +48,11 @@ _READ_MAX = 1000
 """Points that are read in one piece of work: a few milliseconds, or some twenty with their vectors."""
 
 
+_PACK_POINTS = 20_000
+_SEGMENTS_MAX = 1000
+_KIB = 1024
+
+
 class CopyLostError(Exception):
     """The copying has to begin again."""
 
@@ -54,8 +60,9 @@ class CopyLostError(Exception):
 class ShardCopy:
     """A shard into which the points of another are copied, in the order of their ids."""
 
-    def __init__(self, engine: qdrant.EdgeShard) -> None:
+    def __init__(self, engine: qdrant.EdgeShard, pack_points: int) -> None:
         self.engine = engine
+        self._packing = Packing(engine, pack_points)
         self._next: Identity | None = None
 
     def take(self, source: qdrant.EdgeShard, most: int) -> bool:
@@ -65,6 +72,8 @@ class ShardCopy:
         if records:
             points = [qdrant.Point(record.id, record.vector or [], record.payload) for record in records]
             self.engine.update(qdrant.UpdateOperation.upsert_points(points))
+            self._packing.note(len(points))
+            self._packing.pack()
         return self._next is not None
 
     def close(self) -> None:
@@ -80,16 +89,21 @@ class Shard:
         directory: where it lives.
         dimension: how many numbers a vector has.
         room: what a copy of it may take.
+        pack_points: how many new points are packed together.
     """
 
-    def __init__(self, directory: Path, dimension: int, room: CopyRoom | None = None) -> None:
+    def __init__(
+        self, directory: Path, dimension: int, room: CopyRoom | None = None, pack_points: int = _PACK_POINTS
+    ) -> None:
         self._room = room or CopyRoom()
         self._files = ShardFiles(directory)
         self._files.recover()
-        self._config = _config(dimension)
+        self._config = _config(dimension, pack_points)
+        self._pack_points = pack_points
         if not directory.exists():
             self._files.create(self._make)
         self._engine = self._load(directory)
+        self._packing = Packing(self._engine, pack_points)
         self._dimension = dimension
         self._copy: ShardCopy | None = None
         self._known = KnownPoints(self._look_up)
@@ -97,8 +111,7 @@ class Shard:
     def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Store points; those with an id that exists are overwritten."""
         stored = [_stored(point) for point in points]
-        self._known.forget(point.id for point in stored)
-        self._update(qdrant.UpdateOperation.upsert_points(stored))
+        self._upsert(stored)
 
     def remove(self, user_id: str, message_id: str, from_part: int) -> None:
         """Remove the points of a message from a part on."""
@@ -164,13 +177,30 @@ class Shard:
                 break
         return PointsRead(sequences, offset, unsound)
 
+    def read_whole(self, offset: str | None, most: int) -> WholeRead:
+        """Read points of all users as they are stored, in the order of their ids. Damaged ones are left out."""
+        start = None if offset is None else UUID(offset)
+        wanted = qdrant.ScrollRequest(limit=most, offset=start, with_payload=True, with_vector=True)
+        records, following = self._engine.scroll(wanted)
+        points = [
+            WholePoint(str(record.id), _vector(record), record.payload)
+            for record in records
+            if record.payload and isinstance(record.payload.get(USER), str)
+            if self._is_sound(record, with_vectors=True)
+        ]
+        return WholeRead(points, None if following is None else str(following))
+
+    def store_whole(self, points: Sequence[WholePoint]) -> None:
+        """Store points as they were read."""
+        self._upsert([qdrant.Point(UUID(one.identity), _numbers(one.vector), dict(one.payload)) for one in points])
+
     def flush(self) -> None:
         """Bring everything to disk."""
         self._engine.flush()
 
-    def count(self) -> int:
+    def count(self, *, exact: bool = True) -> int:
         """Count the points."""
-        return self._engine.count(qdrant.CountRequest(exact=True))
+        return self._engine.count(qdrant.CountRequest(exact=exact))
 
     def copy_living(self, *, begins: bool, most: int) -> bool:
         """Copy up to `most` points into a new shard, which takes this one's place when it has all of them.
@@ -193,6 +223,7 @@ class Shard:
         self._engine.close()
         self._files.end_copy()
         self._engine = self._load(self._files.directory)
+        self._packing = Packing(self._engine, self._pack_points)
         return False
 
     def close(self) -> None:
@@ -206,7 +237,7 @@ class Shard:
         if begins:
             self._drop_copy()
             _refuse(self._room.missing_for_all(self._files.directory, self._files.size(), self.count()))
-            self._copy = ShardCopy(self._load(self._files.begin_copy(self._make)))
+            self._copy = ShardCopy(self._load(self._files.begin_copy(self._make)), self._pack_points)
         if self._copy is None:
             raise CopyLostError
         size = most * (self._dimension * _VECTOR_BYTES + _PAYLOAD_BYTES)
@@ -223,6 +254,12 @@ class Shard:
                 copy.close()
         finally:
             self._files.recover()
+
+    def _upsert(self, points: Sequence[qdrant.Point]) -> None:
+        self._known.forget(point.id for point in points)
+        self._update(qdrant.UpdateOperation.upsert_points(list(points)))
+        self._packing.note(len(points))
+        self._packing.pack()
 
     def _update(self, operation: qdrant.UpdateOperation) -> None:
         """Write to the shard and to its copy. A copy that did not get everything is of no use."""
@@ -277,11 +314,18 @@ def _refuse(missing: str) -> None:
         raise NoRoomError(missing)
 
 
-def _config(dimension: int) -> qdrant.EdgeConfig:
-    """Describe a shard without a graph: within one user exact search is as fast, and filters lose nothing."""
+def _config(dimension: int, pack_points: int) -> qdrant.EdgeConfig:
+    """Describe a shard without a graph: within one user exact search is as fast, and filters lose nothing.
+
+    What is packed stays as it is, so that packing takes no longer in a large shard.
+    """
+    segment_kib = max(1, pack_points * dimension * NUMBER.itemsize // _KIB)
     return qdrant.EdgeConfig(
         vectors=qdrant.EdgeVectorParams(size=dimension, distance=qdrant.Distance.Cosine),
         hnsw_config=qdrant.HnswIndexConfig(m=0, ef_construct=4, full_scan_threshold=10_000),
+        optimizers=qdrant.EdgeOptimizersConfig(
+            indexing_threshold=1, default_segment_number=_SEGMENTS_MAX, max_segment_size=segment_kib
+        ),
         wal_enabled=True,
     )
 

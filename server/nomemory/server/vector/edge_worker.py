@@ -1,4 +1,4 @@
-"""The process that holds the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX FREE_MIN`."""
+"""The process of the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX FREE_MIN PACK_POINTS`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from nomemory.server.vector.edge_calls import (
     GetVectors,
     NearestPoints,
     ReadPoints,
+    ReadWhole,
     Remove,
     RemoveVersions,
+    StoreWhole,
     Upsert,
 )
 from nomemory.server.vector.edge_shard import Shard
@@ -75,6 +77,10 @@ class EdgeWorker:
                 self._shard.remove(user_id, message_id, from_part)
             case RemoveVersions(user_id, sequences):
                 return self._shard.remove_versions(user_id, sequences)
+            case ReadWhole(offset, most):
+                return self._shard.read_whole(offset, most)
+            case StoreWhole(whole):
+                self._shard.store_whole(whole)
             case Flush():
                 self._shard.flush()
             case CopyLiving():
@@ -93,8 +99,8 @@ class EdgeWorker:
                 return self._shard.read_points(request)
             case GetUsers():
                 return self._shard.users()
-            case Count():
-                return self._shard.count()
+            case Count(exact):
+                return self._shard.count(exact=exact)
         return None
 
     def _copy_living(self, wanted: CopyLiving) -> bool | CopyRefused:
@@ -104,14 +110,14 @@ class EdgeWorker:
             return CopyRefused(str(refused))
 
 
-def main(descriptor: int, directory: Path, dimension: int, room: CopyRoom) -> None:
+def main(descriptor: int, directory: Path, dimension: int, room: CopyRoom, pack_points: int) -> None:
     """Open the shard, say so, and work. A damaged file must not make the engine write larger files than its memory."""
     pipe = WorkerPipe(descriptor)
     if room.memory_max_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room.memory_max_bytes, room.memory_max_bytes))
     try:
         with opening(directory):
-            shard = Shard(directory, dimension, room)
+            shard = Shard(directory, dimension, room, pack_points)
     except Exception as error:  # noqa: BLE001 - as above; the text names the directory and what is wrong with it
         pipe.not_ready(str(error))
         return
@@ -123,4 +129,6 @@ def main(descriptor: int, directory: Path, dimension: int, room: CopyRoom) -> No
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), CopyRoom(int(sys.argv[5]), int(sys.argv[4])))
+    descriptor_, directory_, *numbers = sys.argv[1:]
+    dimension_, memory_max, free_min, pack = map(int, numbers)
+    main(int(descriptor_), Path(directory_), dimension_, CopyRoom(free_min, memory_max), pack)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from nomemory.server.embedding.protocol import Embedder
@@ -9,7 +10,9 @@ from nomemory.server.processes.watch import Vigil
 from nomemory.server.settings import Settings
 from nomemory.server.vector.checkpoint import is_begun
 from nomemory.server.vector.collection import Collection, collection_of
+from nomemory.server.vector.copy_room import CopyRoom
 from nomemory.server.vector.edge_index import EdgeIndex
+from nomemory.server.vector.edge_shards import EdgeShards
 from nomemory.server.vector.protocol import VectorIndex
 
 
@@ -26,9 +29,20 @@ def choose_vector_index(
     """
     collection = collection_of(settings, vectors, embedder)
     if settings.vector.qdrant_url is None:
-        free_bytes_min = settings.server.free_bytes_min
-        return EdgeIndex(collection.shard, embedder.dimension, settings.vector.timeout_s, vigil, free_bytes_min)
+        return _embedded(settings, collection, embedder.dimension, vigil)
     return _on_server(settings.vector.qdrant_url, settings, collection, embedder.dimension)
+
+
+def _embedded(settings: Settings, collection: Collection, dimension: int, vigil: Vigil | None) -> EdgeShards:
+    open_shard = partial(
+        EdgeIndex,
+        dimension=dimension,
+        timeout_s=settings.vector.timeout_s,
+        vigil=vigil,
+        pack_points=settings.vector.pack_points,
+        free_bytes_min=settings.server.free_bytes_min,
+    )
+    return EdgeShards(collection.shard, dimension, open_shard, CopyRoom(settings.server.free_bytes_min))
 
 
 def _on_server(url: str, settings: Settings, collection: Collection, dimension: int) -> VectorIndex:

@@ -1,0 +1,257 @@
+"""The embedded vector index alone, filled with random vectors: what it takes in memory, at the start and per search.
+
+The vectors lie in clusters, as those of texts do. Each typical user has as many of them; a heavy one may have a part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from load.corpus import DIMENSION, HEAVY, user_name
+from load.usage import cpu_s, memory_mb, pss_mb, run_ns
+
+from nomemory.server.message import EVERYTHING, Filter, Role
+from nomemory.server.vector.edge_index import EdgeIndex
+from nomemory.server.vector.edge_shards import EdgeShards
+from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.vector.shard_layout import ShardLayout
+
+Figures = dict[str, Any]
+Floats = npt.NDArray[np.float32]
+
+_SEED = 20_250_602
+_OF_TYPICAL = 750
+"""Messages of a typical user."""
+_CLUSTERS = 2000
+_SPREAD = 0.6
+"""How far the vectors of a cluster lie from its middle, whose length is one."""
+_BATCH, _FLUSH_EVERY = 256, 20_480
+_TIMEOUT_S = 600.0
+_BEGIN_US = 1_735_689_600_000_000
+_STEP_US = 1_000_000
+_NEAREST = 20
+_CALLERS = 16
+_ACTIVE = 64
+"""Typical users whose searches are repeated: what they touch is mapped by then."""
+_FLUSHES = 10
+_REMOVED = 100
+_WIPE_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSize:
+    """How many vectors there are, how many of them the heavy user has, and over how many shards they are spread."""
+
+    vectors: int
+    heavy: int
+    shards: int
+
+    @property
+    def typical_users(self) -> int:
+        """How many typical users there are."""
+        return max(1, (self.vectors - self.heavy) // _OF_TYPICAL)
+
+
+def vector_index_figures(root: Path, size: IndexSize, seconds: float) -> Figures:
+    """Fill an index in a directory, unless it is there, and measure it."""
+    return asyncio.run(_figures(root, size, seconds))
+
+
+async def _figures(root: Path, size: IndexSize, seconds: float) -> Figures:
+    first = root / "shard"
+    figures: Figures = {}
+    if not any(path.exists() for path in ShardLayout(first).used()):
+        figures["fill"] = await _filled(first, size)
+    async with _opened(first) as index:
+        figures["start"] = await _start(index)
+        typical = [user_name(n) for n in range(1, size.typical_users + 1)]
+        figures["typical_first"] = await _search(index, typical, EVERYTHING, 1, seconds, is_first=True)
+        figures |= await _searches(index, "typical", typical[:_ACTIVE], size, seconds)
+        if size.heavy:
+            figures |= await _searches(index, "heavy", [HEAVY], size, seconds)
+        figures["memory_after_searches_mb"] = _memory(index)
+        figures["flush"] = await _flushes(index)
+        if "fill" in figures:
+            figures["wipe_of_one_shard"] = await _wipe(index, seconds)
+        figures["disk_mb"] = _disk_mb(root)
+    return figures
+
+
+def opened_index(first: Path) -> EdgeShards:
+    """Open an index by the directory of its first shard."""
+
+    def open_shard(directory: Path, *, part: str) -> EdgeIndex:
+        return EdgeIndex(directory, DIMENSION, _TIMEOUT_S, part=part)
+
+    return EdgeShards(first, DIMENSION, open_shard)
+
+
+@asynccontextmanager
+async def _opened(first: Path) -> AsyncIterator[EdgeShards]:
+    index = opened_index(first)
+    try:
+        yield index
+    finally:
+        await index.close()
+
+
+async def _filled(first: Path, size: IndexSize) -> Figures:
+    if size.shards > 1:
+        layout = ShardLayout(first)
+        layout.begin(size.shards)
+        layout.complete(size.shards)
+    async with _opened(first) as index:
+        began_at, stored = time.monotonic(), 0
+        for points in _batches(size):
+            await index.upsert(points)
+            stored += len(points)
+            if stored % _FLUSH_EVERY < _BATCH:
+                await index.flush()
+        await index.flush()
+        return {
+            "vectors": stored,
+            "wall_s": round(time.monotonic() - began_at, 1),
+            "engine_cpu_us_a_vector": round(1e6 * cpu_s(index.process_ids) / stored, 1),
+            "memory_mb": _memory(index),
+        }
+
+
+def _batches(size: IndexSize) -> Iterator[list[VectorPoint]]:
+    random = np.random.default_rng(_SEED)
+    middles = _middles()
+    of_typical = np.resize(np.arange(1, size.typical_users + 1), size.vectors - size.heavy)
+    owners = np.concatenate([np.zeros(size.heavy, dtype=np.int64), of_typical])
+    random.shuffle(owners)
+    for at in range(0, len(owners), _BATCH):
+        batch = owners[at : at + _BATCH].tolist()
+        vectors = _clustered(random, middles, len(batch))
+        yield [_point(at + n, user_name(owner), vectors[n]) for n, owner in enumerate(batch)]
+
+
+def _point(number: int, user_id: str, vector: Floats) -> VectorPoint:
+    role = Role.ASSISTANT if number % 2 else Role.USER
+    conversation = f"c-{user_id}-{number // (1 << 16)}"
+    ts_us = _BEGIN_US + number * _STEP_US
+    return VectorPoint(user_id, f"m{number}", 0, number + 1, ts_us, role, conversation, vector.tobytes())
+
+
+def _middles() -> Floats:
+    return _unit(np.random.default_rng(_SEED + 1).standard_normal((_CLUSTERS, DIMENSION), dtype=np.float32))
+
+
+def _clustered(random: np.random.Generator, middles: Floats, count: int) -> Floats:
+    noise = random.standard_normal((count, DIMENSION), dtype=np.float32) / np.sqrt(np.float32(DIMENSION))
+    return _unit(middles[random.integers(len(middles), size=count)] + _SPREAD * noise)
+
+
+def _unit(vectors: Floats) -> Floats:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype="<f4")
+
+
+async def _start(index: EdgeShards) -> Figures:
+    began_at = time.perf_counter()
+    await index.size()
+    points = await index.count()
+    return {
+        "wall_s": round(time.perf_counter() - began_at, 2),
+        "cpu_s": round(cpu_s(index.process_ids), 2),
+        "processes": len(index.process_ids),
+        "vectors": points,
+        "memory_mb": _memory(index),
+    }
+
+
+async def _searches(index: EdgeShards, name: str, users: list[str], size: IndexSize, seconds: float) -> Figures:
+    lately = Filter(since_us=_BEGIN_US + size.vectors * _STEP_US * 3 // 4)
+    return {
+        name: await _search(index, users, EVERYTHING, 1, seconds),
+        f"{name}_{_CALLERS}_callers": await _search(index, users, EVERYTHING, _CALLERS, seconds),
+        f"{name}_last_quarter": await _search(index, users, lately, 1, seconds),
+    }
+
+
+async def _search(
+    index: EdgeShards, users: list[str], narrowed: Filter, callers: int, seconds: float, *, is_first: bool = False
+) -> Figures:
+    """Search until the time is over; each user once where it is the first time."""
+    random = np.random.default_rng(_SEED + 2)
+    queries = [query.tobytes() for query in _clustered(random, _middles(), 64)]
+    waits: list[float] = []
+    alone_ms: list[float] = []
+
+    async def call(caller: int) -> None:
+        at = caller
+        while time.perf_counter() < end and not (is_first and at >= len(users)):
+            user_id = users[at % len(users)]
+            shard = [index.shard_of(user_id).process_id or 0] if callers == 1 else []
+            before, began_at = run_ns(shard), time.perf_counter()
+            hits = await index.search(user_id, queries[at % len(queries)], narrowed, _NEAREST)
+            waits.append(1000 * (time.perf_counter() - began_at))
+            alone_ms.append((run_ns(shard) - before) / 1e6)
+            if len(hits) < _NEAREST:
+                raise ValueError(f"{len(hits)} hits")
+            at += callers
+
+    if not is_first:
+        for user_id in users:
+            await index.search(user_id, queries[0], narrowed, _NEAREST)
+    pids, end = index.process_ids, time.perf_counter() + seconds
+    before = run_ns(pids)
+    await asyncio.gather(*map(call, range(callers)))
+    of_all_ms = (run_ns(pids) - before) / 1e6 / len(waits)
+    p50, p99 = np.percentile(waits, [50, 99])
+    return {
+        "engine_cpu_ms": round(of_all_ms if callers > 1 else float(np.median(alone_ms)), 3),
+        "p50_ms": round(float(p50), 2),
+        "p99_ms": round(float(p99), 2),
+        "searches": len(waits),
+    }
+
+
+async def _flushes(index: EdgeShards) -> Figures:
+    """Store a batch and flush, as the server does every few seconds."""
+    size = IndexSize(_BATCH * _FLUSHES, 0, 1)
+    waits, before = [], cpu_s(index.process_ids)
+    for points in _batches(size):
+        await index.upsert(points)
+        began_at = time.perf_counter()
+        await index.flush()
+        waits.append(1000 * (time.perf_counter() - began_at))
+    cpu_ms = 1000 * (cpu_s(index.process_ids) - before) / len(waits)
+    return {"max_ms": round(max(waits), 1), "cpu_ms_with_256_stored": round(cpu_ms, 1)}
+
+
+async def _wipe(index: EdgeShards, seconds: float) -> Figures:
+    """Wipe removed points out of the files of the first shard, while a typical user of it searches."""
+    shard = index.used_shards[0]
+    user = next(name for name in map(user_name, range(1, 10_000)) if index.shard_of(name) is shard)
+    for number in range(_REMOVED):
+        await index.remove(user, f"m{number}")
+    before, began_at = cpu_s(index.process_ids), time.perf_counter()
+    wiping = asyncio.create_task(shard.wipe_removed(_WIPE_BATCH))
+    beside = await _search(index, [user], EVERYTHING, 1, seconds)
+    await wiping
+    return {
+        "vectors": await shard.count(),
+        "wall_s": round(time.perf_counter() - began_at, 1),
+        "cpu_s": round(cpu_s(index.process_ids) - before, 1),
+        "search_beside_p50_ms": beside["p50_ms"],
+        "search_beside_p99_ms": beside["p99_ms"],
+    }
+
+
+def _memory(index: EdgeShards) -> Figures:
+    pids = index.process_ids
+    return {"rss": round(memory_mb(pids, "Rss"), 1), **{name: round(mb, 1) for name, mb in pss_mb(pids).items()}}
+
+
+def _disk_mb(root: Path) -> float:
+    return round(sum(one.stat().st_blocks * 512 for one in root.rglob("*") if one.is_file()) / 1e6, 1)

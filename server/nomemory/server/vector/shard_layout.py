@@ -1,0 +1,126 @@
+"""Which directories hold the shards of an embedded index, and how others take their place in one step.
+
+The first generation is one shard, `shard`. A later one has a directory, such as `shards-2`, with a directory for each
+shard and `layout.json`, which is written last: a generation without it is not complete, and is not used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+import orjson
+import structlog
+
+from nomemory.server.private_files import UMASK
+
+_FORMAT: Final = 1
+"""Shards are numbered from 0, and a user's is `shard_of`."""
+_LAYOUT: Final = "layout.json"
+_SHARDS_MAX: Final = 1024
+
+_log = structlog.get_logger("vectors")
+
+
+def shard_of(user_id: str, shards: int) -> int:
+    """Return the number of the shard that has a user's points."""
+    return int.from_bytes(blake2b(user_id.encode(), digest_size=8).digest()) % shards
+
+
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    number: int
+    directory: Path
+    shards: int
+
+
+class ShardLayout:
+    """The generations of an index.
+
+    Args:
+        first: the directory of the shard of the first generation. Later generations are beside it.
+    """
+
+    def __init__(self, first: Path) -> None:
+        self._first = first
+
+    def used(self) -> list[Path]:
+        """Return the directories of the shards, by number. They need not exist yet."""
+        latest = max(self._complete(), key=lambda found: found.number, default=None)
+        return [self._first] if latest is None else _shards(latest.directory, latest.shards)
+
+    def begin(self, shards: int) -> list[Path]:
+        """Return the directories of a next generation, which has nothing yet."""
+        directory = self._next()
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(mode=0o700, parents=True)
+        return _shards(directory, shards)
+
+    def complete(self, shards: int) -> None:
+        """Use the next generation from now on, also after a power cut. Everything in it has been brought to disk."""
+        directory = self._next()
+        part = directory / f"{_LAYOUT}.part"
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666 & ~UMASK), "wb") as file:
+            file.write(orjson.dumps({"format": _FORMAT, "shards": shards}))
+            file.flush()
+            os.fsync(file.fileno())
+        _sync(directory.parent)
+        part.rename(directory / _LAYOUT)
+        _sync(directory)
+
+    def tidy(self) -> None:
+        """Delete the generations that are not in use. Nobody has their files open, or wants to."""
+        latest = max((found.number for found in self._complete()), default=0)
+        for number, directory in self._generations():
+            if number != latest:
+                shutil.rmtree(directory, ignore_errors=True)
+        if latest:
+            shutil.rmtree(self._first, ignore_errors=True)
+            for file in self._first.parent.glob(f"{self._first.name}.*"):
+                shutil.rmtree(file) if file.is_dir() else file.unlink()
+
+    def _next(self) -> Path:
+        latest = max((found.number for found in self._complete()), default=0)
+        return self._first.with_name(f"{self._first.name}s-{latest + 1}")
+
+    def _complete(self) -> list[_Generation]:
+        found = [(number, directory, _count(directory / _LAYOUT)) for number, directory in self._generations()]
+        return [_Generation(number, directory, shards) for number, directory, shards in found if shards]
+
+    def _generations(self) -> list[tuple[int, Path]]:
+        named = re.compile(rf"{re.escape(self._first.name)}s-([1-9][0-9]*)")
+        found = [(named.fullmatch(path.name), path) for path in self._first.parent.glob(f"{self._first.name}s-*")]
+        return [(int(match[1]), path) for match, path in found if match]
+
+
+def _shards(directory: Path, shards: int) -> list[Path]:
+    return [directory / str(number) for number in range(shards)]
+
+
+def _count(layout: Path) -> int:
+    """Return how many shards a generation has; 0 if it cannot be used."""
+    try:
+        read = orjson.loads(layout.read_bytes())
+    except FileNotFoundError:
+        return 0
+    except (OSError, ValueError):
+        read = None
+    if isinstance(read, dict) and read.get("format") == _FORMAT:
+        shards = read.get("shards")
+        if isinstance(shards, int) and 0 < shards <= _SHARDS_MAX:
+            return shards
+    _log.error("the layout of the vector index cannot be read; the index is built anew", file=layout.name)
+    return 0
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
