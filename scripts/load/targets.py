@@ -96,3 +96,6 @@ def _embedder(result: Figures) -> Iterator[Target]:
     if "embedder" in result:
         busy = 100 * result["embedder"]["busy"]
         yield Target("share of the time that the embedder works", busy, 90, "%", at_least=True)
+        texts, query_ms = (result["embedder"][name] for name in ("texts_per_cpu_s", "query_cpu_ms"))
+        yield Target("texts that a CPU-second embeds", texts, 100, "", at_least=True)
+        yield Target("embedding a query, CPU", query_ms, 4, "ms")

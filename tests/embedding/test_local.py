@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nomemory.server.embedding.local import DIMENSION, LocalEmbedder, local_is_available
+from nomemory.server.embedding.local import LocalEmbedder, local_is_available
+from nomemory.server.embedding.local_model import PACKAGE_DIMENSION as DIMENSION
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 
 pytestmark = pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
 
-LONG = "我从小就不吃辣椒，因为胃不好。" * 25
+LONG = "我从小就不吃辣椒，因为胃不好。" * 70
 
 
 @pytest.fixture
@@ -52,7 +53,9 @@ async def test_what_means_the_same_lies_near(embedder: LocalEmbedder) -> None:
 async def test_a_text_has_the_same_vector_alone_and_among_others(embedder: LocalEmbedder) -> None:
     texts = ["tea", "coffee and cake", "茶"]
     together = await embedder.embed_documents(texts)
-    assert [(await embedder.embed_documents([text]))[0] for text in texts] == together
+    alone = [(await embedder.embed_documents([text]))[0] for text in texts]
+    for one, other in zip(alone, together, strict=True):
+        assert np.frombuffer(one, "<f4") == pytest.approx(np.frombuffer(other, "<f4"), abs=1e-6)
 
 
 async def test_texts_that_the_model_cannot_read_are_cleaned(embedder: LocalEmbedder) -> None:
@@ -120,4 +123,4 @@ async def test_documents_give_way_and_run_on_one_thread(embedder: LocalEmbedder)
     await embedder.embed_documents(["tea"])
     queries, documents = (pid(process_id) for process_id in embedder.process_ids)
     assert os.getpriority(os.PRIO_PROCESS, documents) == os.getpriority(os.PRIO_PROCESS, queries) + 10
-    assert threads_of(documents) == 1
+    assert threads_of(documents) <= 2  # ONNX Runtime starts one when it is imported, which waits

@@ -371,7 +371,7 @@ async def test_whoever_is_queried_overtakes_the_others(tmp_path: Path) -> None:
             embedder.gate.set()
             latest = await w.reader.sequence()
             await w.until(lambda: not w.indexer.behind("ann", latest))
-            assert embedder.texts[:2] == ["old 0", "waited for"]
+            assert embedder.texts.index("waited for") <= 32  # one call was on its way
             await w.settled()
         assert len(embedder.texts) == 201
 

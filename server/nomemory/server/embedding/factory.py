@@ -6,9 +6,20 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from nomemory.server.embedding import local
 from nomemory.server.embedding.l2_normalise import NUMBER
-from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER, LocalEmbedder, local_is_available
+from nomemory.server.embedding.local import (
+    HOW_TO_GET_AN_EMBEDDER,
+    LocalEmbedder,
+    cache_directory,
+    local_is_available,
+)
+from nomemory.server.embedding.local_model import (
+    PACKAGE_DIMENSION,
+    LocalModel,
+    LocalModelError,
+    directory_model,
+    package_model,
+)
 from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.persistent_cache import KeptEmbedder
 from nomemory.server.embedding.protocol import Embedder
@@ -21,7 +32,7 @@ from nomemory.server.settings import Settings
 
 EmbedderFactory = Callable[[Settings], Embedder]
 
-_CALLERS_DIMENSION = local.DIMENSION
+_CALLERS_DIMENSION = PACKAGE_DIMENSION
 """Default dimension of callers' own vectors: that of the local model, which may be added later."""
 
 
@@ -34,7 +45,7 @@ def choose_embedder(
 ) -> Embedder:
     """Make the embedder, with a memory for queries, and a file of vectors if there is to be one. Nothing is sent yet.
 
-    `auto` is `local` where its package is installed, else `none`: see `local_is_available`.
+    `auto` is `local` where its package is installed or the settings name a model for it, else `none`.
 
     Args:
         settings: which.
@@ -70,15 +81,38 @@ def _embedder(settings: Settings, vigil: Vigil | None) -> Embedder:
 
 
 def _auto(settings: Settings, vigil: Vigil | None) -> Embedder:
-    return _local(settings, vigil) if local_is_available() else _none(settings, vigil)
+    if settings.embedder.directory is None and not local_is_available():
+        return _none(settings, vigil)
+    return local_embedder(settings, vigil)
 
 
-def _local(settings: Settings, vigil: Vigil | None) -> LocalEmbedder:
-    if not local_is_available():
-        raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
-    if settings.embedder.dimension not in (0, local.DIMENSION):
-        raise EmbedderSettingsError(f"the local embedder's vectors have {local.DIMENSION} numbers: unset the dimension")
-    return LocalEmbedder(settings.embedder.timeout_s, vigil)
+def local_embedder(settings: Settings, vigil: Vigil | None = None) -> LocalEmbedder:
+    """Make the local embedder of the settings.
+
+    Raises:
+        EmbedderSettingsError: its package is not installed, or its model cannot be used.
+    """
+    model = local_model(settings)
+    if settings.embedder.dimension not in (0, model.dimension):
+        raise EmbedderSettingsError(f"the local embedder's vectors have {model.dimension} numbers: unset the dimension")
+    return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, vigil)
+
+
+def local_model(settings: Settings) -> LocalModel:
+    """Return the model of the local embedder.
+
+    Raises:
+        EmbedderSettingsError: see there.
+    """
+    if settings.embedder.directory is None:
+        if not local_is_available():
+            raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
+        return package_model(settings.embedder.models or cache_directory())
+    prefixes = settings.embedder.query_prefix, settings.embedder.document_prefix
+    try:
+        return directory_model(settings.embedder.directory.resolve(), *prefixes, settings.embedder.pooling)
+    except LocalModelError as error:
+        raise EmbedderSettingsError(f"NOMEMORY_EMBEDDER_MODEL: {error}") from None
 
 
 def _none(settings: Settings, _vigil: Vigil | None) -> NoEmbedder:
@@ -99,7 +133,7 @@ def _openai(settings: Settings, _vigil: Vigil | None) -> Embedder:
 
 
 _BUILT_IN: Final[Mapping[str, Callable[[Settings, Vigil | None], Embedder]]] = MappingProxyType(
-    {"auto": _auto, "local": _local, "openai": _openai, "none": _none}
+    {"auto": _auto, "local": local_embedder, "openai": _openai, "none": _none}
 )
 
 EMBEDDERS: Final[ExtensionPoint[EmbedderFactory]] = ExtensionPoint("nomemory.embedders", tuple(_BUILT_IN))

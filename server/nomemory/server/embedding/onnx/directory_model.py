@@ -1,0 +1,110 @@
+"""A model of the operator's: a directory with `model.onnx` and `tokenizer.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from nomemory.server.embedding.batches import batches
+from nomemory.server.embedding.onnx.session import session
+from nomemory.server.embedding.vector import Vector
+
+MODEL_FILE: Final = "model.onnx"
+TOKENIZER_FILE: Final = "tokenizer.json"
+
+_SENTENCE_DIMENSIONS: Final = 2
+_BATCH_TOKENS: Final = 256
+_TOKENS_MAX: Final = 512
+_Floats = npt.NDArray[np.float32]
+
+
+class Pooling(StrEnum):
+    """Which tokens make the vector of a text: all, or one."""
+
+    MEAN = "mean"
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDirectory:
+    """A directory, and how its model wants to be asked.
+
+    Attributes:
+        query_prefix: what stands before a query.
+        document_prefix: what stands before a document.
+        pooling: which tokens make the vector, unless the model gives one vector for the whole text.
+    """
+
+    path: Path
+    query_prefix: str
+    document_prefix: str
+    pooling: Pooling
+
+
+def directory_of(arguments: Sequence[str]) -> ModelDirectory:
+    """Return what the arguments of a process say: path, prefixes, pooling."""
+    path, query_prefix, document_prefix, pooling = arguments
+    return ModelDirectory(Path(path), query_prefix, document_prefix, Pooling(pooling))
+
+
+class DirectoryModel:
+    """Embeds texts with the model of a directory.
+
+    Args:
+        directory: see there.
+        threads: how many threads a batch may use.
+    """
+
+    def __init__(self, directory: ModelDirectory, threads: int) -> None:
+        self._directory = directory
+        self._tokenizer = _tokenizer(directory.path / TOKENIZER_FILE)
+        self._session = session(directory.path / MODEL_FILE, threads)
+        self._inputs = {each.name for each in self._session.get_inputs()}
+        outputs = [each.name for each in self._session.get_outputs()]
+        self._output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
+
+    def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
+        """Embed texts; the vectors' lengths are not one yet. What a text has beyond the model's length is left out."""
+        prefix = self._directory.query_prefix if is_query else self._directory.document_prefix
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([prefix + text for text in texts])]
+        vectors: dict[int, Vector] = {}
+        for batch in batches(list(map(len, tokens)), _BATCH_TOKENS):
+            for place, vector in zip(batch, self._embed([tokens[place] for place in batch]), strict=True):
+                vectors[place] = np.asarray(vector, "<f4").tobytes()
+        return [vectors[place] for place in range(len(texts))]
+
+    def _embed(self, tokens: Sequence[Sequence[int]]) -> _Floats:
+        lengths = np.array([len(each) for each in tokens])
+        numbers = np.zeros((len(tokens), max(1, lengths.max())), np.int64)
+        for row, each in zip(numbers, tokens, strict=True):
+            row[: len(each)] = each
+        mask = (np.arange(numbers.shape[1]) < lengths[:, np.newaxis]).astype(np.int64)
+        inputs = {"input_ids": numbers, "attention_mask": mask, "token_type_ids": np.zeros_like(numbers)}
+        (found,) = self._session.run([self._output], {name: inputs[name] for name in self._inputs & inputs.keys()})
+        states = np.asarray(found, "<f4")
+        return states if states.ndim == _SENTENCE_DIMENSIONS else _pooled(states, mask, self._directory.pooling)
+
+
+def _pooled(states: _Floats, mask: npt.NDArray[np.int64], pooling: Pooling) -> _Floats:
+    """Make one vector of those of the tokens."""
+    if pooling is Pooling.MEAN:
+        weights = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1)
+        return np.asarray(np.einsum("btw,bt->bw", states, weights), "<f4")
+    places = 0 if pooling is Pooling.FIRST else np.maximum(mask.sum(axis=1) - 1, 0)
+    return np.asarray(states[np.arange(len(states)), places], "<f4")
+
+
+def _tokenizer(path: Path) -> Any:  # noqa: ANN401 - of a package that may be missing
+    from tokenizers import Tokenizer  # noqa: PLC0415 - an extra
+
+    tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation((tokenizer.truncation or {}).get("max_length", _TOKENS_MAX))
+    return tokenizer

