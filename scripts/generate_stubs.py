@@ -1,12 +1,11 @@
-"""Generates the stubs of the contract and compiles those of other languages. `scripts/gen_proto` runs it.
+"""Generates the stubs of the contract. `scripts/gen_proto` runs it.
 
-The comments of the contract are beside them, for the server's description of itself: stubs in Python have none.
+The contract's comments are beside them, for the server's description of itself: stubs in Python have none.
 """
 
 from __future__ import annotations
 
 import argparse
-import filecmp
 import json
 import platform
 import re
@@ -14,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,11 +22,9 @@ import yaml
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 ROOT: Final = Path(__file__).parent.parent
-OUT: Final = ROOT / "build" / "gen"
+OUT: Final = ROOT / "build" / "gen" / "java"
 TOOLS: Final = ROOT / "build" / "tools"
-COMMITTED: Final = ROOT / "clients" / "python" / "nomemory" / "v1"
-COMMENTS: Final = ROOT / "server" / "nomemory" / "server" / "web" / "comments.json"
-MANIFESTS: Final = ROOT / "scripts" / "stubs"
+JAVA_PROJECT: Final = ROOT / "scripts" / "stubs" / "java"
 BUF: Final = str(ROOT / ".venv-gen" / "bin" / "buf")
 
 MAVEN: Final = ["mvn", "--batch-mode", "--quiet"]
@@ -43,9 +40,10 @@ def plugins(language: str) -> list[dict[str, Any]]:
     return [plugin for plugin in template["plugins"] if Path(plugin["out"]).name == language]
 
 
-def generate(language: str, out: Path) -> None:
-    """Generate the stubs of one language into a folder."""
+def generate(language: str, out: Path, also: Sequence[str] = ()) -> None:
+    """Generate the stubs of one language into a folder, and those of further protos if need be."""
     template = yaml.safe_load((ROOT / "buf.gen.yaml").read_text(encoding="utf-8"))
+    template["inputs"][0]["paths"] += also
     template["plugins"] = [plugin | {"out": str(out)} for plugin in plugins(language)]
     run(ROOT, BUF, "generate", "--template", json.dumps(template))
 
@@ -53,18 +51,6 @@ def generate(language: str, out: Path) -> None:
 def run(folder: Path, *command: str) -> None:
     """Run a command in a folder; it has to succeed."""
     subprocess.run(command, cwd=folder, check=True)  # noqa: S603 - the commands are ours
-
-
-def compile_go(folder: Path) -> None:
-    """Build and vet the Go packages."""
-    run(folder, "go", "mod", "tidy")
-    run(folder, "go", "vet", "./...")
-
-
-def compile_typescript(folder: Path) -> None:
-    """Check the types of the TypeScript modules."""
-    run(folder, "npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock")
-    run(folder, "npx", "--no-install", "tsc")
 
 
 def fetch_java_tools() -> None:
@@ -87,52 +73,86 @@ def java_versions() -> dict[str, str]:
     return dict(found)
 
 
-def compile_java(folder: Path) -> None:
-    """Compile the Java classes."""
+def make_java(out: Path) -> int:
+    """Generate and compile the Java classes; return the exit code."""
+    if missing := absent(["mvn", "javac"]):
+        print(f"java: skipped, {missing}")
+        return 0
+    shutil.rmtree(out, ignore_errors=True)
+    fetch_java_tools()
+    generate("java", out)
+    shutil.copytree(JAVA_PROJECT, out, dirs_exist_ok=True)
     versions = java_versions()
     protobuf, grpc = versions["protoc"], versions["protoc-gen-grpc-java"]
-    run(folder, *MAVEN, "compile", f"-Dprotobuf.version={protobuf}", f"-Dgrpc.version={grpc}")
+    run(out, *MAVEN, "compile", f"-Dprotobuf.version={protobuf}", f"-Dgrpc.version={grpc}")
+    print(f"java: generated and compiled in {out}")
+    return 0
+
+
+def absent(programs: Sequence[str]) -> str:
+    """Say which programs this machine lacks; empty: none."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    return f"there is no {' and no '.join(missing)}" if missing else ""
 
 
 @dataclass(frozen=True)
-class Language:
-    """A language beside Python: the programs that it takes, and how its stubs are made and compiled."""
+class Stubs:
+    """The committed stubs of a language: those files below `root` that match `pattern`."""
 
-    name: str
-    needs: Sequence[str]
-    compiled: Callable[[Path], None]
-    prepared: Callable[[], None] = lambda: None
+    language: str
+    root: Path
+    pattern: str
+    needs: Sequence[str] = ()
+    also: Sequence[str] = ()
 
-    def make(self, out: Path) -> str:
-        """Generate and compile; return what to tell."""
-        missing = [program for program in self.needs if shutil.which(program) is None]
-        if missing:
-            return f"skipped, there is no {' and no '.join(missing)}"
-        folder = out / self.name
-        shutil.rmtree(folder, ignore_errors=True)
-        self.prepared()
-        generate(self.name, folder)
-        generated = sum(path.is_file() for path in folder.rglob("*"))
-        shutil.copytree(MANIFESTS / self.name, folder, dirs_exist_ok=True)
-        self.compiled(folder)
-        return f"{generated} files, generated and compiled in {folder}"
+    def write(self) -> None:
+        """Replace them by what the contract says."""
+        fresh = self._fresh()
+        for old in self.root.glob(self.pattern):
+            old.unlink()
+        for name, content in fresh.items():
+            file = self.root / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+
+    def are_up_to_date(self) -> bool:
+        """Return whether they are what would be generated."""
+        return self._fresh() == _files(self.root, self.pattern)
+
+    def _fresh(self) -> Mapping[str, bytes]:
+        with tempfile.TemporaryDirectory() as folder:
+            generate(self.language, Path(folder), self.also)
+            return _files(Path(folder), self.pattern)
 
 
-LANGUAGES: Final = (
-    Language("go", ["go"], compile_go),
-    Language("typescript", ["npm", "npx"], compile_typescript),
-    Language("java", ["mvn", "javac"], compile_java, fetch_java_tools),
-)
+def _files(root: Path, pattern: str) -> Mapping[str, bytes]:
+    return {str(file.relative_to(root)): file.read_bytes() for file in root.glob(pattern)}
 
 
-def comments() -> str:
-    """Return the comment of each thing in the contract, by its full name, as JSON."""
-    with tempfile.TemporaryDirectory() as work:
-        image = Path(work, "image.binpb")
-        run(ROOT, BUF, "build", "--as-file-descriptor-set", "--path", "proto/nomemory", "--output", str(image))
-        files = FileDescriptorSet.FromString(image.read_bytes()).file
-    found = {name: comment for file in files if file.package == "nomemory.v1" for name, comment in comments_of(file)}
-    return json.dumps(found, indent=0, ensure_ascii=False, sort_keys=True) + "\n"
+@dataclass(frozen=True)
+class Comments:
+    """The comment of each thing in the contract, by its full name, as JSON."""
+
+    language: str = "comments"
+    needs: Sequence[str] = ()
+    file: Path = ROOT / "server" / "nomemory" / "server" / "web" / "comments.json"
+
+    def write(self) -> None:
+        """Replace them by what the contract says."""
+        self.file.write_text(self._fresh(), encoding="utf-8")
+
+    def are_up_to_date(self) -> bool:
+        """Return whether they are what the contract says."""
+        return self._fresh() == self.file.read_text(encoding="utf-8")
+
+    def _fresh(self) -> str:
+        with tempfile.TemporaryDirectory() as work:
+            image = Path(work, "image.binpb")
+            run(ROOT, BUF, "build", "--as-file-descriptor-set", "--path", "proto/nomemory", "--output", str(image))
+            files = FileDescriptorSet.FromString(image.read_bytes()).file
+        own = [file for file in files if file.package == "nomemory.v1"]
+        found = {name: comment for file in own for name, comment in comments_of(file)}
+        return json.dumps(found, indent=0, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def comments_of(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
@@ -155,36 +175,33 @@ def name_at(file: FileDescriptorProto, path: Sequence[int]) -> str:
     return ".".join(names)
 
 
-def write_python() -> None:
-    """Replace the committed stubs."""
-    COMMENTS.write_text(comments(), encoding="utf-8")
-    for old in COMMITTED.glob("*_pb2*"):
-        old.unlink()
-    generate("python", COMMITTED.parents[1])
-    (COMMITTED / "py.typed").touch()
+COMMITTED: Final = (
+    Comments(),
+    Stubs("python", ROOT / "clients" / "python", "nomemory/v1/*_pb2*"),
+    Stubs("go", ROOT / "clients" / "go", "nomemoryv1/*.pb.go", ["go"]),
+    Stubs(
+        "typescript",
+        ROOT / "clients" / "typescript" / "src" / "gen",
+        "**/*_pb.ts",
+        ["npx"],
+        ["third_party/googleapis/google/rpc"],
+    ),
+)
 
 
-def check_python() -> bool:
-    """Return whether the committed stubs are what would be generated."""
-    if COMMENTS.read_text(encoding="utf-8") != comments():
-        return False
-    with tempfile.TemporaryDirectory() as fresh:
-        generate("python", Path(fresh))
-        compared = filecmp.dircmp(Path(fresh, "nomemory", "v1"), COMMITTED, ignore=["__pycache__", "py.typed"])
-        _, changed, unreadable = filecmp.cmpfiles(compared.left, compared.right, compared.common_files, shallow=False)
-    return not (compared.left_only or compared.right_only or changed or unreadable)
-
-
-def make_others(out: Path) -> int:
-    """Generate and compile the stubs of every language but Python; return the exit code."""
-    failed = 0
-    for language in LANGUAGES:
-        try:
-            told = language.make(out)
-        except subprocess.CalledProcessError as error:
-            failed, told = 1, f"failed: {error}"
-        print(f"{language.name}: {told}", flush=True)
-    return failed
+def each(stubs: Sequence[Stubs | Comments], *, check: bool) -> int:
+    """Write or check the stubs of each language that this machine has the programs for; return the exit code."""
+    drifted = []
+    for one in stubs:
+        if missing := absent(one.needs):
+            print(f"stubs of {one.language}: skipped, {missing}")
+        elif not check:
+            one.write()
+        elif not one.are_up_to_date():
+            drifted.append(one.language)
+    if drifted:
+        print(f"generated code of {', '.join(drifted)} has drifted: run scripts/gen_proto", file=sys.stderr)
+    return 1 if drifted else 0
 
 
 def main() -> int:
@@ -192,17 +209,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/gen_proto", description="Generates the stubs of the contract.")
     asked = parser.add_mutually_exclusive_group()
     asked.add_argument("--check", action="store_true", help="only tell whether the committed stubs are up to date")
-    asked.add_argument("--all", nargs="?", type=Path, const=OUT, metavar="DIR", help="Go, TypeScript and Java instead")
+    asked.add_argument("--java", nargs="?", type=Path, const=OUT, metavar="DIR", help="Java instead, and compile it")
     arguments = parser.parse_args()
-    if arguments.check:
-        if not check_python():
-            print("generated code has drifted: run scripts/gen_proto", file=sys.stderr)
-            return 1
-    elif arguments.all:
-        return make_others(arguments.all.absolute())
-    else:
-        write_python()
-    return 0
+    if arguments.java:
+        return make_java(arguments.java.absolute())
+    return each(COMMITTED, check=arguments.check)
 
 
 if __name__ == "__main__":

@@ -177,6 +177,9 @@ class EdgeIndex:
         condemn(self._directory)
         self._worker.end()
 
+    async def drop(self, collection: str) -> None:
+        """Do nothing: another collection is another directory."""
+
     async def probe(self) -> None:
         """Do nothing: the engine's process is watched as every worker is."""
 

@@ -1,0 +1,67 @@
+// Writes two messages, searches for them, and recalls: go run ./example
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	nomemory "github.com/nomemory/nomemory/clients/go"
+	"github.com/nomemory/nomemory/clients/go/nomemoryv1"
+)
+
+func main() {
+	ctx := context.Background()
+	memory, err := nomemory.Dial("127.0.0.1:7700")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer memory.Close()
+
+	written, err := memory.WriteMessages(ctx, &nomemoryv1.WriteMessagesRequest{
+		Messages: []*nomemoryv1.ChatMessage{{
+			UserId: "ann", Ts: timestamppb.Now(), Role: nomemoryv1.Role_ROLE_USER,
+			Content: "I never eat anything spicy.",
+		}},
+	})
+	var refused *nomemory.Error
+	if errors.As(err, &refused) {
+		log.Fatal(refused.Reason, refused.Violations)
+	} else if err != nil {
+		log.Fatal(err)
+	}
+
+	search := &nomemoryv1.LexicalSearchRequest{
+		UserId: "ann", QueryText: `"anything spicy"`, AtLeast: written.WriteToken,
+	}
+	for hit, err := range memory.LexicalHits(ctx, search) { // page by page
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("found:", hit.Message.Content)
+	}
+
+	question := &nomemoryv1.RecallRequest{Question: "Do I eat spicy food?"}
+	answer, err := memory.BoundTo("ann").Recall(ctx, question)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, statement := range answer.MemoryView.Preferences {
+		fmt.Println("recalled:", statement.Citations[0].Quote)
+	}
+
+	streamed := &nomemoryv1.StreamRecallRequest{Recall: question}
+	for event, err := range memory.BoundTo("ann").StreamRecall(ctx, streamed) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if step := event.GetStep(); step != nil {
+			fmt.Println("step:", step.Tool, step.Observation)
+		} else {
+			fmt.Println("verdict:", event.GetResult().Verdict)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+// Writes a message, searches for it, and recalls: node example/quickstart.mjs
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { NoMemoryError, Role, Verdict } from "@nomemory/client";
+import { connect } from "@nomemory/client/node";
+
+const memory = connect("127.0.0.1:7700");
+
+const { writeToken } = await memory
+  .writeMessages({
+    messages: [{ userId: "ann", ts: timestampNow(), role: Role.USER, content: "I never eat anything spicy." }],
+  })
+  .catch((error) => {
+    console.error(error instanceof NoMemoryError ? error.violations : error);
+    process.exit(1);
+  });
+
+const search = { userId: "ann", queryText: '"anything spicy"', atLeast: writeToken };
+for await (const hit of memory.lexicalHits(search)) { // page by page
+  console.log("found:", hit.message.content);
+}
+
+const answer = await memory.boundTo("ann").recall({ question: "Do I eat spicy food?" });
+for (const statement of answer.memoryView?.preferences ?? []) {
+  console.log("recalled:", statement.citations[0]?.quote);
+}
+
+for await (const { event } of memory.boundTo("ann").streamRecall({ question: "Do I eat spicy food?" })) {
+  if (event.case === "step") {
+    console.log("step:", event.value.tool, event.value.observation);
+  } else if (event.case === "result") {
+    console.log("verdict:", Verdict[event.value.verdict]);
+  }
+}
+
+memory.close();

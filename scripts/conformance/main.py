@@ -1,0 +1,69 @@
+"""Plays the golden scenario with every client, and compares what they got. `scripts/golden` runs it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from conformance.expectation import Outcome, Step, faults
+from conformance.players import PLAYERS, SCENARIO, Player, PlayError
+from conformance.transcript import disagreements
+
+
+def main() -> int:
+    """Play, and tell; return the exit code."""
+    parser = argparse.ArgumentParser(prog="scripts/golden", description="Plays one scenario with every client.")
+    names = [player.name for player in PLAYERS]
+    parser.add_argument("client", nargs="*", help=f"only these: {', '.join(names)}")
+    asked = parser.parse_args().client or names
+    if unknown := set(asked) - set(names):
+        parser.error(f"there is no client {', '.join(sorted(unknown))}")
+    steps: Sequence[Step] = json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]
+    with tempfile.TemporaryDirectory(prefix="nomemory-golden-") as work:
+        return _play([player for player in PLAYERS if player.name in asked], steps, Path(work))
+
+
+def _play(players: Sequence[Player], steps: Sequence[Step], work: Path) -> int:
+    reference: Sequence[Outcome] = ()
+    failed = 0
+    for player in players:
+        if missing := player.missing():
+            print(f"{player.name}: skipped, there is no {' and no '.join(missing)}", flush=True)
+            continue
+        began = time.monotonic()
+        try:
+            got = player.played(work)
+        except PlayError as error:
+            got, troubles = (), [str(error)]
+        else:
+            troubles = [*_against_the_scenario(steps, got), *_against_another(steps, got, reference)]
+            reference = reference or got
+        failed += bool(troubles)
+        for trouble in troubles:
+            print(f"{player.name}: {trouble}", file=sys.stderr, flush=True)
+        told = f"{len(troubles)} faults in" if troubles else "as expected:"
+        print(f"{player.name}: {told} {len(steps)} steps, {time.monotonic() - began:.0f} s", flush=True)
+    return 1 if failed else 0
+
+
+def _against_the_scenario(steps: Sequence[Step], got: Sequence[Outcome]) -> Iterator[str]:
+    if len(got) != len(steps):
+        yield f"played {len(got)} of {len(steps)} steps"
+        return
+    for step, outcome in zip(steps, got, strict=True):
+        yield from (f"{step['name']}: {fault}" for fault in faults(step, outcome))
+
+
+def _against_another(steps: Sequence[Step], got: Sequence[Outcome], reference: Sequence[Outcome]) -> Iterator[str]:
+    if reference and len(reference) == len(got) == len(steps):
+        for name, one, other in disagreements(steps, got, reference):
+            yield f"{name}: got {json.dumps(one)}, another client {json.dumps(other)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""What the READMEs of the clients in other languages show works."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Example:
+    """The runnable example of a client: the programs and files that it needs, and the command that reads it."""
+
+    client: str
+    language: str
+    file: str
+    needs: tuple[str, ...]
+    built: str
+    command: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        return ROOT / "clients" / self.client
+
+    def text(self) -> str:
+        return (self.folder / self.file).read_text(encoding="utf-8")
+
+    def require(self) -> None:
+        for program in self.needs:
+            if shutil.which(program) is None:
+                pytest.skip(f"there is no {program}")
+        if not (self.folder / self.built).exists():
+            pytest.skip("the client is not built: run scripts/check_clients")
+
+
+EXAMPLES = (
+    Example("go", "go", "example/main.go", ("go",), "go.mod", ("go", "run", "{file}")),
+    Example(
+        "typescript", "js", "example/quickstart.mjs", ("node",), "dist/index.js", ("node", "--input-type=module", "-")
+    ),
+)
+each = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.client)
+
+
+@each
+def test_a_readme_shows_the_example(example: Example) -> None:
+    readme = (example.folder / "README.md").read_text(encoding="utf-8")
+    assert re.findall(rf"```{example.language}\n(.*?)```", readme, re.DOTALL) == [example.text()]
+
+
+@each
+def test_an_example_writes_searches_and_recalls(server: Server, tmp_path: Path, example: Example) -> None:
+    example.require()
+    file = tmp_path / Path(example.file).name
+    file.write_text(example.text().replace("127.0.0.1:7700", server.target), encoding="utf-8")
+    with file.open() as source:
+        done = subprocess.run(
+            [word.format(file=file) for word in example.command],
+            cwd=example.folder,
+            stdin=source,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=110,
+        )
+    assert done.returncode == 0, done.stderr
+    lines = {line.rstrip() for line in done.stdout.splitlines()}
+    assert "found: I never eat anything spicy." in lines
+    assert any(line.startswith("recalled: I never eat anything spicy") for line in lines)
+    assert any(line.startswith("step: hybrid_search") for line in lines)
+    assert any(line.startswith("verdict: ") for line in lines)
+
+
+@pytest.mark.parametrize("client", ["go", "typescript"])
+def test_a_readmes_links_lead_somewhere(client: str) -> None:
+    folder = ROOT / "clients" / client
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (folder / "README.md").read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (folder / target).exists(), target

@@ -1,0 +1,99 @@
+"""The golden scenario says something, and what differs from it is noticed. `scripts/golden` plays it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.expectation import faults
+from conformance.players import PLAYERS, SCENARIO
+from conformance.transcript import disagreements
+from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
+
+ROOT = Path(__file__).parents[2]
+STEPS: list[dict[str, Any]] = json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]
+CONTRACT = (ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2)
+
+
+def test_every_rpc_of_the_contract_is_called() -> None:
+    rpcs = {
+        method.name
+        for module in CONTRACT
+        for service in module.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+    assert {step["call"] for step in STEPS} == rpcs
+
+
+def test_every_step_has_a_name_of_its_own_and_expects_something() -> None:
+    assert max(Counter(step["name"] for step in STEPS).values()) == 1
+    for step in STEPS:
+        assert {"reply", "replies", "first", "refused"} & step.keys(), step["name"]
+
+
+def test_every_client_plays() -> None:
+    clients = {folder.name for folder in (ROOT / "clients").iterdir() if folder.is_dir()}
+    assert {player.name for player in PLAYERS} == clients
+
+
+GOT = {"replies": [{"items": [{"id": "1", "n": 2}], "cursor": "c"}]}
+REFUSED = {"refused": {"code": "NOT_FOUND", "reason": "R", "message": "no", "violations": ["a", "b"]}}
+
+
+@pytest.mark.parametrize(
+    ("expected", "outcome"),
+    [
+        ({"reply": {"items": [{"id": "1"}], "cursor": "*", "none": None}}, GOT),
+        ({"replies": [{"items": "*"}]}, GOT),
+        ({"last": {"cursor": "c"}}, GOT),
+        ({"refused": {"code": "NOT_FOUND", "reason": "R"}}, REFUSED),
+        ({"refused": {"code": "NOT_FOUND", "reason": "R", "violations": ["b", "a"]}}, REFUSED),
+    ],
+)
+def test_what_is_expected_has_no_faults(expected: dict[str, Any], outcome: dict[str, Any]) -> None:
+    assert not list(faults(expected, outcome))
+
+
+@pytest.mark.parametrize(
+    ("expected", "outcome"),
+    [
+        ({"reply": {"items": [{"id": "2"}]}}, GOT),
+        ({"reply": {"items": []}}, GOT),
+        ({"reply": {"items": None}}, GOT),
+        ({"reply": {"other": "*"}}, GOT),
+        ({"replies": []}, GOT),
+        ({"reply": {}}, {"replies": []}),
+        ({"reply": {}}, REFUSED),
+        ({"refused": {"code": "NOT_FOUND", "reason": "R"}}, GOT),
+        ({"refused": {"code": "NOT_FOUND", "reason": "S"}}, REFUSED),
+        ({"refused": {"code": "INTERNAL", "reason": "R"}}, REFUSED),
+        ({"refused": {"code": "NOT_FOUND", "reason": "R", "violations": ["a"]}}, REFUSED),
+    ],
+)
+def test_what_differs_is_a_fault(expected: dict[str, Any], outcome: dict[str, Any]) -> None:
+    assert list(faults(expected, outcome))
+
+
+def test_clients_agree_where_only_the_run_differs() -> None:
+    def outcome(**changed: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        reply = {"writeToken": "x", "id": "m_0123456789ABCDEFGHJKMNPQRS", "score": 0.30000001, "text": "a"}
+        return {"replies": [reply | changed]}
+
+    step = {"name": "one"}
+    alike = outcome(writeToken="y", id="m_ZZZ3456789ABCDEFGHJKMNPQRS", score=0.3)
+    assert not list(disagreements([step], [outcome()], [alike]))
+    for changed in ({"text": "b"}, {"score": 0.4}, {"more": 1}):
+        assert list(disagreements([step], [outcome()], [outcome(**changed)]))
+
+
+def test_the_packages_have_the_version_of_the_server() -> None:
+    package = json.loads((ROOT / "clients" / "typescript" / "package.json").read_text(encoding="utf-8"))
+    assert f'version = "{package["version"]}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_no_lock_file_names_a_registry() -> None:
+    assert '"resolved"' not in (ROOT / "clients" / "typescript" / "package-lock.json").read_text(encoding="utf-8")
