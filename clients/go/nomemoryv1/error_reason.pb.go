@@ -139,6 +139,19 @@ const (
 	//
 	// Example: {"code": "UNAVAILABLE", "message": "the query service does not answer"}
 	ErrorReason_ERROR_REASON_QUERY_SERVICE_UNAVAILABLE ErrorReason = 27
+	// ERROR_REASON_NO_SUCH_PATH: over HTTP, nothing is served at this path, or not with this verb.
+	//
+	// Example: {"code": "NOT_FOUND", "message": "there is nothing at this path"}
+	ErrorReason_ERROR_REASON_NO_SUCH_PATH ErrorReason = 28
+	// ERROR_REASON_ORIGIN_REFUSED: over HTTP, the request comes from a web page that may not call this server, or goes by a
+	// name that is not this server's.
+	//
+	// Example: {"code": "PERMISSION_DENIED", "message": "pages of this origin may not call this server"}
+	ErrorReason_ERROR_REASON_ORIGIN_REFUSED ErrorReason = 29
+	// ERROR_REASON_REQUEST_TOO_LARGE: over HTTP, the request weighs more than ServerLimits.request_bytes.
+	//
+	// Example: {"code": "RESOURCE_EXHAUSTED", "message": "the request is larger than 16777216 bytes"}
+	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 30
 )
 
 // Enum value maps for ErrorReason.
@@ -172,6 +185,9 @@ var (
 		25: "ERROR_REASON_SKILL_NOT_FOUND",
 		26: "ERROR_REASON_SKILL_INVALID",
 		27: "ERROR_REASON_QUERY_SERVICE_UNAVAILABLE",
+		28: "ERROR_REASON_NO_SUCH_PATH",
+		29: "ERROR_REASON_ORIGIN_REFUSED",
+		30: "ERROR_REASON_REQUEST_TOO_LARGE",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":               0,
@@ -202,6 +218,9 @@ var (
 		"ERROR_REASON_SKILL_NOT_FOUND":           25,
 		"ERROR_REASON_SKILL_INVALID":             26,
 		"ERROR_REASON_QUERY_SERVICE_UNAVAILABLE": 27,
+		"ERROR_REASON_NO_SUCH_PATH":              28,
+		"ERROR_REASON_ORIGIN_REFUSED":            29,
+		"ERROR_REASON_REQUEST_TOO_LARGE":         30,
 	}
 )
 
@@ -236,7 +255,7 @@ var File_nomemory_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_nomemory_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1enomemory/v1/error_reason.proto\x12\vnomemory.v1*\xd5\a\n" +
+	"\x1enomemory/v1/error_reason.proto\x12\vnomemory.v1*\xb9\b\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aERROR_REASON_INVALID_FIELD\x10\x01\x12\"\n" +
@@ -266,7 +285,10 @@ const file_nomemory_v1_error_reason_proto_rawDesc = "" +
 	"\x1bERROR_REASON_USER_NOT_BOUND\x10\x18\x12 \n" +
 	"\x1cERROR_REASON_SKILL_NOT_FOUND\x10\x19\x12\x1e\n" +
 	"\x1aERROR_REASON_SKILL_INVALID\x10\x1a\x12*\n" +
-	"&ERROR_REASON_QUERY_SERVICE_UNAVAILABLE\x10\x1bBn\n" +
+	"&ERROR_REASON_QUERY_SERVICE_UNAVAILABLE\x10\x1b\x12\x1d\n" +
+	"\x19ERROR_REASON_NO_SUCH_PATH\x10\x1c\x12\x1f\n" +
+	"\x1bERROR_REASON_ORIGIN_REFUSED\x10\x1d\x12\"\n" +
+	"\x1eERROR_REASON_REQUEST_TOO_LARGE\x10\x1eBn\n" +
 	"\x0eio.nomemory.v1P\x01Z=github.com/nomemory/nomemory/clients/go/nomemoryv1;nomemoryv1\xaa\x02\vNoMemory.V1\xea\x02\fNoMemory::V1b\x06proto3"
 
 var (
