@@ -33,8 +33,8 @@ USERS: Final = ("lin", "sam")
 def golden_server() -> Iterator[Path]:
     """Run a server for the time of a `with`; yield the file that tells a client how to reach it and who calls.
 
-    The file is JSON: `target` (HOST:PORT), `authorities` (a PEM file to trust), and `bearers`: by name, what stands
-    behind "Bearer " in the `authorization` of a call; empty: the call has none.
+    The file is JSON: `target` (HOST:PORT), `http` (a URL), `authorities` (a PEM file to trust), and `bearers`: by name,
+    what stands behind "Bearer " in the `authorization` of a call; empty: the call has none.
     """
     with tempfile.TemporaryDirectory(prefix="nomemory-golden-") as name:
         folder = Path(name)
@@ -45,7 +45,12 @@ def golden_server() -> Iterator[Path]:
         bearers |= {user: _token(user, SECRET) for user in USERS}
         with temporary_server(_settings(keys, certificate, private)) as server:
             told = folder / "server.json"
-            reached = {"target": server.target, "authorities": str(certificate), "bearers": bearers}
+            reached = {
+                "target": server.target,
+                "http": server.http,
+                "authorities": str(certificate),
+                "bearers": bearers,
+            }
             told.write_text(json.dumps(reached), encoding="utf-8")
             yield told
 
@@ -53,6 +58,7 @@ def golden_server() -> Iterator[Path]:
 def _settings(keys: Path, certificate: Path, private: Path) -> Mapping[str, str]:
     return {
         "NOMEMORY_AUDIT": "false",
+        "NOMEMORY_HTTP": "127.0.0.1:0",
         "NOMEMORY_EMBEDDER": "none",
         "NOMEMORY_EMBEDDING_DIMENSION": "4",
         "NOMEMORY_API_KEYS": str(keys),

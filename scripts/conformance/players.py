@@ -65,6 +65,7 @@ _NPM: Final = (("npm", "ci", "--silent", "--no-audit", "--no-fund"), ("npm", "ru
 
 PLAYERS: Final = (
     Player("python", "scripts", (), (), (sys.executable, "-m", "conformance.python_player")),
+    Player("http", "scripts", (), (), (sys.executable, "-m", "conformance.http_player")),
     Player("go", "clients/go", ("go",), (("go", "build", "./..."),), ("go", "run", "./internal/golden")),
     Player("typescript", "clients/typescript", ("node", "npm"), _NPM, ("node", "golden/main.mjs")),
 )

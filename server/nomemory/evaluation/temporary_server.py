@@ -18,7 +18,7 @@ _EXIT_MAX_S: Final = 20.0
 _ELSEWHERE: Final = tuple(
     f"NOMEMORY_{name}"
     for name in (
-        *("DATA", "LISTEN", "QDRANT", "API_KEY", "JW", "TLS", "INSECURE", "RECALL_QUERY"),
+        *("DATA", "LISTEN", "HTTP", "QDRANT", "API_KEY", "JW", "TLS", "INSECURE", "RECALL_QUERY"),
         *("TARGET", "USER", "LOG_LEVEL", "DRAIN_S"),
     )
 )
@@ -31,10 +31,11 @@ class ServerStartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TemporaryServer:
-    """A running server: its address, and its process."""
+    """A running server: its address, its process, and the URL at which it serves HTTP; empty: it does not."""
 
     target: str
     process_id: int
+    http: str = ""
 
     def cpu_ms(self) -> float | None:
         """Return the CPU time of its whole process tree; None where the system does not tell."""
@@ -62,7 +63,9 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
             text=True,
         ) as process:
             try:
-                yield TemporaryServer(ready_address(process), process.pid)
+                target = ready_address(process)
+                http = ready_address(process) if wanted.get("NOMEMORY_HTTP") else ""
+                yield TemporaryServer(target, process.pid, http)
             finally:
                 _stop(process)
 
