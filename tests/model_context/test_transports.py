@@ -87,10 +87,10 @@ def test_a_users_token_does_not_open_anothers_memory(guarded: Guarded, url: str)
 def test_a_user_is_named_as_over_grpc_and_only_once(guarded: Guarded, url: str) -> None:
     call = {**PING, "method": "tools/call", "params": {"name": "remember", "arguments": {"content": "你好"}}}
     body = json.dumps(call).encode()
-    given = [("authorization", f"Bearer {guarded.service}"), *HEADERS.items()]
-    named = httpx2.post(url, content=body, headers=[*given, ("x-user-id", "张é".encode())], timeout=30)
-    twice = httpx2.post(url, content=body, headers=[*given, ("x-user-id", "a"), ("x-user-id", "b")], timeout=30)
-    wrong = httpx2.post(url, content=body, headers=[*given[1:], ("authorization", b"Bearer \xe9")], timeout=30)
+    given = [(name.encode(), value.encode()) for name, value in {**bearing(guarded.service), **HEADERS}.items()]
+    named = httpx2.post(url, content=body, headers=[*given, (b"x-user-id", "张é".encode())], timeout=30)
+    twice = httpx2.post(url, content=body, headers=[*given, (b"x-user-id", b"a"), (b"x-user-id", b"b")], timeout=30)
+    wrong = httpx2.post(url, content=body, headers=[*given[1:], (b"authorization", b"Bearer \xe9")], timeout=30)
     assert (named.status_code, twice.status_code, wrong.status_code) == (200, 400, 400)
     found = guarded.server.query.ListMessages(q.ListMessagesRequest(user_id="张é"), metadata=bearer(guarded.reader))
     assert [one.content for one in found.items] == ["你好"]
