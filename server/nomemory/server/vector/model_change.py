@@ -14,7 +14,13 @@ from nomemory.server.vector.unused_collections import UnusedCollections
 
 _log = structlog.get_logger("vectors")
 
-_LOOK_S = 0.25
+_LOOK_S, _LOOK_AGAIN_S = 0.25, 5.0
+_FEW_PARKED = 3
+"""So many messages that a model cannot embed say nothing against it."""
+_WORTHLESS = (
+    "the model {coming} cannot embed many messages: searches by meaning go on with {model}. See the model and its "
+    "settings"
+)
 _WITHOUT_FORMER = (
     "the model {former} does not answer any more: searches by meaning answer with {model}, from what has been indexed "
     "with it so far"
@@ -54,6 +60,7 @@ class ModelChange:
         self._patience_s = patience_s
         self._read_s = read_s
         self._announce = announce
+        self._parked_before = 0
 
     async def run(self) -> None:
         """Work until the change is over. Whatever it raises, it can be run again."""
@@ -63,16 +70,34 @@ class ModelChange:
         await self._retire()
         while not self._is_filled(self._spaces.serving):  # noqa: ASYNC110 - what is waited for is a state on disk
             await asyncio.sleep(_LOOK_S)
+        while not await self._embeds_most(self._spaces.serving):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        self._spaces.change_notice = ""
         await self._unused.delete()
 
     async def _reason_to_switch(self, coming: IndexedSpace) -> str:
         """Wait for it; return what there is to say about it, which is nothing if all is well."""
-        while not self._is_filled(coming):
-            if self._spaces.serving.failing_s() >= self._patience_s:
-                former = self._spaces.serving.space.embedder.model
-                return _WITHOUT_FORMER.format(former=former, model=coming.space.embedder.model)
-            await asyncio.sleep(_LOOK_S)
+        model, former = coming.space.embedder.model, self._spaces.serving.space.embedder.model
+        self._parked_before = self._spaces.serving.indexer.status().parked
+        while not (is_filled := self._is_filled(coming)) or not await self._is_worth_having(coming):
+            if self._spaces.serving.failing_s() >= self._patience_s and await self._has_points(coming):
+                return _WITHOUT_FORMER.format(former=former, model=model)
+            if is_filled:
+                self._spaces.change_notice = _WORTHLESS.format(coming=model, model=former)
+            await asyncio.sleep(_LOOK_AGAIN_S if is_filled else _LOOK_S)
         return ""
+
+    async def _is_worth_having(self, coming: IndexedSpace) -> bool:
+        return await self._embeds_most(coming) and await self._has_points(coming)
+
+    async def _embeds_most(self, one: IndexedSpace) -> bool:
+        """Return whether few messages are set aside in a filled index, or few more than in the one before it."""
+        more = one.indexer.status().parked - self._parked_before
+        return more <= _FEW_PARKED or more <= await one.index.count() // 4
+
+    async def _has_points(self, coming: IndexedSpace) -> bool:
+        """Return whether there is anything in an index, if there is anything to be in it."""
+        return await coming.index.count() > 0 or await self._spaces.serving.index.count() == 0
 
     def _is_filled(self, one: IndexedSpace) -> bool:
         """Return whether an index has all that the log had at the start, and what serves has nothing beyond it."""

@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from nomemory.server.embedding.l2_normalise import NUMBER
+from nomemory.server.embedding.l2_normalise import NUMBER, UnusableVectorError, l2_normalise
 from nomemory.server.embedding.onnx.directory_model import DirectoryModel, directory_of
 
 
@@ -18,11 +18,16 @@ def main(arguments: list[str]) -> None:
     """Print a line of JSON: the digest of what decides the vectors, and how many numbers they have."""
     directory = directory_of(arguments)
     (vector,) = DirectoryModel(directory, 1).encode(["tea"], is_query=False)
+    dimension = len(vector) // NUMBER.itemsize
+    try:
+        l2_normalise(vector, dimension)
+    except UnusableVectorError as error:
+        sys.exit(f"its vectors cannot be used: each {error}")
     digest = hashlib.sha256("\0".join(arguments[1:]).encode())
     for path in sorted(directory.path.iterdir()):
         if path.is_file():
             digest.update(_digest(path))
-    sys.stdout.write(json.dumps({"digest": digest.hexdigest(), "dimension": len(vector) // NUMBER.itemsize}) + "\n")
+    sys.stdout.write(json.dumps({"digest": digest.hexdigest(), "dimension": dimension}) + "\n")
 
 
 def _digest(path: Path) -> bytes:
