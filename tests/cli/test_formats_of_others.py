@@ -6,13 +6,16 @@ in its second version), Letta's agent file, mem0's `get_all`, and "Export chat" 
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 from cli.test_formats import ANN, NOBODY, accepted, parsed, refusals
 
 from nomemory.cli.importing.formats import Given, detect, records
-from nomemory.cli.importing.record import Skipped
+from nomemory.cli.importing.letta import Letta
+from nomemory.cli.importing.record import Place, Record, Skipped
 from nomemory.cli.importing.source import Source
 
 SHANGHAI = Given(user="ann", zone=ZoneInfo("Asia/Shanghai"))
@@ -124,3 +127,35 @@ def test_no_time_and_no_user_is_guessed(given: Given, said: str) -> None:
 @pytest.mark.parametrize("name", ["claude.json", "agent.af"])
 def test_a_format_without_users_wants_one(name: str) -> None:
     assert any("--user" in reason for _, _, reasons in refusals(parsed(name)) for reason in reasons)
+
+
+def test_what_somebody_wrote_into_a_chat_does_not_hold_up_the_import(tmp_path: Path) -> None:
+    lines = ["24/12/2023, 8:05 pm - Ann: hello", "1/1/11" + " " * 60_000 + "x", "25/12/2023, 8:05 pm - Ann: bye"]
+    chat = tmp_path / "chat.txt"
+    chat.write_text("\n".join(lines), encoding="utf-8")
+    began = time.process_time()
+    first, second = accepted(parsed(str(chat), SHANGHAI))
+    assert time.process_time() - began < 5
+    assert str(first["content"]).startswith("hello\n1/1/11")
+    assert second["content"] == "bye"
+
+
+def test_what_is_not_utf_8_is_a_reject_and_nothing_is_altered(tmp_path: Path) -> None:
+    chat = tmp_path / "chat.txt"
+    lines = ["24/12/2023, 8:05 pm - Ann: caf\u00e9", "25/12/2023, 8:05 pm - Ann: \u200ea\u00a0b"]
+    chat.write_bytes(lines[0].encode("latin-1") + b"\n" + f"{lines[1]}\n26/12/2023, 1:00 am - Ann: a\u00a0b".encode())
+    items = parsed(str(chat), SHANGHAI)
+    assert [reasons for _, _, reasons in refusals(items)] == [("is not UTF-8",)]
+    assert [one["content"] for one in accepted(items)] == ["a\u00a0b"]
+
+
+def letta(*contents: str) -> dict[str, object]:
+    messages = [{"role": "user", "content": one, "created_at": "2025-01-01T00:00:00Z"} for one in contents]
+    return {"agents": None, "agent_type": "memgpt_agent", "messages": messages}
+
+
+def test_json_that_a_user_said_is_kept_and_a_file_of_one_agent_is_read() -> None:
+    said = '{"type": "object", "message": "my own json"}'
+    record = Record(Place("item", 1), letta(said, '{"type": "login"}'), "")
+    kept = accepted(list(Letta("ann").parse(record)))
+    assert [one["content"] for one in kept] == [said]

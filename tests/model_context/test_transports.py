@@ -12,12 +12,14 @@ from pathlib import Path
 import httpx2
 import pytest
 from identity.authority import LOCALHOST, authority, issued
+from identity.calls import bearer
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from model_context.conftest import NOMEMORY, Guarded, command
 
 from conftest import Server
+from nomemory.v1 import query_service_pb2 as q
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
@@ -80,6 +82,18 @@ def test_a_users_token_does_not_open_anothers_memory(guarded: Guarded, url: str)
     call = {**PING, "method": "tools/call", "params": {"name": "messages_list", "arguments": {}}}
     reply = post(url, bearing(guarded.token("bob"), "ann"), json.dumps(call).encode())
     assert "tomatoes" not in reply.text
+
+
+def test_a_user_is_named_as_over_grpc_and_only_once(guarded: Guarded, url: str) -> None:
+    call = {**PING, "method": "tools/call", "params": {"name": "remember", "arguments": {"content": "你好"}}}
+    body = json.dumps(call).encode()
+    given = [(name.encode(), value.encode()) for name, value in {**bearing(guarded.service), **HEADERS}.items()]
+    named = httpx2.post(url, content=body, headers=[*given, (b"x-user-id", "张é".encode())], timeout=30)
+    twice = httpx2.post(url, content=body, headers=[*given, (b"x-user-id", b"a"), (b"x-user-id", b"b")], timeout=30)
+    wrong = httpx2.post(url, content=body, headers=[*given[1:], (b"authorization", b"Bearer \xe9")], timeout=30)
+    assert (named.status_code, twice.status_code, wrong.status_code) == (200, 400, 400)
+    found = guarded.server.query.ListMessages(q.ListMessagesRequest(user_id="张é"), metadata=bearer(guarded.reader))
+    assert [one.content for one in found.items] == ["你好"]
 
 
 def test_a_page_in_a_browser_cannot_call_it(guarded: Guarded, url: str) -> None:

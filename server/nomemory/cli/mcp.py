@@ -75,7 +75,8 @@ async def _over_http(target: Target, address: ListenAddress, certificate: Path |
     from nomemory.mcp import http  # noqa: PLC0415 - an extra
 
     async with _memory(target) as memory:
-        if not address.is_loopback():
+        # With a certificate of this command the server may let in whoever comes through it.
+        if not address.is_loopback() or target.identity.get("tls_cert"):
             await _refuse_unguarded(memory, target)
         with socket.create_server((address.host, address.port), family=_family(address.host)) as listening:
             scheme = "https" if certificate else "http"
@@ -85,9 +86,12 @@ async def _over_http(target: Target, address: ListenAddress, certificate: Path |
 
 
 async def _refuse_unguarded(memory: Memory, target: Target) -> None:
-    """Refuse to open a server to others that lets in everybody who reaches it."""
+    """Refuse to open a server to others that lets in everybody who reaches it by this command."""
     if await memory.lets_in_anybody():
-        raise click.ClickException(f"The server at {target} asks for no credentials: serve on loopback only.")
+        raise click.ClickException(
+            f"The server at {target} asks for no credentials beside this command's own: serve on loopback only, "
+            "without a client certificate."
+        )
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -33,10 +33,31 @@ _UNAVAILABLE: Final = 503
 _BAD_REQUEST: Final = 400
 
 
+class _HeaderError(Exception):
+    """A header that says who calls cannot be read."""
+
+
 def credential_in(headers: Headers) -> Credential:
-    """Return what a request shows: its `authorization`, and the user whom it names."""
-    shown = headers.get("authorization")
-    return Credential((("authorization", shown),) if shown else (), headers.get(USER) or None)
+    """Return what a request shows: its `authorization`, and the user whom it names.
+
+    Raises:
+        _HeaderError: one of them comes twice, or is not text.
+    """
+    shown = _only(headers, "authorization")
+    if not shown.isascii() or not shown.isprintable():
+        raise _HeaderError("the header authorization is not printable ASCII")
+    return Credential((("authorization", shown),) if shown else (), _only(headers, USER) or None)
+
+
+def _only(headers: Headers, name: str) -> str:
+    """Return a header as UTF-8, as the server's own HTTP reads it; empty: there is none."""
+    values = headers.getlist(name)
+    if len(values) > 1:
+        raise _HeaderError(f"the header {name} comes more than once")
+    try:
+        return values[0].encode("latin-1").decode() if values else ""
+    except UnicodeDecodeError:
+        raise _HeaderError(f"the header {name} is not UTF-8") from None
 
 
 def application(memory: Memory, *, on_loopback: bool) -> ASGIApp:
@@ -81,6 +102,8 @@ class _WhoCalls:
     async def _refused(self, scope: Scope) -> JSONResponse | None:
         try:
             scope.setdefault("state", {})["caller"] = await self._memory.bind(credential_in(Headers(scope=scope)))
+        except _HeaderError as error:
+            return JSONResponse({"error": str(error)}, _BAD_REQUEST)
         except UserNotNamedError as error:
             return JSONResponse({"error": f"{error}: send the header {USER}"}, _BAD_REQUEST)
         except NoMemoryError as error:

@@ -15,6 +15,9 @@ from nomemory.cli.importing.record import Parsed, Place, Record, Refused, Skippe
 _NO_USER: Final = "user_id: this format names no user; give one with --user"
 _SAY: Final = "send_message"
 """The tool by which agents of its older kinds speak."""
+_ENVELOPE: Final = "user_message"
+_OF_THE_PROGRAM: Final = frozenset({"heartbeat", "login", "system_alert"})
+"""Kinds of messages that older versions sent to an agent in the user's place."""
 _SAID: Final = frozenset({"user", "assistant"})
 
 
@@ -48,7 +51,8 @@ class Letta:
         if not self.matches(record.value) or not isinstance(record.value, dict):
             yield Refused(record.place, record.original, ("agents: is required",))
             return
-        for agent in record.value.get("agents", [record.value]):
+        agents = record.value.get("agents")
+        for agent in agents if isinstance(agents, list) else [record.value]:
             yield from self._agent(record.place, agent)
 
     def _agent(self, place: Place, agent: object) -> Iterator[Parsed]:
@@ -97,11 +101,12 @@ def _sent(call: object) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """Take a user's words out of the envelope in which older versions put them; other envelopes hold nothing said."""
+    """Take a user's words out of the envelope in which older versions put them; what the program said is nothing."""
     envelope = _object(text)
-    if not isinstance(envelope.get("type"), str):
-        return text
-    return str(envelope.get("message") or "") if envelope["type"] == "user_message" else ""
+    kind = envelope.get("type")
+    if kind == _ENVELOPE and isinstance(envelope.get("message"), str):
+        return str(envelope["message"])
+    return "" if kind in _OF_THE_PROGRAM else text
 
 
 def _object(text: str) -> dict[str, object]:

@@ -20,11 +20,12 @@ _MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c
 _FROM_THE_APP: Final = "\u200e"
 """What stands before a text that nobody wrote: a picture left out, a call missed."""
 _HEADER: Final = re.compile(
-    r"\[?(?P<a>\d{1,4})[/.\-](?P<b>\d{1,2})[/.\-](?P<c>\d{1,4}),?\s+"
-    r"(?P<early>上午|下午)?\s*(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?\s*(?P<late>[AaPp]\.?\s?[Mm]\.?)?"
-    r"(?:\]|\s+[-–])\s+(?P<rest>.*)",
-    re.DOTALL,
+    r"\[?(?P<a>\d{1,4})[/.\-](?P<b>\d{1,2})[/.\-](?P<c>\d{1,4}),?\s{1,3}"
+    r"(?P<early>上午|下午)?\s?(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?\s?(?P<late>[AaPp]\.?\s?[Mm]\.?)?"
+    r"(?:\]|\s[-–])\s"
 )
+_HEADER_CHARS: Final = 64
+"""No time is longer. Beyond it a line is not looked at for one, whatever somebody has written."""
 _TEXT_MAX: Final = 1 << 20
 """The most of a message that is held, in characters: more than a server takes."""
 _CENTURY: Final = 2000
@@ -65,7 +66,12 @@ def messages(source: Source) -> Iterator[Record | Refused]:
     name = PurePath(source.name).stem[:_CONVERSATION_CHARS]
     stream = io.BufferedReader(source)
     for entry in _split(iter(lambda: stream.readline(_TEXT_MAX), b"")):
-        yield Record(Place("line", entry.number), _Chat(name, entry.line, order), entry.text)
+        place = Place("line", entry.number)
+        if _is_unicode(entry.text):
+            yield Record(place, _Chat(name, entry.line, order), entry.text)
+        else:
+            shown = entry.text.encode(errors="surrogateescape").decode(errors="replace")
+            yield Refused(place, shown, ("is not UTF-8",))
 
 
 class WhatsApp:
@@ -104,7 +110,7 @@ class WhatsApp:
             user_id=self._user,
             ts=ts,
             role="user",
-            content=text.strip().translate(_MARKS),
+            content=text.strip(),
             name=sender.strip().translate(_MARKS),
             conversation_id=record.value.name,
             position=str(record.place.number),
@@ -135,7 +141,7 @@ def _split(lines: Iterable[bytes]) -> Iterator[_Entry]:
     """Put together the lines of each message; what stands before the first is left out."""
     number, gathered = 0, ""
     for count, raw in enumerate(lines, 1):
-        text = raw.decode("utf-8-sig" if count == 1 else "utf-8", errors="replace").rstrip("\r\n")
+        text = raw.decode("utf-8-sig" if count == 1 else "utf-8", errors="surrogateescape").rstrip("\r\n")
         if _line(text) is None:
             gathered = f"{gathered}\n{text}" if len(gathered) < _TEXT_MAX else gathered
             continue
@@ -149,15 +155,24 @@ def _entry(number: int, text: str) -> Iterator[_Entry]:
         yield _Entry(number, line, text)
 
 
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _line(text: str) -> _Line | None:
-    found = _HEADER.match(text.lstrip("\u200e\u200f\ufeff").replace("\u202f", " ").replace("\u00a0", " "))
+    bare = text.lstrip("\u200e\u200f\ufeff")
+    found = _HEADER.match(bare[:_HEADER_CHARS].replace("\u202f", " ").replace("\u00a0", " "))
     if found is None:
         return None
     hour = _hour(int(found["hour"]), found["early"] or found["late"] or "")
     return _Line(
         (int(found["a"]), int(found["b"]), int(found["c"])),
         (hour, int(found["minute"]), int(found["second"] or 0)),
-        found["rest"],
+        bare[found.end() :],
         len(found["a"]) == _YEAR_DIGITS,
     )
 
