@@ -84,7 +84,7 @@ class ConnectDialect:
             return raw
         if not raw:
             return b""
-        return await in_turn(raw, partial(message_of_json, self.method.input_type, raw, self.settings.http))
+        return await in_turn(raw, partial(message_of_json, self.method.input_type, raw, self.settings))
 
     def payload(self, raw: bytes) -> bytes:
         """Return a reply in the format of the request."""

@@ -15,7 +15,7 @@ from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.faults import Violation, invalid
-from nomemory.server.settings.http import HttpSettings
+from nomemory.server.settings import Settings
 from nomemory.server.web.bindings import WHOLE, Binding, field_at
 from nomemory.server.web.decoding import decode
 from nomemory.server.web.descriptors import inner
@@ -34,7 +34,7 @@ async def in_turn(raw: bytes, read: Callable[[], bytes]) -> bytes:
     return await asyncio.to_thread(read) if len(raw) > _AT_ONCE_BYTES else read()
 
 
-def request_message(match: Match, query: bytes, raw: bytes, settings: HttpSettings) -> bytes:
+def request_message(match: Match, query: bytes, raw: bytes, settings: Settings) -> bytes:
     """Return a method's request in the binary format.
 
     Args:
@@ -59,7 +59,7 @@ def request_message(match: Match, query: bytes, raw: bytes, settings: HttpSettin
     return message.SerializeToString()
 
 
-def message_of_json(of: Descriptor, raw: bytes, settings: HttpSettings) -> bytes:
+def message_of_json(of: Descriptor, raw: bytes, settings: Settings) -> bytes:
     """Return a request in the binary format that JSON stands for alone.
 
     Raises:
@@ -73,8 +73,8 @@ def message_of_json(of: Descriptor, raw: bytes, settings: HttpSettings) -> bytes
     return message.SerializeToString()
 
 
-def _parsed(raw: bytes, settings: HttpSettings) -> Json:
-    return parse(raw, settings.json_values_max, settings.json_numbers_max)
+def _parsed(raw: bytes, settings: Settings) -> Json:
+    return parse(raw, settings.http.json_values_max, settings.http.json_numbers_max)
 
 
 def _given(binding: Binding, query: bytes, body: Json | None, violations: list[Violation]) -> Json:

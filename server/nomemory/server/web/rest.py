@@ -82,10 +82,10 @@ class RestDialect:
         if media_type_of(exchange) == LINES and exchange.has_body:
             most, of = self.settings.limits.request_max_bytes, self.match.binding.method.input_type
             async for line in lines_of(exchange.parts(), most):
-                yield await in_turn(line, partial(message_of_json, of, line, self.settings.http))
+                yield await in_turn(line, partial(message_of_json, of, line, self.settings))
         else:
             body = await exchange.body(self.settings.limits.request_max_bytes) if exchange.has_body else b""
-            yield await in_turn(body, partial(request_message, self.match, exchange.query, body, self.settings.http))
+            yield await in_turn(body, partial(request_message, self.match, exchange.query, body, self.settings))
 
     def reply(self, raw: bytes) -> bytes:
         """Return a reply as JSON."""
