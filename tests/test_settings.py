@@ -59,3 +59,10 @@ def test_all_invalid_values_are_named_at_once() -> None:
     with pytest.raises(ValidationError) as refused:
         Settings.from_environment(workers=0, recall_anchors=11)
     assert [fault["loc"][-1] for fault in refused.value.errors()] == ["NOMEMORY_WORKERS", "NOMEMORY_RECALL_ANCHORS"]
+
+
+def test_shards_of_few_vectors_each_are_refused() -> None:
+    """Each is a process, and there are 1,024 at most."""
+    assert Settings.from_environment(vector_shard_points=1000).vector.shard_points == 1000
+    with pytest.raises(ValidationError, match="NOMEMORY_VECTOR_SHARD_POINTS"):
+        Settings.from_environment(vector_shard_points=999)

@@ -11,11 +11,13 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import grpc
 import numpy as np
 import pytest
 
 from nomemory.cli.doctor.vectors import mend_vectors
+from nomemory.cli.startup import run
 from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.message import Role
@@ -152,13 +154,18 @@ def spread(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     data = tmp_path_factory.mktemp("spread") / "data"
     shutil.copytree(written, data)
-    with started(settings_of(data, **SPREAD)) as server:
+    with started(few_points_a_shard(settings_of(data))) as server:
         until(lambda: [path.name for path in (data / "vectors/none-4").glob("shard*")] == ["shards-1"])
         assert is_whole(server)
     return data
 
 
-SPREAD = {"vector_shard_points": 119, "vector_pack_points": 70}
+def few_points_a_shard(settings: Settings) -> Settings:
+    """Have shards spread and points packed when there are fewer of them than the settings' variables allow."""
+    few = settings.vector.model_copy(update={"shard_points": 119, "pack_points": 70})
+    return settings.model_copy(update={"vector": few})
+
+
 SPREAD_DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
     "nothing": ("shards-1/layout.json", lambda _: None),
     "the layout": ("shards-1/layout.json", zero),
@@ -178,8 +185,22 @@ def test_all_that_was_written_is_found_after_damage_to_one_of_several_shards(
     pattern, harm = SPREAD_DAMAGES[damage]
     damaged = next(path for path in sorted((data / "vectors/none-4").glob(pattern)) if path.suffix != ".lock")
     harm(damaged)
-    with start(settings_of(data, **SPREAD)) as server:
+    with start(few_points_a_shard(settings_of(data))) as server:
         until(lambda: is_whole(server))
+    assert asyncio.run(check_vector_index(settings_of(data))) == Findings(messages=USERS * EACH, points=USERS * EACH)
+
+
+def test_a_server_leaves_an_index_alone_whose_layout_cannot_be_read_now(spread: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(spread, data)
+    layout = data / "vectors/none-4/shards-1/layout.json"
+    kept = layout.read_bytes()
+    layout.unlink()
+    layout.mkdir()  # the system refuses to read it, even for root
+    with pytest.raises(click.ClickException, match="layout of the vector index cannot be read: Is a directory"):
+        run(settings_of(data), {})
+    layout.rmdir()
+    layout.write_bytes(kept)
     assert asyncio.run(check_vector_index(settings_of(data))) == Findings(messages=USERS * EACH, points=USERS * EACH)
 
 

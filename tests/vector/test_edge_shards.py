@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 from collections import Counter
@@ -14,15 +15,16 @@ import numpy as np
 import pytest
 
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import Fault
+from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector import edge_shards
+from nomemory.server.vector.copy_room import CopyRoom
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.edge_shards import EdgeShards, SpreadLostError
 from nomemory.server.vector.growth import Growth, shards_for
-from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.shard_layout import ShardLayout, shard_of
+from nomemory.server.vector.protocol import NoRoomError, VectorPoint
+from nomemory.server.vector.shard_layout import SHARDS_MAX, ShardLayout, shard_of
 from nomemory.server.vector.shard_set import ShardSet
 
 DIMENSION = 8
@@ -90,6 +92,7 @@ async def test_a_shard_of_the_version_before_is_spread_and_each_user_is_in_one_s
     assert await held(index) == expected()
     await index.spread(3)
     assert index.shards == 3
+    assert index.suspect.is_set(), "the new shards are to be compared with the log"
     assert await held(index) == expected()
     for number, shard in enumerate(index.used_shards):
         users = [user_id for user_id in USERS if shard_of(user_id, 3) == number]
@@ -151,7 +154,6 @@ async def test_a_spreading_that_is_cut_short_leaves_all_as_it_was(index: EdgeSha
     with contextlib.suppress(Fault, SpreadLostError, asyncio.CancelledError):
         await began
     if index.shards == 1:
-        index.tidy()
         assert [name for name in names(tmp_path) if name.startswith("shards")] == []
     await until_whole(index)
     if index.shards == 1:
@@ -186,6 +188,77 @@ async def test_a_write_that_does_not_reach_the_new_shards_is_stored_all_the_same
         await began
     assert index.shards == 1
     assert await held(index) == expected(range(21))
+
+
+@pytest.mark.parametrize("is_in_one", [True, False])
+async def test_a_write_that_is_cancelled_is_not_missed_in_the_new_shards(
+    index: EdgeShards, monkeypatch: pytest.MonkeyPatch, *, is_in_one: bool
+) -> None:
+    began = asyncio.create_task(index.spread(3))
+    await until(lambda: index._next is not None)
+    new, reached = index._next, asyncio.Event()
+    store = ShardSet.store
+
+    async def waiting(shards: ShardSet, usable: list[VectorPoint]) -> None:
+        if shards is not new:
+            await store(shards, usable)
+        if (shards is new) == is_in_one:
+            reached.set()
+            await asyncio.Event().wait()
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(ShardSet, "store", waiting)
+        writing = asyncio.create_task(index.upsert([point(user_id, 20) for user_id in USERS]))
+        await reached.wait()
+        writing.cancel()
+        await asyncio.wait([writing])
+    with pytest.raises(SpreadLostError):
+        await began
+    assert await held(index) == expected(range(21))
+
+
+@pytest.mark.parametrize("begins", ["a spreading", "an erasure"])
+async def test_what_a_spreading_left_on_the_disk_is_deleted(index: EdgeShards, tmp_path: Path, begins: str) -> None:
+    left = ShardLayout(tmp_path / "shard").begin(2)[0]
+    left.mkdir()
+    (left / "wal").write_bytes(vector(1))
+    if begins == "an erasure":
+        await index.wipe_removed(100)
+    else:
+        index._room = CopyRoom(free_bytes_min=1 << 60)
+        with pytest.raises(NoRoomError):
+            await index.spread(3)
+    assert not [name for name in names(tmp_path) if name.startswith("shards")]
+    assert await held(index) == expected()
+
+
+async def test_a_spreading_ends_when_the_disk_gets_full(
+    index: EdgeShards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces: list[int] = []
+
+    def missing(_: CopyRoom, _directory: Path, size: int, _points: int) -> str:
+        pieces.append(size)
+        return "a disk" if len(pieces) > 2 else ""
+
+    monkeypatch.setattr(CopyRoom, "missing_for_piece", missing)
+    with pytest.raises(NoRoomError, match="a disk"):
+        await index.spread(2)
+    assert len(pieces) == 3
+    assert not [name for name in names(tmp_path) if name.startswith("shards")]
+    assert await held(index) == expected()
+
+
+async def test_a_shard_that_failed_and_is_gone_is_not_what_is_given_up(index: EdgeShards) -> None:
+    (gone,) = index.used_shards
+    await index.spread(2)
+    with pytest.raises(Fault):
+        await index._looked_at(gone, USERS, with_vectors=False)  # as a comparison does that began before
+    await index.give_up()
+    while True:
+        with contextlib.suppress(Fault):
+            assert await held(index) == expected(range(0))
+            break
 
 
 async def test_only_the_shard_that_cannot_be_read_is_given_up(
@@ -264,13 +337,48 @@ def test_generations_take_each_others_place(tmp_path: Path) -> None:
     assert names(tmp_path) == ["shards-2"]
 
 
+def test_an_index_has_no_more_shards_than_its_layout_can_say(tmp_path: Path) -> None:
+    layout = ShardLayout(tmp_path / "shard")
+    for shards in (0, SHARDS_MAX + 1):
+        with pytest.raises(ValueError, match="1 to 1024 shards"):
+            layout.begin(shards)
+    layout.begin(SHARDS_MAX)
+    layout.complete(SHARDS_MAX)
+    assert ShardLayout(tmp_path / "shard").used() == layout.used()
+    assert len(layout.used()) == SHARDS_MAX
+
+
+def test_a_layout_that_cannot_be_read_now_discards_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = ShardLayout(tmp_path / "shard")
+    used = layout.begin(2)
+    layout.complete(2)
+    file = tmp_path / "shards-1" / "layout.json"
+    file.unlink()
+    file.mkdir()  # the system refuses to read it, even for root
+    with pytest.raises(Fault) as refused:
+        ShardLayout(tmp_path / "shard")
+    assert refused.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
+    assert layout.used() == used
+    assert layout.begin(3)[0].parent.name == "shards-2"
+    layout.tidy()
+    assert names(tmp_path) == ["shards-1"]
+
+    def without_descriptors(_: Path) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "scandir", without_descriptors)
+    monkeypatch.setattr(os, "listdir", without_descriptors)
+    with pytest.raises(Fault):
+        ShardLayout(tmp_path / "shard")
+
+
 @pytest.mark.parametrize("written", [b"", b"{", b"[]", b'{"format":2,"shards":2}', b'{"format":1,"shards":0}'])
 def test_a_layout_that_cannot_be_read_is_not_used(tmp_path: Path, written: bytes) -> None:
     layout = ShardLayout(tmp_path / "shard")
     layout.begin(2)
     layout.complete(2)
     (tmp_path / "shards-1" / "layout.json").write_bytes(written)
-    assert layout.used() == [tmp_path / "shard"]
+    assert ShardLayout(tmp_path / "shard").used() == [tmp_path / "shard"]
 
 
 def test_users_keep_their_shards() -> None:
@@ -281,7 +389,16 @@ def test_users_keep_their_shards() -> None:
 
 @pytest.mark.parametrize(
     ("points", "shards", "wanted"),
-    [(0, 1, 1), (300_000, 1, 1), (300_001, 1, 2), (1_000_000, 1, 5), (1_500_000, 5, 5), (1_500_001, 5, 8)],
+    [
+        (0, 1, 1),
+        (300_000, 1, 1),
+        (300_001, 1, 2),
+        (1_000_000, 1, 5),
+        (1_500_000, 5, 5),
+        (1_500_001, 5, 8),
+        (1_000_000_000, 5, SHARDS_MAX),
+        (1_000_000_000, SHARDS_MAX, SHARDS_MAX),
+    ],
 )
 def test_an_index_has_more_shards_when_it_has_grown(points: int, shards: int, wanted: int) -> None:
     assert shards_for(points, shards, 300_000) == wanted

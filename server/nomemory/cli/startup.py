@@ -10,6 +10,7 @@ import click
 
 from nomemory.server import app
 from nomemory.server.composition.startup_errors import CANNOT_START
+from nomemory.server.faults import Fault
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.listen_address import Addresses
 from nomemory.server.processes.launch import Started
@@ -30,6 +31,8 @@ def run(settings: Settings, readers: Mapping[int, Started]) -> None:
         app.serve(settings, partial(_announce, scheme="https" if settings.identity.tls_cert else "http"), readers)
     except CANNOT_START as error:
         raise click.ClickException(str(error)) from None
+    except Fault as fault:
+        raise click.ClickException(f"{fault.message}. Its files were left as they are: start again") from None
     except (sqlite3.OperationalError, IndexUnusableError) as error:
         cause = str(error) or "the lexical index cannot be made"
         raise click.ClickException(f"{cause}: {settings.server.data}. Is its disk full, or not writable?") from None

@@ -26,7 +26,7 @@ class VectorSettings(SettingsGroup):
     flush_s: float = Field(5.0, gt=0, description="How often the embedded vector index is flushed to disk.")
     shard_points: int = Field(
         300_000,
-        ge=1,
+        ge=1000,
         description="Most vectors of a shard of the embedded vector index, on the average. When there are more it is "
         "spread over more shards, each with a process and a part of the users, while it serves.",
     )

@@ -12,6 +12,8 @@ _MEMORY_PER_POINT = 2048
 """What the engine takes for each point of a shard that is being filled, its vector not counted: that is in a file."""
 _SET_ASIDE = 64 << 20
 """What it sets aside on the disk for a shard, whatever is in it."""
+_VECTOR_BYTES, _PAYLOAD_BYTES = 8, 1024
+"""What a number of a vector, and what is kept beside it, take on the disk at most: twice, in the files and the log."""
 _SPARED = 8
 """This part of the memory is left to searches and writes."""
 
@@ -52,6 +54,11 @@ class CopyRoom:
                 most = _mib(self.memory_max_bytes)
                 return f"it needs {_mib(memory)} MiB of memory, of which {_mib(max(0, left))} are left of {most}"
         return ""
+
+
+def bytes_of(points: int, dimension: int) -> int:
+    """Return the most bytes that points take on the disk."""
+    return points * (dimension * _VECTOR_BYTES + _PAYLOAD_BYTES)
 
 
 def _mib(size: int) -> int:

@@ -12,7 +12,7 @@ import qdrant_edge as qdrant
 
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.vector.copy_room import CopyRoom
+from nomemory.server.vector.copy_room import CopyRoom, bytes_of
 from nomemory.server.vector.edge_calls import NearestPoints, PointsRead, ReadPoints, Scored, WholePoint, WholeRead
 from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
 from nomemory.server.vector.packing import Packing
@@ -41,8 +41,6 @@ _PAYLOAD_INDEXES: dict[str, qdrant.KeywordIndexParams | qdrant.IntegerIndexParam
 }
 _EXACT = qdrant.SearchParams(exact=True)
 _LENGTH_ERROR_MAX = 1e-3
-_VECTOR_BYTES, _PAYLOAD_BYTES = 8, 1024
-"""What a number of a vector, and what is kept beside it, take on the disk at most: twice, in the files and the log."""
 _USERS_MAX = 2**31
 _READ_MAX = 1000
 """Points that are read in one piece of work: a few milliseconds, or some twenty with their vectors."""
@@ -240,8 +238,7 @@ class Shard:
             self._copy = ShardCopy(self._load(self._files.begin_copy(self._make)), self._pack_points)
         if self._copy is None:
             raise CopyLostError
-        size = most * (self._dimension * _VECTOR_BYTES + _PAYLOAD_BYTES)
-        _refuse(self._room.missing_for_piece(self._files.directory, size, most))
+        _refuse(self._room.missing_for_piece(self._files.directory, bytes_of(most, self._dimension), most))
         has_more = self._copy.take(self._engine, most)
         if not has_more:
             self._copy.close()

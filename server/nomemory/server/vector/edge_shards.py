@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -15,7 +16,7 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault
 from nomemory.server.message import Filter
 from nomemory.server.standing_faults import VECTOR_ENGINE
-from nomemory.server.vector.copy_room import CopyRoom
+from nomemory.server.vector.copy_room import CopyRoom, bytes_of
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.protocol import NoRoomError, StoredPoints, VectorHit, VectorPoint
 from nomemory.server.vector.shard_files import ShardFiles
@@ -125,6 +126,7 @@ class EdgeShards:
     async def wipe_removed(self, most: int) -> None:
         """Take what was removed by now out of the files, shard by shard; a spreading that is underway ends first."""
         async with self._rearranging:
+            await asyncio.to_thread(self._layout.tidy)
             for shard in self._used.shards:
                 await shard.wipe_removed(most)
 
@@ -150,7 +152,8 @@ class EdgeShards:
         """Have the shards that cannot be read begin with nothing; if there is none of that kind, all of them."""
         if self._next is not None:
             self._next = None  # it may have been filled with what is damaged; whoever fills it notices
-        for shard in self._failing or set(self._used.shards):
+        used = set(self._used.shards)
+        for shard in self._failing & used or used:  # one that failed may be gone since
             await shard.give_up()
         self._failing.clear()
 
@@ -175,6 +178,7 @@ class EdgeShards:
         """
         async with self._rearranging:
             began_at = time.monotonic()
+            await asyncio.to_thread(self._layout.tidy)
             await asyncio.to_thread(self._refuse_full_disk)
             filled = self._opened(await asyncio.to_thread(self._layout.begin, shards))
             try:
@@ -183,6 +187,7 @@ class EdgeShards:
             except BaseException:
                 self._next = None
                 await filled.abandon()
+                await asyncio.to_thread(self._layout.tidy)
                 raise
             await former.close()
             await asyncio.to_thread(self._layout.tidy)
@@ -195,6 +200,11 @@ class EdgeShards:
         if missing := self._room.missing_for_all(used[0], size, 0):
             raise NoRoomError(missing)
 
+    def _refuse_full_disk_for_piece(self) -> None:
+        size = bytes_of(_PIECE_MAX, self._dimension)
+        if missing := self._room.missing_for_piece(self._layout.used()[0], size, 0):
+            raise NoRoomError(missing)
+
     async def _fill(self, filled: ShardSet) -> None:
         async with self._writing:  # what was begun before this is in the shards that are read
             self._next = filled
@@ -202,6 +212,7 @@ class EdgeShards:
             offset, has_more = None, True
             while has_more:
                 began_at = time.monotonic()
+                await asyncio.to_thread(self._refuse_full_disk_for_piece)
                 async with self._writing:
                     self._demand(filled)
                     read = await shard.read_whole(offset, _PIECE_MAX)
@@ -222,6 +233,7 @@ class EdgeShards:
             self._share_suspicion()
             for shard in former.shards:
                 shard.suspect = asyncio.Event()  # nobody minds its end
+            self.suspect.set()  # have the new ones compared with the log
         return former
 
     def _demand(self, filled: ShardSet) -> None:
@@ -232,12 +244,20 @@ class EdgeShards:
     async def _write(self, write: Callable[[ShardSet], Awaitable[None]]) -> None:
         """Write to the shards, and to those that are being filled. If these fail it is they that are given up."""
         async with self._writing:
-            await write(self._used)
+            with self._spreading_given_up():
+                await write(self._used)
             if self._next is not None:
-                try:
+                with suppress(Fault), self._spreading_given_up():
                     await write(self._next)
-                except Fault:
-                    self._next = None
+
+    @contextmanager
+    def _spreading_given_up(self) -> Iterator[None]:
+        """Give the spreading up if a write fails or is cancelled: it may have reached some shards only."""
+        try:
+            yield
+        except BaseException:
+            self._next = None
+            raise
 
     async def _read(self, user_id: str, read: Callable[[EdgeIndex], Awaitable[_T]]) -> _T:
         """Read a user's shard; once more if another has taken its place meanwhile."""

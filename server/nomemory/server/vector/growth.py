@@ -11,6 +11,7 @@ import structlog
 from nomemory.server.faults import Fault
 from nomemory.server.vector.edge_shards import SpreadLostError
 from nomemory.server.vector.protocol import NoRoomError
+from nomemory.server.vector.shard_layout import SHARDS_MAX
 
 _log = structlog.get_logger("vectors")
 
@@ -38,7 +39,7 @@ class Spreadable(Protocol):
 
 def shards_for(points: int, shards: int, points_max: int) -> int:
     """Return how many shards an index should have: as many as it has, unless these hold too many points."""
-    return shards if points <= shards * points_max else math.ceil(_ROOM * points / points_max)
+    return shards if points <= shards * points_max else min(SHARDS_MAX, math.ceil(_ROOM * points / points_max))
 
 
 class Growth:
