@@ -128,9 +128,27 @@ def test_what_is_no_json_is_refused(web: Web, body: bytes) -> None:
 
 
 def test_a_body_of_too_many_values_is_refused_before_it_is_read(web: Web) -> None:
-    most = web.server.settings.http.json_values_max
-    answer = web.client.post("/v1/messages", content=b"[" + b"0," * most + b"0]", headers=JSON)
-    assert reason(answer) == "MALFORMED_REQUEST"
+    limits = web.server.settings.http
+    for value, most in ((b"{}", limits.json_values_max), (b"0", limits.json_numbers_max)):
+        body = b"[" + (value + b",") * (most + 1) + value + b"]"
+        answer = web.client.post("/v1/messages", content=body, headers=JSON)
+        assert reason(answer) == "MALFORMED_REQUEST"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {f"k{n}": 0 for n in range(50_000)},
+        {"messages": [{"ts": 1}] * 20_000},
+        {"messages": [0] * 200_000},
+        {"messages": [{"embedding": [1e39] * 200_000}]},
+    ],
+)
+def test_the_first_thousand_violations_are_enough(web: Web, body: dict[str, Any]) -> None:
+    answer = web.client.post("/v1/messages", json=body)
+    assert violations(answer)["the request"] == "has more than 1000 violations: the rest was not looked at"
+    (info,) = (one for one in answer.json()["error"]["details"] if one["@type"].endswith("ErrorInfo"))
+    assert info["metadata"]["violations"] == "1001"
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+from threading import get_ident
 from typing import Any
 
 import pytest
@@ -20,9 +22,11 @@ from hypothesis import strategies as st
 from identity.contract import METHODS
 
 from nomemory.server.faults import Fault, Violation
+from nomemory.server.settings.http import HttpSettings
 from nomemory.server.web.decoding import decode
 from nomemory.server.web.encoding import encode
 from nomemory.server.web.json_text import parse
+from nomemory.server.web.request_message import in_turn
 
 
 def as_struct(fields: dict[str, str]) -> Struct:
@@ -96,7 +100,7 @@ def test_messages_become_the_json_of_protobuf_and_back(of: type[ProtoMessage], d
     for names in (False, True):
         found, violations = of(), list[Violation]()
         text = json_format.MessageToJson(message, preserving_proto_field_name=names)
-        decode(found, parse(text.encode(), 10**6), violations)
+        decode(found, parse(text.encode(), 10**6, 10**6), violations)
         assert not violations
         assert as_bytes(found) == as_bytes(message)
 
@@ -121,6 +125,21 @@ def test_any_json_is_read_or_refused(value: object) -> None:
 @given(st.binary(max_size=40))
 def test_any_bytes_are_json_or_refused(raw: bytes) -> None:
     try:
-        parse(raw, 10**6)
+        parse(raw, 10**6, 10**6)
     except Fault as fault:
         assert fault.reason  # noqa: PT017 - it need not be refused
+
+
+def test_a_whole_batch_with_its_vectors_fits() -> None:
+    limits = HttpSettings()
+    message = {"metadata": dict.fromkeys(map(str, range(40)), ""), "embedding": [0.5] * 1024}
+    raw = json.dumps({"messages": [message] * 1000}).encode()
+    assert parse(raw, limits.json_values_max, limits.json_numbers_max) == json.loads(raw)
+
+
+def test_a_long_text_is_read_in_a_thread() -> None:
+    def here() -> bytes:
+        return str(get_ident()).encode()
+
+    assert asyncio.run(in_turn(b"short", here)) == here()
+    assert asyncio.run(in_turn(bytes(1_000_000), here)) != here()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from web.conftest import settings_of
-from web.raw_http import all_read, connected, request
+from web.raw_http import all_read, answered, connected, request
 
 from conftest import Server, started
 
@@ -66,6 +66,22 @@ def test_a_connection_without_requests_ends(hasty: Server) -> None:
     with closing(connected(hasty.http)) as peer:
         peer.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert all_read(peer).startswith(b"HTTP/1.1 200 ")
+
+
+def test_so_does_one_with_an_empty_line_behind_an_answer(hasty: Server) -> None:
+    with closing(connected(hasty.http)) as peer:
+        peer.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert peer.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        peer.sendall(b"\r\n")
+        peer.settimeout(10)
+        all_read(peer)
+
+
+@pytest.mark.parametrize("begun", [b"0\r\nx: ", b"2;x="])
+def test_what_stands_behind_a_part_of_a_body_has_a_limit(web: Web, begun: bytes) -> None:
+    head = ("content-type: application/json", "transfer-encoding: chunked", "x-timeout-ms: 3000")
+    parts = [request("POST /v1/messages", *head), b"1\r\n{\r\n", begun, *[b"a" * 65_536] * 16]
+    assert answered(web.server.http, *parts) == b""
 
 
 def test_connections_beyond_the_limit_are_closed(hasty: Server) -> None:

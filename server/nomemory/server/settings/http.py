@@ -29,7 +29,13 @@ class HttpSettings(SettingsGroup):
     head_s: float = Field(10.0, gt=0, description="How long these may take to arrive, the TLS handshake included.")
     pipelined_max: int = Field(16, ge=0, description="Most requests that a connection sends ahead of its answers.")
     json_values_max: int = Field(
-        1_000_000, ge=1, description="Most values in the JSON of a request: its commas and brackets are counted."
+        100_000,
+        ge=1,
+        description="Most values in the JSON of a request, but for the numbers of plain arrays: its commas and "
+        "brackets are counted.",
+    )
+    json_numbers_max: int = Field(
+        2_000_000, ge=1, description="Most numbers in plain arrays of the JSON of a request, such as embeddings."
     )
     heartbeat_s: float = Field(
         15.0, gt=0, description="How long a stream of events may be silent before an empty comment is sent."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from google.protobuf.descriptor import MethodDescriptor
@@ -20,8 +21,7 @@ from nomemory.server.web.dialect import StreamForm
 from nomemory.server.web.encoding import as_json, dump, encode
 from nomemory.server.web.errors import ErrorStatus
 from nomemory.server.web.exchange import Exchange
-from nomemory.server.web.json_text import parse
-from nomemory.server.web.request_message import message_of_json
+from nomemory.server.web.request_message import in_turn, message_of_json
 from nomemory.server.web.rest import media_type_of, refuse_encoding, unsupported
 
 _SINGLE: Final = ("application/json", "application/proto")
@@ -57,10 +57,10 @@ class ConnectDialect:
         """Return the requests."""
         most = self.settings.limits.request_max_bytes
         if self.media_type in _SINGLE:
-            yield self._request(await exchange.body(most))
+            yield await self._request(await exchange.body(most))
             return
         async for raw in _messages(exchange.parts(), most):
-            yield self._request(raw)
+            yield await self._request(raw)
 
     def reply(self, raw: bytes) -> bytes:
         """Return a single reply; that of an upload is a stream of one."""
@@ -79,12 +79,12 @@ class ConnectDialect:
         """Return how a stream of replies is written."""
         return EnvelopeStream(self)
 
-    def _request(self, raw: bytes) -> bytes:
+    async def _request(self, raw: bytes) -> bytes:
         if not self.media_type.endswith("json"):
             return raw
         if not raw:
             return b""
-        return message_of_json(self.method.input_type, parse(raw, self.settings.http.json_values_max))
+        return await in_turn(raw, partial(message_of_json, self.method.input_type, raw, self.settings))
 
     def payload(self, raw: bytes) -> bytes:
         """Return a reply in the format of the request."""

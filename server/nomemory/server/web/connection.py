@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from nomemory.server.settings import Settings
 
+_UPGRADE = b"upgrade"
 _BAD_REQUEST = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
 )
@@ -27,12 +29,17 @@ class _HeadTooLargeError(Exception):
     """A request has too many bytes before its body, or too many requests are sent ahead."""
 
 
+class _TunnelError(Exception):
+    """A request asks for a tunnel."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
     """What a connection may do. `worn_s` is the age from which it is not used again; None: any."""
 
     head_max_bytes: int
     head_s: float
+    idle_s: float
     pipelined_max: int
     unread_s: float
     worn_s: float | None
@@ -43,6 +50,7 @@ class ConnectionLimits:
         return cls(
             settings.http.head_max_bytes,
             settings.http.head_s,
+            settings.connections.connection_idle_s,
             settings.http.pipelined_max,
             settings.connections.unread_s,
             settings.workers.connection_s if is_shared else None,
@@ -92,16 +100,37 @@ class Connection(HttpToolsProtocol):
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes, and hold the head of a request to its limit."""
+        """Take bytes, and hold what the parser keeps to the limit of a head."""
         if self._is_lost or self.transport.is_closing():
             return
-        goes_on = self._is_in_head
-        super().data_received(data)
-        # The parser tells of a header once it is whole.
-        if goes_on and self._is_in_head and self.parser is not None:
-            self._unparsed_bytes += len(data)
-            if self._unparsed_bytes > self._limits.head_max_bytes:
-                self.send_400_response("")
+        self._unset_keepalive_if_required()
+        # The parser tells of a header once it is whole, be it before a body or behind one.
+        self._unparsed_bytes += len(data)
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self.send_400_response("")
+            return
+        if self._unparsed_bytes > self._limits.head_max_bytes:
+            self.send_400_response("")
+
+    def _parse(self, data: bytes) -> None:
+        """Parse bytes. A request to change the protocol is taken as if it did not ask for that, as HTTP allows."""
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._head_without_upgrade() + data[upgrade.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)  # the one before may take nothing more
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            else:
+                return
+
+    def _head_without_upgrade(self) -> bytes:
+        """Return the head that was parsed last, without what made the parser take the rest for another protocol."""
+        line = b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        headers = [b"%b: %b" % header for header in self.headers if header[0] != _UPGRADE]
+        return b"\r\n".join([line, *headers, b"", b""])
 
     def on_message_begin(self) -> None:
         """Begin with the head of a request."""
@@ -123,10 +152,25 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin to answer, or let the request wait for the answers before it."""
+        if self.parser.should_upgrade():
+            if not any(name == _UPGRADE for name, _ in self.headers):
+                raise _TunnelError
+            return  # it comes again without the header
         self._is_in_head = False
         if len(self.pipeline) >= self._limits.pipelined_max and self._is_working:
             raise _HeadTooLargeError
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._unparsed_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End the body."""
+        self._unparsed_bytes = 0
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
@@ -167,7 +211,7 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def end_if_overdue(self) -> None:
-        """End a connection whose client keeps half a request back, or does not take its answers."""
+        """End a connection whose client keeps a request back, or half of one, or does not take its answers."""
         if self._is_working or self._is_lost:
             return
         now = self.loop.time()
@@ -175,14 +219,20 @@ class Connection(HttpToolsProtocol):
         if has_unread:
             if now - self._since > self._limits.unread_s:
                 self.transport.abort()
-        elif (self._is_in_head or self.cycle is None) and now - self._since > self._limits.head_s:
+        elif now - self._since > (self._limits.idle_s if self._is_idle else self._limits.head_s):
             self.transport.close()
 
     @property
     def _is_working(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
+    @property
+    def _is_idle(self) -> bool:
+        """Whether a request has been answered, and the next one has not begun."""
+        return self.cycle is not None and not self._is_in_head
+
     def _take(self, size: int) -> None:
+        self._unparsed_bytes = 0
         self._head_bytes += size
         if self._head_bytes > self._limits.head_max_bytes:
             raise _HeadTooLargeError

@@ -6,7 +6,7 @@ stops at the first violation, and takes two to eight times as long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final
@@ -14,13 +14,14 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message as ProtoMessage
 
-from nomemory.server.faults import Violation
+from nomemory.server.faults import Violation, invalid
 from nomemory.server.web.descriptors import inner, is_map, value_of
 from nomemory.server.web.json_text import Json
 from nomemory.server.web.scalars import FLOAT_END, Read, UnfitError, scalar_reader
 from nomemory.server.web.well_known import WELL_KNOWN_READERS
 
 _QUOTED_CHARS: Final = 40
+_VIOLATIONS_MAX: Final = 1_000
 _FLOATS: Final = frozenset({FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE})
 
 Put = Callable[[ProtoMessage, str, Json, list[Violation]], None]
@@ -42,6 +43,9 @@ def decode(message: ProtoMessage, value: Json, violations: list[Violation], path
         value: the object.
         violations: gets whatever is wrong.
         path: of the message within the request.
+
+    Raises:
+        Fault: INVALID_FIELD, there are more than 1,000 violations: the rest is not looked at.
     """
     reader = WELL_KNOWN_READERS.get(message.DESCRIPTOR.full_name)
     if reader is not None:
@@ -49,7 +53,7 @@ def decode(message: ProtoMessage, value: Json, violations: list[Violation], path
     elif isinstance(value, dict):
         _decode_object(message, value, violations, f"{path}." if path else "")
     else:
-        violations.append(Violation(path or "the request", "must be an object"))
+        _violate(violations, path, "must be an object")
 
 
 def _decode_object(message: ProtoMessage, value: Mapping[str, Json], violations: list[Violation], prefix: str) -> None:
@@ -58,13 +62,11 @@ def _decode_object(message: ProtoMessage, value: Mapping[str, Json], violations:
     for key, given in value.items():
         field = fields.get(key)
         if field is None:
-            violations.append(Violation(prefix + _shown(key), f"is no field of {message.DESCRIPTOR.name}"))
+            _violate(violations, prefix + _shown(key), f"is no field of {message.DESCRIPTOR.name}")
             continue
         path = prefix + field.name
         if field.name in seen or (field.oneof in seen and given is not None):
-            violations.append(
-                Violation(path, "is given twice" if field.name in seen else f"{field.oneof} is set twice")
-            )
+            _violate(violations, path, "is given twice" if field.name in seen else f"{field.oneof} is set twice")
             continue
         seen.add(field.name)
         if given is not None:
@@ -107,7 +109,7 @@ def _scalar_putter(field: FieldDescriptor) -> Put:
         try:
             setattr(message, name, read(value))
         except UnfitError as error:
-            violations.append(Violation(path, str(error)))
+            _violate(violations, path, str(error))
 
     return put
 
@@ -147,11 +149,11 @@ def _messages_putter(name: str) -> Put:
     return put
 
 
-def _each(path: str, value: Json, violations: list[Violation]) -> list[tuple[str, Json]]:
+def _each(path: str, value: Json, violations: list[Violation]) -> Iterator[tuple[str, Json]]:
     if isinstance(value, list):
-        return [(f"{path}[{position}]", one) for position, one in enumerate(value)]
-    violations.append(Violation(path, "must be an array"))
-    return []
+        return ((f"{path}[{position}]", one) for position, one in enumerate(value))
+    _violate(violations, path, "must be an array")
+    return iter(())
 
 
 def _map_putter(field: FieldDescriptor) -> Put:
@@ -162,7 +164,7 @@ def _map_putter(field: FieldDescriptor) -> Put:
 
     def put(message: ProtoMessage, path: str, value: Json, violations: list[Violation]) -> None:
         if not isinstance(value, dict):
-            violations.append(Violation(path, "must be an object"))
+            _violate(violations, path, "must be an object")
             return
         entries = getattr(message, name)
         for key, one in value.items():
@@ -184,4 +186,11 @@ def _noting(path: str, violations: list[Violation], act: Callable[[], None]) -> 
     try:
         act()
     except UnfitError as error:
-        violations.append(Violation(path or "the request", str(error)))
+        _violate(violations, path, str(error))
+
+
+def _violate(violations: list[Violation], path: str, wrong: str) -> None:
+    if len(violations) >= _VIOLATIONS_MAX:
+        more = Violation("the request", f"has more than {_VIOLATIONS_MAX} violations: the rest was not looked at")
+        raise invalid([more, *violations])
+    violations.append(Violation(path or "the request", wrong))

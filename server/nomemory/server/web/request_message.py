@@ -6,6 +6,8 @@ request, in front of the server or in it, takes another value than the server do
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Final, cast
 
 from google.protobuf.descriptor import Descriptor
@@ -13,28 +15,38 @@ from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.faults import Violation, invalid
+from nomemory.server.settings import Settings
 from nomemory.server.web.bindings import WHOLE, Binding, field_at
 from nomemory.server.web.decoding import decode
 from nomemory.server.web.descriptors import inner
-from nomemory.server.web.json_text import Json
+from nomemory.server.web.json_text import Json, parse
 from nomemory.server.web.query_string import as_object, pairs_of
 from nomemory.server.web.routes import Match
 from nomemory.server.web.scalars import text_reader
 
 _SHOWN_CHARS: Final = 40
+_AT_ONCE_BYTES: Final = 1 << 18
+"""Up to here JSON is read within a few milliseconds, for which other requests can wait."""
 
 
-def request_message(match: Match, query: bytes, body: Json | None) -> bytes:
+async def in_turn(raw: bytes, read: Callable[[], bytes]) -> bytes:
+    """Return what reading a text gives. A long one is read in a thread."""
+    return await asyncio.to_thread(read) if len(raw) > _AT_ONCE_BYTES else read()
+
+
+def request_message(match: Match, query: bytes, raw: bytes, settings: Settings) -> bytes:
     """Return a method's request in the binary format.
 
     Args:
         match: the binding, and the values in the path.
         query: the query, as it came.
-        body: what the JSON of the body stands for; None: there is none.
+        raw: the JSON of the body; empty: there is none.
+        settings: how many values it may have.
 
     Raises:
-        Fault: INVALID_FIELD, with every violation; MALFORMED_REQUEST, the query is not UTF-8.
+        Fault: INVALID_FIELD, with every violation; MALFORMED_REQUEST, the body is not JSON, the query not UTF-8.
     """
+    body = _parsed(raw, settings) if raw else None
     violations: list[Violation] = []
     of = match.binding.method.input_type
     message = GetMessageClass(of)()
@@ -47,18 +59,22 @@ def request_message(match: Match, query: bytes, body: Json | None) -> bytes:
     return message.SerializeToString()
 
 
-def message_of_json(of: Descriptor, body: Json) -> bytes:
+def message_of_json(of: Descriptor, raw: bytes, settings: Settings) -> bytes:
     """Return a request in the binary format that JSON stands for alone.
 
     Raises:
-        Fault: INVALID_FIELD, with every violation.
+        Fault: INVALID_FIELD, with every violation; MALFORMED_REQUEST, it is not JSON.
     """
     violations: list[Violation] = []
     message: ProtoMessage = GetMessageClass(of)()
-    decode(message, body, violations)
+    decode(message, _parsed(raw, settings), violations)
     if violations:
         raise invalid(violations)
     return message.SerializeToString()
+
+
+def _parsed(raw: bytes, settings: Settings) -> Json:
+    return parse(raw, settings.http.json_values_max, settings.http.json_numbers_max)
 
 
 def _given(binding: Binding, query: bytes, body: Json | None, violations: list[Violation]) -> Json:

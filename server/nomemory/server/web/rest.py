@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from google.protobuf.message import Message as ProtoMessage
@@ -18,9 +18,8 @@ from nomemory.server.web.error_json import error_json
 from nomemory.server.web.errors import ErrorStatus, RefusedError
 from nomemory.server.web.event_stream import EventStream, LineStream
 from nomemory.server.web.exchange import Exchange
-from nomemory.server.web.json_text import parse
 from nomemory.server.web.lines import lines_of
-from nomemory.server.web.request_message import message_of_json, request_message
+from nomemory.server.web.request_message import in_turn, message_of_json, request_message
 from nomemory.server.web.routes import Match
 
 JSON: Final = "application/json"
@@ -83,11 +82,10 @@ class RestDialect:
         if media_type_of(exchange) == LINES and exchange.has_body:
             most, of = self.settings.limits.request_max_bytes, self.match.binding.method.input_type
             async for line in lines_of(exchange.parts(), most):
-                yield message_of_json(of, parse(line, self.settings.http.json_values_max))
+                yield await in_turn(line, partial(message_of_json, of, line, self.settings))
         else:
             body = await exchange.body(self.settings.limits.request_max_bytes) if exchange.has_body else b""
-            value = parse(body, self.settings.http.json_values_max) if body else None
-            yield request_message(self.match, exchange.query, value)
+            yield await in_turn(body, partial(request_message, self.match, exchange.query, body, self.settings))
 
     def reply(self, raw: bytes) -> bytes:
         """Return a reply as JSON."""

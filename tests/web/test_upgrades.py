@@ -1,0 +1,77 @@
+"""A request that asks for another protocol, as some clients' all do, is answered as if it did not ask."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from web.raw_http import all_read, answered, connected, request
+
+if TYPE_CHECKING:
+    from web.conftest import Web
+
+H2C = ("connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA")
+
+
+def batch(user: str) -> bytes:
+    message = {"user_id": user, "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "x"}
+    return json.dumps({"messages": [message]}).encode()
+
+
+def count(web: Web, user: str) -> int:
+    return int(web.client.get(f"/v1/users/{user}/messages:count").json().get("count", 0))
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages:import"])
+@pytest.mark.parametrize("pause_s", [0.0, 0.2])
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_its_body_arrives(web: Web, user: str, path: str, pause_s: float, *, is_chunked: bool) -> None:
+    body = batch(user)
+    length = "transfer-encoding: chunked" if is_chunked else f"content-length: {len(body)}"
+    media_type = "application/x-ndjson" if path.endswith("import") else "application/json"
+    head = request(f"POST {path}", f"content-type: {media_type}", length, *H2C)
+    sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if is_chunked else body
+    with closing(connected(web.server.http)) as peer:
+        if pause_s:
+            peer.sendall(head)
+            time.sleep(pause_s)
+            peer.sendall(sent)
+        else:
+            peer.sendall(head + sent)
+        found = all_read(peer)
+    assert found.startswith(b"HTTP/1.1 200 "), found
+    assert count(web, user) == 1
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.2])
+def test_its_body_is_no_request(web: Web, pause_s: float) -> None:
+    inner = request("GET /v1/status", "x-request-id: smuggled")
+    head = request("POST /v1/messages", "content-type: application/json", f"content-length: {len(inner)}", *H2C)
+    with closing(connected(web.server.http)) as peer:
+        peer.sendall(head.replace(b"connection: close\r\n", b""))
+        time.sleep(pause_s)
+        peer.sendall(inner + request("GET /healthz"))
+        found = all_read(peer)
+    assert found.count(b"HTTP/1.1 ") == 2
+    assert b"smuggled" not in found
+    assert b"SERVING" in found
+
+
+def test_requests_sent_ahead_are_answered_in_order(web: Web) -> None:
+    ahead = [request("GET /v1/status", f"x-request-id: r{n}", *H2C) for n in range(5)]
+    found = answered(
+        web.server.http, *[one.replace(b"connection: close\r\n", b"") for one in ahead], request("GET /healthz")
+    )
+    places = [found.index(b"x-request-id: r%d\r\n" % n) for n in range(5)]
+    assert places == sorted(places)
+    assert found.count(b"HTTP/1.1 200 ") == 6
+
+
+@pytest.mark.parametrize("headers", [(), H2C])
+def test_a_tunnel_is_refused(web: Web, headers: tuple[str, ...]) -> None:
+    found = answered(web.server.http, request("CONNECT localhost:1", *headers))
+    assert found.startswith(b"HTTP/1.1 400 ")
+    assert found.count(b"HTTP/1.1 ") == 1
