@@ -27,6 +27,7 @@ from nomemory.server.web.decoding import decode
 from nomemory.server.web.encoding import encode
 from nomemory.server.web.json_text import parse
 from nomemory.server.web.request_message import in_turn
+from nomemory.v1 import query_service_pb2
 
 
 def as_struct(fields: dict[str, str]) -> Struct:
@@ -103,6 +104,11 @@ def test_messages_become_the_json_of_protobuf_and_back(of: type[ProtoMessage], d
         decode(found, parse(text.encode(), 10**6, 10**6), violations)
         assert not violations
         assert as_bytes(found) == as_bytes(message)
+
+
+def test_a_zero_with_a_sign_is_kept() -> None:
+    message = query_service_pb2.HybridSearchResponse(sufficiency=-0.0)
+    assert as_bytes(json_format.Parse(encode(message), type(message)())) == as_bytes(message) != b""
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | TEXT

@@ -87,12 +87,18 @@ def _adder(field: FieldDescriptor) -> Add:
             if message.HasField(name):
                 found[json_name] = written(getattr(message, name))
     else:
+        is_set = _is_written if field.cpp_type in _FLOATS and not field.is_repeated else bool
 
         def add(message: ProtoMessage, found: dict[str, object]) -> None:
-            if value := getattr(message, name):
+            if is_set(value := getattr(message, name)):
                 found[json_name] = written(value)
 
     return add
+
+
+def _is_written(number: float) -> bool:
+    """Return whether protobuf writes a number: it leaves out 0, but not -0.0."""
+    return number != 0 or math.copysign(1, number) < 0
 
 
 def _as_it_is(value: object) -> object:
