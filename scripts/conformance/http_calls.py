@@ -13,6 +13,7 @@ import httpx
 from google.api import annotations_pb2
 from google.protobuf.descriptor import MethodDescriptor
 
+from conformance.play import CallRefusedError
 from conformance.python_arguments import Json
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
@@ -32,19 +33,11 @@ _LISTED: Final = {
 """What the pages of a listing have."""
 
 
-class RefusedError(Exception):
-    """A call was refused; `error` is what the answer says."""
-
-    def __init__(self, error: Json) -> None:
-        super().__init__(error["message"])
-        self.error = error
-
-
 def replies(client: httpx.Client, step: Json, request: Json) -> Iterator[object]:
     """Make a step's call; yield its replies: one, those of a stream, or everything that a listing has.
 
     Raises:
-        RefusedError: it is refused.
+        CallRefusedError: it is refused.
     """
     method = METHODS[step["call"]]
     headers = {"x-user-id-bin": _binary(step["for"])} if "for" in step else {}
@@ -93,8 +86,15 @@ def _send(client: httpx.Client, method: MethodDescriptor, request: Json, headers
 
 def _checked(answer: httpx.Response) -> httpx.Response:
     if answer.is_error:
-        raise RefusedError(answer.json()["error"])
+        raise CallRefusedError(_refusal(answer.json()["error"]))
     return answer
+
+
+def _refusal(error: Json) -> Json:
+    details = {detail["@type"].rpartition(".")[2]: detail for detail in error["details"]}
+    violations = [one["field"] for one in details.get("BadRequest", {}).get("fieldViolations", ())]
+    reason = details.get("ErrorInfo", {}).get("reason", "")
+    return {"code": error["code"], "reason": reason, "message": error["message"], "violations": violations}
 
 
 def _flat(fields: Json, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -117,11 +117,11 @@ def _events(text: str) -> Iterator[object]:
     """Yield the messages of a stream that ended well.
 
     Raises:
-        RefusedError: it ended with an error.
+        CallRefusedError: it ended with an error.
     """
     for block in text.split("\n\n"):
         lines = dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(":"))
         if lines.get("event") == "error":
-            raise RefusedError(json.loads(lines["data"])["error"])
+            raise CallRefusedError(_refusal(json.loads(lines["data"])["error"]))
         if lines and lines.get("event") != "end":
             yield json.loads(lines["data"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from conformance.http_calls import RefusedError, replies
+from conformance.http_calls import replies
 from conformance.play import Play, play
 from conformance.python_arguments import Json
 
@@ -32,20 +32,6 @@ class HttpPlay(Play):
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         """Make a step's call."""
         return list(replies(self._clients[step["as"]], step, request))
-
-    def refusal(self, error: Exception) -> Json | None:
-        """Return how a call was refused; None: it failed otherwise."""
-        if not isinstance(error, RefusedError):
-            return None
-        details = {detail["@type"].rpartition(".")[2]: detail for detail in error.error["details"]}
-        violations = [one["field"] for one in details.get("BadRequest", {}).get("fieldViolations", ())]
-        reason = details.get("ErrorInfo", {}).get("reason", "")
-        return {
-            "code": error.error["code"],
-            "reason": reason,
-            "message": error.error["message"],
-            "violations": violations,
-        }
 
 
 if __name__ == "__main__":

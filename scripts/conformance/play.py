@@ -12,6 +12,14 @@ from typing import Any
 from conformance.python_arguments import Json
 
 
+class CallRefusedError(Exception):
+    """A call was refused; `refusal` has its `code`, `reason`, `message` and `violations`."""
+
+    def __init__(self, refusal: Json) -> None:
+        super().__init__(refusal["message"])
+        self.refusal = refusal
+
+
 class Play(ABC):
     """Makes the calls of steps, and keeps what later steps need."""
 
@@ -20,21 +28,18 @@ class Play(ABC):
 
     @abstractmethod
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
-        """Make a step's call; return its replies as JSON: one, those of a stream, or everything that a listing has."""
+        """Make a step's call; return its replies as JSON: one, those of a stream, or everything that a listing has.
 
-    @abstractmethod
-    def refusal(self, error: Exception) -> Json | None:
-        """Return the `code`, `reason`, `message` and `violations` of a refused call; None: it failed otherwise."""
+        Raises:
+            CallRefusedError: it is refused.
+        """
 
     def outcome(self, step: Json) -> Json:
         """Take a step; return what came of it."""
         try:
             got = self.replies(step, self._filled(step["request"]))
-        except Exception as error:
-            refused = self.refusal(error)
-            if refused is None:
-                raise
-            return {"refused": refused}
+        except CallRefusedError as error:
+            return {"refused": error.refusal}
         for name, path in step.get("keep", {}).items():
             self._kept[name] = _at(got[0], path)
         return {"replies": got}

@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
-from conformance.play import Play, play
+from conformance.play import CallRefusedError, Play, play
 from conformance.python_arguments import Json
 from conformance.python_calls import replies
 from nomemory.client import Client, NoMemoryError
@@ -27,14 +27,15 @@ class PythonPlay(Play):
 
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         """Make a step's call."""
-        return [_as_json(reply) for reply in replies(self._clients[step["as"]], step, request)]
+        try:
+            return [_as_json(reply) for reply in replies(self._clients[step["as"]], step, request)]
+        except NoMemoryError as error:
+            raise CallRefusedError(_refusal(error)) from None
 
-    def refusal(self, error: Exception) -> Json | None:
-        """Return how a call was refused; None: it failed otherwise."""
-        if not isinstance(error, NoMemoryError):
-            return None
-        violations = [violation.field for violation in error.violations]
-        return {"code": error.code.name, "reason": error.reason, "message": error.message, "violations": violations}
+
+def _refusal(error: NoMemoryError) -> Json:
+    violations = [violation.field for violation in error.violations]
+    return {"code": error.code.name, "reason": error.reason, "message": error.message, "violations": violations}
 
 
 def _as_json(reply: object) -> object:

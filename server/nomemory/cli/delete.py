@@ -14,7 +14,7 @@ from nomemory.cli.options import narrowing_options, output_option, user_option
 from nomemory.cli.output import Output
 from nomemory.cli.target import Target, target_option
 from nomemory.client import Client
-from nomemory.client.requests import Narrowing
+from nomemory.client.options import Narrowing
 from nomemory.v1 import ingest_service_pb2
 
 _BATCH: Final = 1_000

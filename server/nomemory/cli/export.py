@@ -18,7 +18,7 @@ from nomemory.cli.options import narrowing_options, output_option
 from nomemory.cli.output import Output
 from nomemory.cli.paging import PAGE_MAX
 from nomemory.cli.target import Target, target_option
-from nomemory.client.requests import Narrowing
+from nomemory.client.options import Narrowing
 from nomemory.client.sync import Client
 from nomemory.v1 import message_pb2
 

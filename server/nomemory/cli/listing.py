@@ -9,7 +9,7 @@ from nomemory.cli.options import content_output_option, narrowing_options, pagin
 from nomemory.cli.output import Output
 from nomemory.cli.paging import Paging, follow
 from nomemory.cli.target import Target, target_option
-from nomemory.client.requests import Narrowing
+from nomemory.client.options import Narrowing
 from nomemory.v1 import query_service_pb2
 
 

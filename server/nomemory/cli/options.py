@@ -17,7 +17,7 @@ from nomemory.cli.output import Output
 from nomemory.cli.paging import PAGE_MAX, Paging
 from nomemory.cli.terminal import stderr_console, stdout_console
 from nomemory.client.messages import RoleName
-from nomemory.client.requests import Narrowing
+from nomemory.client.options import Narrowing
 
 Command = Callable[..., None]
 

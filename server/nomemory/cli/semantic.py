@@ -8,7 +8,7 @@ from nomemory.cli.connection import connect
 from nomemory.cli.options import content_output_option, narrowing_options, user_option
 from nomemory.cli.output import Output
 from nomemory.cli.target import Target, target_option
-from nomemory.client.requests import Narrowing
+from nomemory.client.options import Narrowing
 
 
 @click.command("semantic")

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from nomemory.client import as_prompt, requests
 from nomemory.client.messages import NewMessage, RoleName
+from nomemory.client.options import Narrowing
 from nomemory.mcp import results
 from nomemory.mcp.arguments import RecallArguments, RememberArguments
 from nomemory.mcp.bound_caller import BoundCaller
@@ -142,7 +143,7 @@ def _role(role: Role | None) -> RoleName | None:
     return None if role is None or role is Role.ANY else role.value
 
 
-def _narrowing(wanted: SearchFilter) -> requests.Narrowing:
+def _narrowing(wanted: SearchFilter) -> Narrowing:
     return {
         "since": wanted.time_range.since,
         "until": wanted.time_range.until,

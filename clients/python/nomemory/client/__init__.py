@@ -7,8 +7,8 @@ from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError, Violation
 from nomemory.client.hits import LexicalHit, lexical_hits
 from nomemory.client.messages import Moment, NewMessage, RoleName, Writable, chat_message
+from nomemory.client.options import Turn
 from nomemory.client.prompt import as_prompt, oldest_first
-from nomemory.client.requests import Turn
 from nomemory.client.sync import Client
 
 __all__ = [

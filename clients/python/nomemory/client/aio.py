@@ -12,6 +12,15 @@ from nomemory.client import channel, errors, lifecycle, requests
 from nomemory.client.base import BaseClient
 from nomemory.client.hits import LexicalHit, lexical_hits
 from nomemory.client.messages import Writable
+from nomemory.client.options import (
+    HybridOptions,
+    LexicalOptions,
+    ListOptions,
+    Narrowing,
+    NeighborOptions,
+    RecallOptions,
+    SemanticOptions,
+)
 from nomemory.v1 import (
     ingest_service_pb2,
     ingest_service_pb2_grpc,
@@ -77,7 +86,7 @@ class AsyncClient(BaseClient):
         return await self._call(self._ingest.DeleteMessages, requests.delete(user_id, message_ids))
 
     async def delete_matching(
-        self, user_id: str, **narrowing: Unpack[requests.Narrowing]
+        self, user_id: str, **narrowing: Unpack[Narrowing]
     ) -> ingest_service_pb2.DeleteMessagesResponse:
         """Delete all messages of a user for which everything holds that is set; something must be."""
         request = requests.delete_matching(user_id, **narrowing)
@@ -88,14 +97,12 @@ class AsyncClient(BaseClient):
         return await self._call(self._ingest.EraseUser, requests.erase_user(user_id))
 
     async def list_messages(
-        self, user_id: str, **options: Unpack[requests.ListOptions]
+        self, user_id: str, **options: Unpack[ListOptions]
     ) -> query_service_pb2.ListMessagesResponse:
         """Read a page by time, newest first or oldest first."""
         return await self._call(self._query.ListMessages, requests.list_messages(user_id, **options))
 
-    def iter_messages(
-        self, user_id: str, **options: Unpack[requests.ListOptions]
-    ) -> AsyncIterator[message_pb2.ChatMessage]:
+    def iter_messages(self, user_id: str, **options: Unpack[ListOptions]) -> AsyncIterator[message_pb2.ChatMessage]:
         """Read by time to the end, page by page."""
         request = requests.list_messages(user_id, **options)
         return (message async for page in self._pages(self._query.ListMessages, request) for message in page.items)
@@ -139,32 +146,30 @@ class AsyncClient(BaseClient):
         )
 
     async def lexical_search(
-        self, user_id: str, query: str, **options: Unpack[requests.LexicalOptions]
+        self, user_id: str, query: str, **options: Unpack[LexicalOptions]
     ) -> query_service_pb2.LexicalSearchResponse:
         """Find words and "phrases": one page, best first."""
         return await self._call(self._query.LexicalSearch, requests.lexical_search(user_id, query, **options))
 
-    def iter_lexical(
-        self, user_id: str, query: str, **options: Unpack[requests.LexicalOptions]
-    ) -> AsyncIterator[LexicalHit]:
+    def iter_lexical(self, user_id: str, query: str, **options: Unpack[LexicalOptions]) -> AsyncIterator[LexicalHit]:
         """Find words and "phrases" to the end, page by page."""
         request = requests.lexical_search(user_id, query, **options)
         return (hit async for page in self._pages(self._query.LexicalSearch, request) for hit in lexical_hits(page))
 
     async def semantic_search(
-        self, user_id: str, query: str | Sequence[float], **options: Unpack[requests.SemanticOptions]
+        self, user_id: str, query: str | Sequence[float], **options: Unpack[SemanticOptions]
     ) -> query_service_pb2.SemanticSearchResponse:
         """Find messages near a text in meaning, or near a vector of the caller's own."""
         return await self._call(self._query.SemanticSearch, requests.semantic_search(user_id, query, **options))
 
     async def hybrid_search(
-        self, user_id: str, question: str, **options: Unpack[requests.HybridOptions]
+        self, user_id: str, question: str, **options: Unpack[HybridOptions]
     ) -> query_service_pb2.HybridSearchResponse:
         """Find the messages that answer a question, best first: by words, meaning, speaker and surroundings."""
         return await self._call(self._query.HybridSearch, requests.hybrid_search(user_id, question, **options))
 
     async def neighbors(
-        self, user_id: str, message_id: str, **options: Unpack[requests.NeighborOptions]
+        self, user_id: str, message_id: str, **options: Unpack[NeighborOptions]
     ) -> query_service_pb2.GetNeighborsResponse:
         """Read the messages around one of them, oldest first."""
         return await self._call(self._query.GetNeighbors, requests.neighbors(user_id, message_id, **options))
@@ -189,14 +194,14 @@ class AsyncClient(BaseClient):
         *,
         user_id: str | None = None,
         include_trace: bool = False,
-        **options: Unpack[requests.RecallOptions],
+        **options: Unpack[RecallOptions],
     ) -> recall_service_pb2.RecallResponse:
         """Answer a question from what was said. `user_id` is for services; a user's own token names its user."""
         request = requests.recall(question, include_trace=include_trace, **options)
         return await self._call(self._recall.Recall, request, requests.bound_to(user_id))
 
     def stream_recall(
-        self, question: str = "", *, user_id: str | None = None, **options: Unpack[requests.RecallOptions]
+        self, question: str = "", *, user_id: str | None = None, **options: Unpack[RecallOptions]
     ) -> AsyncGenerator[recall_service_pb2.StreamRecallResponse, None]:
         """Recall, and yield each step as it happens, then the result. Closing the iterator cancels the recall."""
         request = requests.stream_recall(question, **options)

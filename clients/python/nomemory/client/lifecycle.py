@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TypedDict, Unpack
 
 from nomemory.client import requests
+from nomemory.client.options import Narrowing
 from nomemory.v1 import query_service_pb2
 
 
-class CountOptions(requests.Narrowing, total=False):
+class CountOptions(Narrowing, total=False):
     """The options of `count_messages`. `at_least` is a write token whose write must be counted."""
 
     at_least: str
@@ -32,14 +33,14 @@ class UserOptions(TypedDict, total=False):
     cursor: str
 
 
-class ExportOptions(requests.Narrowing, total=False):
+class ExportOptions(Narrowing, total=False):
     """The options of `export_messages`. `cursor` is the `next_cursor` of the latest batch that arrived."""
 
     cursor: str
 
 
 def count_messages(
-    user_id: str, *, at_least: str = "", **narrowing: Unpack[requests.Narrowing]
+    user_id: str, *, at_least: str = "", **narrowing: Unpack[Narrowing]
 ) -> query_service_pb2.CountMessagesRequest:
     """Build a count."""
     return query_service_pb2.CountMessagesRequest(
@@ -62,7 +63,7 @@ def list_users(*, page_size: int = 0, cursor: str = "") -> query_service_pb2.Lis
 
 
 def export_messages(
-    user_id: str, *, cursor: str = "", **narrowing: Unpack[requests.Narrowing]
+    user_id: str, *, cursor: str = "", **narrowing: Unpack[Narrowing]
 ) -> query_service_pb2.ExportMessagesRequest:
     """Build an export."""
     return query_service_pb2.ExportMessagesRequest(

@@ -18,7 +18,7 @@ import orjson
 import structlog
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.private_files import UMASK
+from nomemory.server.private_files import UMASK, sync
 
 _FORMAT: Final = 1
 """Shards are numbered from 0, and a user's is `shard_of`."""
@@ -86,9 +86,9 @@ class ShardLayout:
             file.write(orjson.dumps({"format": _FORMAT, "shards": shards}))
             file.flush()
             os.fsync(file.fileno())
-        _sync(directory.parent)
+        sync(directory.parent)
         part.rename(directory / _LAYOUT)
-        _sync(directory)
+        sync(directory)
         self._used = _Generation(self._used.number + 1, _shards(directory, shards))
 
     def tidy(self) -> None:
@@ -153,11 +153,3 @@ def _unreadable(error: OSError) -> Fault:
         metadata={"cause": type(error).__name__},
         retry_after_s=_RETRY_AFTER_S,
     )
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
