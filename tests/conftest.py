@@ -29,13 +29,14 @@ settings.load_profile("repeatable")
 
 @dataclass(frozen=True)
 class Server:
-    """A running server and stubs for it. `http` is where it serves HTTP; empty: it does not."""
+    """A running server and stubs for it. `http` and `metrics` are where it serves these; empty: it does not."""
 
     target: str
     http: str
     settings: Settings
     query: query_service_pb2_grpc.QueryServiceStub
     ingest: ingest_service_pb2_grpc.IngestServiceStub
+    metrics: str = ""
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def started(settings: Settings) -> Iterator[Server]:
     thread = threading.Thread(target=run, name="server")
     thread.start()
     try:
-        target, http = str(bound.result(30)), bound.result().http
+        target, http, metrics = str(bound.result(30)), bound.result().http, bound.result().metrics
         with grpc.insecure_channel(target) as channel:
             yield Server(
                 target,
@@ -71,6 +72,7 @@ def started(settings: Settings) -> Iterator[Server]:
                 settings,
                 query_service_pb2_grpc.QueryServiceStub(channel),
                 ingest_service_pb2_grpc.IngestServiceStub(channel),
+                f"http://{metrics}" if metrics else "",
             )
     finally:
         done.set()

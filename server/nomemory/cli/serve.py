@@ -19,6 +19,7 @@ from nomemory.server.standard_error import as_json_lines
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Directory of the log and the indexes.")
 @click.option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")
 @click.option("--http", metavar="HOST:PORT", help="Where to serve HTTP and JSON, too; not served by default.")
+@click.option("--metrics", metavar="HOST:PORT", help="Where to serve metrics; with --http they are there anyway.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least level to log.")
 @click.option("--workers", type=click.IntRange(1, 64), help="Processes that answer calls; one by default.")
 @click.option("--recall-only", is_flag=True, help="Keep nothing: serve recalls over the server that --query names.")
@@ -28,6 +29,7 @@ def serve(
     data: Path | None,
     listen: str | None,
     http: str | None,
+    metrics: str | None,
     log_level: str | None,
     workers: int | None,
     recall_only: bool,
@@ -46,6 +48,7 @@ def serve(
         data=data,
         listen=listen,
         http=http,
+        metrics=metrics,
         log_level=log_level,
         workers=workers,
         recall_query_target=query_target,
@@ -68,7 +71,7 @@ def _refuse_what_is_taken(settings: Settings) -> None:
     try:
         if not settings.recall.query_target:
             DataDirectory(settings.server.data).refuse_busy()
-        for address in filter(None, (settings.server.listen, settings.http.listen)):
+        for address in filter(None, (settings.server.listen, settings.http.listen, settings.metrics.listen)):
             with reserved(parse_listen_address(address)):
                 pass
     except (DataDirectoryBusyError, ListenAddressError) as error:

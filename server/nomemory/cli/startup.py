@@ -42,3 +42,5 @@ def _announce(addresses: Addresses, scheme: str) -> None:
     click.echo(f"NoMemory serves {addresses}. Stop it with Ctrl-C.")
     if addresses.http:
         click.echo(f"HTTP at {scheme}://{addresses.http}")
+    if addresses.metrics:
+        click.echo(f"Metrics at {scheme}://{addresses.metrics}/metrics")

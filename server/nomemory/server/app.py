@@ -8,6 +8,8 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 import structlog
@@ -16,13 +18,15 @@ import uvloop
 from nomemory.server.composition.entrance import listen_addresses, make_access
 from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.recall_only import recall_only_services
+from nomemory.server.composition.server_metrics import AskReaders, ServerMetrics, nobody
 from nomemory.server.composition.services import make_services
-from nomemory.server.composition.serving import serving
+from nomemory.server.composition.serving import Figures, serving
 from nomemory.server.composition.writer import Announce, WriterAssembly, nobody_else
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import Addresses
 from nomemory.server.logs import configure_logs
 from nomemory.server.maintenance.witnesses import refuse_loss
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.private_files import UMASK
 from nomemory.server.processes.launch import Started
 from nomemory.server.processes.reserved_port import reserved
@@ -107,8 +111,11 @@ async def running(
     addresses, access = listen_addresses(settings), make_access(settings)
     async with AsyncExitStack() as stack:
         if settings.recall.query_target:
-            services = recall_only_services(settings, stack)
-            yield await stack.enter_async_context(serving(services, addresses, settings, access, host=interceptors()))
+            meters = Meters()
+            services = recall_only_services(settings, stack, meters)
+            figures = Figures(meters, ServerMetrics(meters, StandingFaults()))
+            own = serving(services, addresses, settings, access, host=interceptors(), figures=figures)
+            yield await stack.enter_async_context(own)
             return
         directory = DataDirectory(settings.server.data)
         stack.callback(os.close, directory.lock())
@@ -116,25 +123,27 @@ async def running(
         refuse_loss(directory)
         faults = StandingFaults()
         if settings.workers.count == 1:
-            services, _ = await _make_everything(settings, directory, faults, stack)
-            yield await stack.enter_async_context(serving(services, addresses, settings, access, host=interceptors()))
+            services, _, figures = await _make_everything(settings, directory, faults, stack, meters=Meters())
+            own = serving(services, addresses, settings, access, host=interceptors(), figures=figures)
+            yield await stack.enter_async_context(own)
         else:
-            several = Readers(settings, readers, faults)
-            yield await _serve_with_readers(settings, directory, addresses, several, faults, interceptors, stack)
+            yield await _serve_with_readers(settings, directory, addresses, readers, faults, interceptors, stack)
 
 
 async def _serve_with_readers(
     settings: Settings,
     directory: DataDirectory,
     addresses: Addresses,
-    readers: Readers,
+    started: Mapping[int, Started],
     faults: StandingFaults,
     interceptors: MakeInterceptors,
     stack: AsyncExitStack,
 ) -> Addresses:
     """Serve here, and in processes at the same addresses that read for themselves and write through this one."""
+    meters = Meters()
+    readers = Readers(settings, started, faults, meters.roster)
     http = stack.enter_context(reserved(addresses.http)) if addresses.http else None
-    addresses = Addresses(stack.enter_context(reserved(addresses.grpc)), http)
+    shared = Addresses(stack.enter_context(reserved(addresses.grpc)), http)
     stack.push_async_callback(readers.close)
     await readers.start()
 
@@ -145,14 +154,19 @@ async def _serve_with_readers(
     async def announce(space: VectorSpace) -> None:
         await readers.replace_space(described(space))
 
-    services, writer = await _make_everything(settings, directory, faults, stack, announce)
+    ask = partial(readers.samples, settings.metrics.collect_s)
+    services, writer, figures = await _make_everything(
+        settings, directory, faults, stack, announce, meters=meters, ask_readers=ask
+    )
     stack.push_async_callback(readers.close)  # before the parts that they call are taken down
-    readers.assign(Assignment(settings, addresses, described(writer.spaces.now), interceptors), writer)
-    own = serving(services, addresses, settings, make_access(settings), is_shared=True, host=interceptors())
-    await stack.enter_async_context(own)
+    answering = replace(writer, exposition=figures.exposition)
+    readers.assign(Assignment(settings, shared, described(writer.spaces.now), interceptors), answering)
+    here, access = replace(shared, metrics=addresses.metrics), make_access(settings)
+    own = serving(services, here, settings, access, is_shared=True, host=interceptors(), figures=figures)
+    bound = await stack.enter_async_context(own)
     await readers.all_serve()
     stack.callback(readers.drain)  # while this process drains
-    return addresses
+    return bound
 
 
 async def _make_everything(
@@ -161,7 +175,11 @@ async def _make_everything(
     faults: StandingFaults,
     stack: AsyncExitStack,
     announce: Announce = nobody_else,
-) -> tuple[list[Service], WriterServices]:
-    """Build all services of a server over its data directory, and the parts that its readers call."""
-    writer, words, damage = WriterAssembly(settings, directory, faults, stack, announce).build()
-    return await make_services(settings, directory, writer, words, stack, damage), writer
+    *,
+    meters: Meters,
+    ask_readers: AskReaders = nobody,
+) -> tuple[list[Service], WriterServices, Figures]:
+    """Build all services of a server over its data directory, the parts that its readers call, and what counts."""
+    writer, words, damage = WriterAssembly(settings, directory, faults, stack, announce, meters=meters).build()
+    services = await make_services(settings, directory, writer, words, stack, damage, meters)
+    return services, writer, Figures(meters, ServerMetrics(meters, faults, ask_readers, writer.report))

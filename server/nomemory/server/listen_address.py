@@ -31,10 +31,11 @@ class ListenAddress:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a server serves. `http` is None where it does not serve HTTP. As a text it is the address of gRPC."""
+    """Where a server serves. `http` and `metrics` are None where it serves no such thing. As a text, that of gRPC."""
 
     grpc: ListenAddress
     http: ListenAddress | None = None
+    metrics: ListenAddress | None = None
 
     def __str__(self) -> str:
         return str(self.grpc)

@@ -34,7 +34,8 @@ def listen_addresses(settings: Settings) -> Addresses:
     """
     refuse_half_configuration(settings)
     http = _address(settings.http.listen, settings) if settings.http.listen else None
-    return Addresses(_address(settings.server.listen, settings), http)
+    metrics = _address(settings.metrics.listen, settings) if settings.metrics.listen else None
+    return Addresses(_address(settings.server.listen, settings), http, metrics)
 
 
 def _address(text: str, settings: Settings) -> ListenAddress:

@@ -13,6 +13,7 @@ from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.watched_embedder import WatchedEmbedder
 from nomemory.server.log.identity import LogPosition
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
@@ -52,7 +53,12 @@ class FormerModelLostError(Exception):
 
 
 def former_model(
-    settings: Settings, directory: DataDirectory, now: Embedder, log: LogPosition, faults: StandingFaults
+    settings: Settings,
+    directory: DataDirectory,
+    now: Embedder,
+    log: LogPosition,
+    faults: StandingFaults,
+    meters: Meters | None = None,
 ) -> FormerModel | None:
     """Return the model that serves until the one of now has indexed everything; None if the one of now serves at once.
 
@@ -66,7 +72,7 @@ def former_model(
     theirs = collection_named(settings, directory.vectors, known.collection)
     if theirs != ours and not discard_foreign_vectors(theirs, log) and is_begun(theirs.backlog):
         try:
-            return _made(settings, known, faults)
+            return _made(settings, known, faults, meters or Meters())
         except (EmbedderSettingsError, ValidationError, FormerModelLostError) as error:
             cause = str(error).partition("\n")[0]
             raise FormerModelLostError(_LOST.format(former=theirs.name, cause=cause, model=now.model)) from None
@@ -77,7 +83,7 @@ def former_model(
     return None
 
 
-def _made(settings: Settings, known: RememberedModel, faults: StandingFaults) -> FormerModel:
+def _made(settings: Settings, known: RememberedModel, faults: StandingFaults, meters: Meters) -> FormerModel:
     of_former = known.restored(settings)
     watched: list[WatchedEmbedder] = []
 
@@ -87,7 +93,8 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults) ->
         watched.append(WatchedEmbedder(model))
         return watched[0]
 
-    embedder = choose_embedder(of_former, Vigil(Patience.of(settings), faults), watch)
+    vigil = Vigil(Patience.of(settings), faults, meters.roster)
+    embedder = choose_embedder(of_former, vigil, watch, meters.embedder)
     return FormerModel(of_former, embedder, watched[0])
 
 

@@ -23,7 +23,7 @@ import uvloop
 from nomemory.server.composition.entrance import make_access
 from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.services import make_services
-from nomemory.server.composition.serving import serving
+from nomemory.server.composition.serving import Figures, serving
 from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.faults import Fault
@@ -31,10 +31,12 @@ from nomemory.server.lexical.factory import open_lexical_index
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.log.damage import LogDamage, Met
 from nomemory.server.logs import configure_logs
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.connection import PipeConnection
-from nomemory.server.readers.calls import Assignment, GetAssignment
+from nomemory.server.readers.calls import Assignment, GetAssignment, GetSamples, ReplaceSpace
 from nomemory.server.readers.followed_space import FollowedSpace, remote_space
-from nomemory.server.readers.remote import RemoteLog, RemoteReport, RemoteReranker, WriterClient
+from nomemory.server.readers.launch import reader_name
+from nomemory.server.readers.remote import RemoteExposition, RemoteLog, RemoteReport, RemoteReranker, WriterClient
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.index_status import Report
@@ -44,34 +46,44 @@ _log = structlog.get_logger("workers")
 
 async def serve(pipe: socket.socket, number: int) -> int:
     """Serve until SIGTERM, then drain; return the exit code. If the writer is gone, it has logged why."""
-    followed = FollowedSpace()
-    writer = WriterClient(await PipeConnection.open(pipe, followed.answer))
+    followed, meters = FollowedSpace(), Meters(reader_name(number))
+
+    async def answer(request: GetSamples | ReplaceSpace) -> object:
+        if isinstance(request, GetSamples):
+            return meters.samples()
+        await followed.answer(request)
+        return None
+
+    writer = WriterClient(await PipeConnection.open(pipe, answer))
     try:
-        return await _serve_for(writer, followed, number)
+        return await _serve_for(writer, followed, meters, number)
     except Fault:
         return 1
 
 
-async def _serve_for(writer: WriterClient, followed: FollowedSpace, number: int) -> int:
+async def _serve_for(writer: WriterClient, followed: FollowedSpace, meters: Meters, number: int) -> int:
     assignment: Assignment = await writer.call(GetAssignment())
     configure_logs(assignment.settings.server.log_level, number)
     try:
-        await _serve_assigned(assignment, writer, followed)
+        await _serve_assigned(assignment, writer, followed, meters)
     except (*CANNOT_START, IndexUnusableError) as error:
         _log.error("a worker cannot start", cause=str(error))
         return 1
     return 0
 
 
-async def _serve_assigned(assignment: Assignment, writer: WriterClient, followed: FollowedSpace) -> None:
+async def _serve_assigned(
+    assignment: Assignment, writer: WriterClient, followed: FollowedSpace, meters: Meters
+) -> None:
     settings = assignment.settings
     access = make_access(settings)
     async with AsyncExitStack() as stack:
-        services = await _make_services(assignment, writer, followed, stack)
+        services = await _make_services(assignment, writer, followed, meters, stack)
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         host = assignment.interceptors()
-        own = serving(services, assignment.addresses, settings, access, is_shared=True, host=host)
+        figures = Figures(meters, RemoteExposition(writer))
+        own = serving(services, assignment.addresses, settings, access, is_shared=True, host=host, figures=figures)
         await stack.enter_async_context(own)
         freeze_heap()
         writer.ready()
@@ -81,18 +93,18 @@ async def _serve_assigned(assignment: Assignment, writer: WriterClient, followed
 
 
 async def _make_services(
-    assignment: Assignment, writer: WriterClient, followed: FollowedSpace, stack: AsyncExitStack
+    assignment: Assignment, writer: WriterClient, followed: FollowedSpace, meters: Meters, stack: AsyncExitStack
 ) -> list[Service]:
     """Build what a reader serves: everything, with remote parts where only the writer's process has them."""
     settings, directory = assignment.settings, DataDirectory(assignment.settings.server.data)
     stack.push_async_callback(followed.close)
-    make = partial(remote_space, settings, writer)
+    make = partial(remote_space, settings, writer, meters.embedder)
     spaces = followed.begin(make, assignment.space, settings.timing.deadline_default_s)
     reranker = RemoteReranker(writer) if settings.reranker.model else None
     remote = WriterServices(RemoteLog(writer), spaces, RemoteReport(writer), reranker)
     words = open_lexical_index(directory.lexical)
     stack.push_async_callback(words.close)
-    return await make_services(settings, directory, remote, words, stack, _told_damage(remote.report))
+    return await make_services(settings, directory, remote, words, stack, _told_damage(remote.report), meters)
 
 
 def _told_damage(report: Report) -> LogDamage:

@@ -14,6 +14,7 @@ from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.bound_tools import QueryStub
 from nomemory.server.composition.recall_planner import RecallSettingsError, choose_planner
 from nomemory.server.listen_address import parse_listen_address
+from nomemory.server.metrics.meters import RecallMeter
 from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.recall_host import Metadata, RecallHost
 from nomemory.server.rpc.recall_remote_query import RemoteQuery
@@ -33,6 +34,7 @@ def recall_service(
     metadata: Metadata,
     stack: AsyncExitStack,
     spaces: ServingSpace | None = None,
+    meter: RecallMeter | None = None,
 ) -> RecallService:
     """Make the service; what it opens is closed with the stack. `spaces` are this server's own vectors.
 
@@ -50,7 +52,9 @@ def recall_service(
     )
     skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
     host = RecallHost(stub, metadata, planned_by, enough)
-    return RecallService(host.ask, skills, host_budget(settings), settings, spaces, audit_of(settings))
+    return RecallService(
+        host.ask, skills, host_budget(settings), settings, spaces, audit_of(settings), meter or RecallMeter()
+    )
 
 
 def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, Metadata]:

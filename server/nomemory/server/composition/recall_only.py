@@ -8,12 +8,13 @@ from nomemory.server.composition.recall_host import recall_service, remote_query
 from nomemory.server.composition.recall_planner import RecallSettingsError
 from nomemory.server.composition.server_info import server_service
 from nomemory.server.identity.factory import checks_credentials
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.call import Service
 from nomemory.server.settings import Settings
 
 
-def recall_only_services(settings: Settings, stack: AsyncExitStack) -> list[Service]:
-    """Build its service of recall, and what tells of that; the stack takes them down.
+def recall_only_services(settings: Settings, stack: AsyncExitStack, meters: Meters) -> list[Service]:
+    """Build its service of recall, and what tells of that; the stack takes them down. `meters` count.
 
     Raises:
         RecallSettingsError: the settings ask for what such a server cannot be, or would open a guarded log.
@@ -26,5 +27,5 @@ def recall_only_services(settings: Settings, stack: AsyncExitStack) -> list[Serv
             "key needs credentials of its own callers; docs/authentication.md tells how to give it some"
         )
     stub, metadata = remote_query(settings, stack)
-    served: list[Service] = [recall_service(settings, stub, metadata, stack)]
+    served: list[Service] = [recall_service(settings, stub, metadata, stack, meter=meters.recalls)]
     return [*served, server_service(settings, served, None, None)]

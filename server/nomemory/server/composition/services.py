@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from functools import partial
 
 from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.composition.recall_host import recall_service
@@ -17,6 +18,9 @@ from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite_reader import SqliteLogReader
+from nomemory.server.metrics import catalog
+from nomemory.server.metrics.meters import Meters
+from nomemory.server.metrics.samples import Samples
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.reads.conversation_listing import ConversationListing
 from nomemory.server.reads.export import Export
@@ -47,6 +51,7 @@ async def make_services(
     words: LexicalIndex,
     stack: AsyncExitStack,
     damage: LogDamage | None = None,
+    meters: Meters | None = None,
 ) -> list[Service]:
     """Build what is served in one process; its recall reads without a socket.
 
@@ -57,7 +62,9 @@ async def make_services(
         words: the lexical index for reading.
         stack: takes down what is opened here.
         damage: told of what is found to be damaged in the log.
+        meters: what counts in this process.
     """
+    meters = meters or Meters()
     log = open_log(settings, directory, stack, damage)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
@@ -78,11 +85,20 @@ async def make_services(
         settings,
     )
     ingest = IngestService(writer.log, writer.report, tokens, spaces, settings, audit_of(settings))
-    recall = recall_service(settings, InProcessQuery(query), (), stack, spaces)
+    recall = recall_service(settings, InProcessQuery(query), (), stack, spaces, meters.recalls)
     scheduler = ReadScheduler(settings)
+    meters.also(partial(_tell_load, scheduler, meters.process))
     reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))
     served: list[Service] = [reads, ingest, recalls]
     return [*served, server_service(settings, served, spaces, scheduler)]
+
+
+def _tell_load(scheduler: ReadScheduler, process: str, samples: Samples) -> None:
+    load = scheduler.load()
+    samples.put(catalog.READS_RUNNING, load.running, process)
+    samples.put(catalog.READS_WAITING, load.waiting, process)
+    samples.put(catalog.READS_USERS, load.users, process)
+    samples.put(catalog.READS_REFUSED, load.refused, process)
 
 
 def open_log(

@@ -5,15 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from nomemory.server.identity.access import Access
 from nomemory.server.listen_address import Addresses
+from nomemory.server.metrics.exposition import Exposition
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.rpc.grpc_server import GrpcServer
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
+from nomemory.server.web.application import Application
+from nomemory.server.web.metrics_application import MetricsApplication
+from nomemory.server.web.metrics_page import MetricsPage
 from nomemory.server.web.server import HttpServer
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What counts in a process, and what answers a scrape of it."""
+
+    meters: Meters
+    exposition: Exposition
 
 
 @asynccontextmanager
@@ -25,6 +39,7 @@ async def serving(
     *,
     is_shared: bool = False,
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
+    figures: Figures | None = None,
 ) -> AsyncIterator[Addresses]:
     """Serve until the context is left, then let calls in flight finish. Return the addresses that were bound.
 
@@ -35,22 +50,29 @@ async def serving(
         access: decides who may call what.
         is_shared: other processes serve at the same addresses. Somebody has to hold them for all of them.
         host: interceptors to run before and after NoMemory's own.
+        figures: what counts, and what answers a scrape; None: nothing does.
 
     Raises:
         ListenAddressError: a port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    path = CallPath(services, settings, access, host)
+    path = CallPath(services, settings, access, host, figures.meters.calls if figures else None)
+    page = MetricsPage(figures.exposition, path.bounds, access, settings) if figures else None
     servers: list[GrpcServer | HttpServer] = []
     try:
         servers.append(GrpcServer(path, settings, is_shared=is_shared))
         grpc = await servers[-1].start(addresses.grpc)
         http = None
         if addresses.http is not None:
-            servers.append(HttpServer(path, settings, is_shared=is_shared))
+            servers.append(HttpServer(Application(path, settings, page), path, settings, is_shared=is_shared))
             http = await servers[-1].start(addresses.http)
+        metrics = None
+        if addresses.metrics is not None and page is not None:
+            scrapes, most = MetricsApplication(page, path, settings), settings.metrics.connections_max
+            servers.append(HttpServer(scrapes, path, settings, is_shared=False, most=most))
+            metrics = await servers[-1].start(addresses.metrics)
         await path.open()
-        yield Addresses(grpc, http)
+        yield Addresses(grpc, http, metrics)
     finally:
         await path.close()
         await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))

@@ -11,6 +11,7 @@ from nomemory.server.composition.commit_signal import CommitSignal
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.metrics.roster import Roster
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.settings import Settings
@@ -41,9 +42,13 @@ class VectorSpaces:
         directory: where the collections are.
         open_feed: opens the log's feed.
         committed: tells the indexers that the log has changed.
+        roster: lists the processes of indexes.
     """
 
-    def __init__(self, directory: DataDirectory, open_feed: Callable[[], ChangeFeed], committed: CommitSignal) -> None:
+    def __init__(
+        self, directory: DataDirectory, open_feed: Callable[[], ChangeFeed], committed: CommitSignal, roster: Roster
+    ) -> None:
+        self._roster = roster
         self._directory = directory
         self._open_feed = open_feed
         self._committed = committed
@@ -61,7 +66,7 @@ class VectorSpaces:
         """
         stack, supervisor = AsyncExitStack(), Supervisor()
         stack.push_async_callback(embedder.close)
-        vigil = Vigil(Patience.of(settings), faults)
+        vigil = Vigil(Patience.of(settings), faults, self._roster)
         index = choose_vector_index(settings, self._directory.vectors, embedder, vigil)
         stack.push_async_callback(index.close)
         changed = self._committed.follow()

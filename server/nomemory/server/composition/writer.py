@@ -29,11 +29,15 @@ from nomemory.server.log.expiry_sweeper import ExpirySweeper
 from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.inspection import LogInspector
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.protocol import ChangeFeed, ErasableLog, ExpiredMessages
+from nomemory.server.log.metered_log import MeteredLog
+from nomemory.server.log.protocol import ChangeFeed, ErasableLog, ExpiredMessages, LogReader
 from nomemory.server.log.record import write_record
 from nomemory.server.log.sqlite_erasure import SqliteLogErasure
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.metrics import catalog
+from nomemory.server.metrics.meters import Meters
+from nomemory.server.metrics.samples import Samples
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.readers.writer_services import WriterServices
@@ -63,6 +67,10 @@ def _noticed(index: str, was_foreign: bool) -> str:  # noqa: FBT001 - what the f
     return _ANEW
 
 
+def _tell_queue(log: SqliteLogWriter, process: str, samples: Samples) -> None:
+    samples.put(catalog.QUEUE, log.waiting, process, "writes")
+
+
 Announce = Callable[[VectorSpace], Awaitable[None]]
 """Has other processes follow a change of the model; returns when none of their reads uses the former one."""
 
@@ -74,7 +82,7 @@ async def nobody_else(_space: VectorSpace) -> None:
 class WriterAssembly:
     """Builds the parts and starts their background work. The stack takes them down in the opposite order.
 
-    `announce` has other processes follow a change of the model.
+    `announce` has other processes follow a change of the model. `meters` count in this process.
     """
 
     def __init__(
@@ -84,11 +92,14 @@ class WriterAssembly:
         faults: StandingFaults,
         stack: AsyncExitStack,
         announce: Announce = nobody_else,
+        *,
+        meters: Meters | None = None,
     ) -> None:
+        self._meters = meters or Meters()
         self._settings = settings
         self._directory = directory
         self._faults = faults
-        self._vigil = Vigil(Patience.of(settings), faults)
+        self._vigil = Vigil(Patience.of(settings), faults, self._meters.roster)
         self._stack = stack
         self._supervisor = Supervisor()
         self._committed = CommitSignal()
@@ -97,11 +108,12 @@ class WriterAssembly:
 
     def build(self) -> tuple[WriterServices, LexicalIndex, LogDamage]:
         """Build everything; return the lexical index for reading, too, and what is known of damage to the log."""
-        embedder = choose_embedder(self._settings, self._vigil)
+        embedder = choose_embedder(self._settings, self._vigil, meter=self._meters.embedder)
         reranker = self._reranker()
         writer, erasable = self._log_writer()
         log = open_log(self._settings, self._directory, self._stack, self._damage)
         self._inspect()
+        self._note_lag(log)
         position = self._record_position()
         notice = _noticed("lexical", discard_foreign_words(self._directory.lexical, position))
         lexical, words = self._lexical()
@@ -111,7 +123,9 @@ class WriterAssembly:
         self._follow_the_model(spaces, serving, unused, position)
         self._erase(erasable, Indexes(lexical, spaces, unused, self._kept_vectors(embedder)))
         report = StatusReport(log, lexical, spaces, self._supervisor.fault, self._faults, notice, self._damage)
-        return WriterServices(writer, serving, report, reranker), words, self._damage
+        self._meters.also(partial(_tell_queue, writer, self._meters.process))
+        counted = MeteredLog(writer, self._meters.changes)
+        return WriterServices(counted, serving, report, reranker), words, self._damage
 
     def _reranker(self) -> RerankerProcess | None:
         reranker = choose_reranker(self._settings, self._vigil)
@@ -151,6 +165,19 @@ class WriterAssembly:
         self._stack.push_async_callback(asyncio.wait, [task])
         self._stack.callback(inspector.stop)
         self._stack.callback(self._supervisor.stop)
+
+    def _note_lag(self, log: LogReader) -> None:
+        """Note now and then how far the log is, so that it is known how old a lag is."""
+        every_s, lag = self._settings.metrics.lag_s, self._meters.lag
+
+        async def run() -> None:
+            while True:
+                lag.note(await log.sequence())
+                await asyncio.sleep(every_s)
+
+        task = self._supervisor.start_task("lag", run)
+        self._stack.push_async_callback(asyncio.wait, [task])
+        self._stack.callback(task.cancel)
 
     def _record_position(self) -> LogPosition:
         """Record how far the log is, now and in the end."""
@@ -211,11 +238,11 @@ class WriterAssembly:
         notice = _noticed(collection.name, discard_foreign_vectors(collection, log))
         faults, change_notice = FormerFaults(self._faults), ""
         try:
-            former = former_model(self._settings, self._directory, embedder, log, faults)
+            former = former_model(self._settings, self._directory, embedder, log, faults, self._meters)
         except FormerModelLostError as error:
             _log.warning("the model has changed, and the former one cannot serve on", cause=str(error))
             former, change_notice = None, str(error)
-        builder = VectorSpaces(self._directory, self._open_feed, self._committed)
+        builder = VectorSpaces(self._directory, self._open_feed, self._committed, self._meters.roster)
         ours = self._taken_down(builder.build(self._settings, embedder, self._faults))
         if former is None:
             return SpacesInUse(ours, None, notice, change_notice)

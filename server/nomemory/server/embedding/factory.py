@@ -20,6 +20,7 @@ from nomemory.server.embedding.local_model import (
     directory_model,
     package_model,
 )
+from nomemory.server.embedding.metered_embedder import MeteredEmbedder
 from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.persistent_cache import KeptEmbedder
 from nomemory.server.embedding.protocol import Embedder
@@ -27,6 +28,7 @@ from nomemory.server.embedding.query_cache import CachedEmbedder
 from nomemory.server.embedding.shared_embedder import SharedEmbedder
 from nomemory.server.embedding.vector_store import KeptVectors, KeptVectorsError, model_of
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
+from nomemory.server.metrics.meters import EmbedderMeter
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.settings import Settings
 
@@ -41,7 +43,10 @@ class EmbedderSettingsError(ValueError):
 
 
 def choose_embedder(
-    settings: Settings, vigil: Vigil | None = None, around: Callable[[Embedder], Embedder] = lambda within: within
+    settings: Settings,
+    vigil: Vigil | None = None,
+    around: Callable[[Embedder], Embedder] = lambda within: within,
+    meter: EmbedderMeter | None = None,
 ) -> Embedder:
     """Make the embedder, with a memory for queries, and a file of vectors if there is to be one. Nothing is sent yet.
 
@@ -51,23 +56,26 @@ def choose_embedder(
         settings: which.
         vigil: how processes of its own are watched.
         around: wraps the model, beneath what is shared and kept.
+        meter: counts what it does.
 
     Raises:
         EmbedderSettingsError: there is no such embedder, a setting is missing or contradicts the model, or the file
             cannot be used.
     """
-    shared = SharedEmbedder(around(_embedder(settings, vigil)), settings.reads.embeddings_max)
-    return CachedEmbedder(_kept(shared, settings), settings.embedder.cache_max)
+    meter = meter or EmbedderMeter()
+    model = around(MeteredEmbedder(_embedder(settings, vigil), meter))
+    shared = SharedEmbedder(model, settings.reads.embeddings_max, meter)
+    return CachedEmbedder(_kept(shared, settings, meter), settings.embedder.cache_max, meter)
 
 
-def _kept(embedder: Embedder, settings: Settings) -> Embedder:
+def _kept(embedder: Embedder, settings: Settings, meter: EmbedderMeter) -> Embedder:
     if settings.embedder.cache is None or embedder.kind == NoEmbedder.kind:
         return embedder
     try:
         kept = KeptVectors(settings.embedder.cache, model_of(embedder), embedder.dimension * NUMBER.itemsize)
     except KeptVectorsError as error:
         raise EmbedderSettingsError(str(error)) from None
-    return KeptEmbedder(embedder, kept)
+    return KeptEmbedder(embedder, kept, meter)
 
 
 def _embedder(settings: Settings, vigil: Vigil | None) -> Embedder:

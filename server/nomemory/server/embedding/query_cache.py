@@ -13,6 +13,7 @@ from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrapper import EmbedderWrapper
+from nomemory.server.metrics.meters import EmbedderMeter
 
 
 @dataclass(slots=True)
@@ -29,15 +30,18 @@ class CachedEmbedder(EmbedderWrapper):
     Args:
         embedder: what embeds.
         kept_max: how many vectors are kept; 0 keeps none.
+        meter: counts what was kept.
     """
 
-    def __init__(self, embedder: Embedder, kept_max: int) -> None:
+    def __init__(self, embedder: Embedder, kept_max: int, meter: EmbedderMeter | None = None) -> None:
         super().__init__(embedder)
+        self._meter = meter or EmbedderMeter()
         self._kept: LRUCache[str, Vector] = LRUCache(kept_max)
         self._asked: dict[str, _Asked] = {}
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query, unless its vector is cached. A failure is not cached. What nobody waits for is withdrawn."""
+        self._meter.looked_up("memory", hit=text in self._kept)
         if text in self._kept:
             return self._kept[text]
         asked = self._asked.get(text) or self._ask(text)

@@ -9,6 +9,7 @@ from nomemory.server.admission.ticket import turn_at
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrapper import EmbedderWrapper
+from nomemory.server.metrics.meters import EmbedderMeter
 
 _AT_ONCE = 64
 _AT_ONCE_LOCAL = 2
@@ -21,11 +22,14 @@ class SharedEmbedder(EmbedderWrapper):
     Args:
         within: what embeds.
         at_once: how many queries are with it at a time; 0 chooses by its kind.
+        meter: is told how many wait.
     """
 
-    def __init__(self, within: Embedder, at_once: int) -> None:
+    def __init__(self, within: Embedder, at_once: int, meter: EmbedderMeter | None = None) -> None:
         super().__init__(within)
         self._slots = FairSlots(at_once or (_AT_ONCE_LOCAL if within.kind == "local" else _AT_ONCE))
+        if meter is not None:
+            meter.follow(self._slots)
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""

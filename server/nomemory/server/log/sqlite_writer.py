@@ -93,6 +93,11 @@ class SqliteLogWriter:
         self._queue: WriteQueue[_AnyJob] = WriteQueue(queue_max, queue_max_bytes)
         self._thread = ThreadPoolExecutor(1, "log-writer")
 
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait."""
+        return self._queue.waiting
+
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
         """Store a batch, all or nothing; returns when it is durable."""
         apply = partial(Transaction.write, messages=messages, on_conflict=on_conflict, request_id=request_id)

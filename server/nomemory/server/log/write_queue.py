@@ -40,6 +40,11 @@ class WriteQueue(Generic[Job]):
             self._jobs.append((job, size))
             self._bytes += size
 
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait."""
+        return len(self._jobs)
+
     def take(self, most: int) -> list[Job]:
         """Take up to `most` jobs."""
         with self._lock:

@@ -11,6 +11,7 @@ from typing import Self
 
 import structlog
 
+from nomemory.server.metrics.roster import Roster
 from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.processes.frames import Reply
 from nomemory.server.processes.vitals import Vitals, vitals
@@ -55,10 +56,11 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Vigil:
-    """What a process is watched with: how closely, and where its faults are noted."""
+    """What a process is watched with: how closely, where its faults are noted, and where it is listed."""
 
     patience: Patience = field(default_factory=Patience)
     faults: StandingFaults = field(default_factory=StandingFaults)
+    roster: Roster = field(default_factory=Roster)
 
 
 class Watch:
@@ -84,11 +86,20 @@ class Watch:
         self._kill = kill
         self._patience = vigil.patience
         self._faults = vigil.faults
+        self._roster = vigil.roster
         self._silent_s = self._idle_s = 0.0
         self._seen: Vitals | None = None
 
     async def run(self) -> None:
         """Watch."""
+        name = self._faults.name_of(self._part)
+        self._roster.began(name, self._process_id)
+        try:
+            await self._watch()
+        finally:
+            self._roster.ended(name, self._process_id)
+
+    async def _watch(self) -> None:
         self._bound_memory()
         beat = self._pipe.beat()
         while self._pipe.is_open:

@@ -122,13 +122,23 @@ class NoteDamage:
     met: Met
 
 
+@dataclass(frozen=True, slots=True)
+class GetMetrics:
+    """Tell the figures of the whole server. Answer: bytes, as Prometheus reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GetSamples:
+    """Asked of a reader: what has it counted? Answer: Samples."""
+
+
 Changing = Write | Delete | DeleteMatching | Erase
 """What changes the log."""
 
 AboutMeaning = SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery
 """What is asked of a vector space, which each of them names."""
 
-WriterCall = Changing | AboutMeaning | GetStatus | Rerank | NoteDamage
+WriterCall = Changing | AboutMeaning | GetStatus | GetMetrics | Rerank | NoteDamage
 
 
 @dataclass(frozen=True, slots=True)

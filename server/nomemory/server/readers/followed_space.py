@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 
 from nomemory.server.embedding.query_cache import CachedEmbedder
 from nomemory.server.embedding.shared_embedder import SharedEmbedder
+from nomemory.server.metrics.meters import EmbedderMeter
 from nomemory.server.readers.calls import ReplaceSpace, SpaceDescription
 from nomemory.server.readers.remote import RemoteEmbedder, RemoteProgress, RemoteVectors, WriterClient
 from nomemory.server.settings import Settings
@@ -58,11 +59,15 @@ class FollowedSpace:
 
 
 def remote_space(
-    settings: Settings, writer: WriterClient, described: SpaceDescription, stack: AsyncExitStack
+    settings: Settings,
+    writer: WriterClient,
+    meter: EmbedderMeter,
+    described: SpaceDescription,
+    stack: AsyncExitStack,
 ) -> VectorSpace:
     """Make a space that calls the writer's process; the stack takes it down."""
-    shared = SharedEmbedder(RemoteEmbedder(writer, described), settings.reads.embeddings_max)
-    embedder = CachedEmbedder(shared, settings.embedder.cache_max)
+    shared = SharedEmbedder(RemoteEmbedder(writer, described), settings.reads.embeddings_max, meter)
+    embedder = CachedEmbedder(shared, settings.embedder.cache_max, meter)
     stack.push_async_callback(embedder.close)
     backlog = BacklogReader(described.backlog)
     stack.callback(backlog.close)

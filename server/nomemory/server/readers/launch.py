@@ -31,3 +31,8 @@ def start_readers(settings: Settings) -> Mapping[int, Started]:
 def reader_numbers(settings: Settings) -> range:
     """Return the numbers of the readers; the writer has 0. A server that only recalls is one process."""
     return range(1, 1 if settings.recall.query_target else settings.workers.count)
+
+
+def reader_name(number: int) -> str:
+    """Return what a reader is called in faults and metrics."""
+    return f"reader-{number}"

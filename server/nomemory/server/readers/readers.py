@@ -6,19 +6,21 @@ import asyncio
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
 
+from nomemory.server.metrics.roster import Roster
+from nomemory.server.metrics.samples import Samples
 from nomemory.server.processes.child_process import wait_ended
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Started
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil, Watch
 from nomemory.server.readers.answering import ReaderCalls
-from nomemory.server.readers.calls import Assignment, ReplaceSpace, SpaceDescription
-from nomemory.server.readers.launch import reader_numbers, start_reader
+from nomemory.server.readers.calls import Assignment, GetSamples, ReplaceSpace, SpaceDescription
+from nomemory.server.readers.launch import reader_name, reader_numbers, start_reader
 from nomemory.server.readers.startup_barrier import StartupBarrier
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.settings import Settings
@@ -34,6 +36,15 @@ _MEMORY_SLACK = 2
 """A reader to which the system refuses memory fails call after call; one that has too much is replaced before that."""
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a reader says that it has counted. `samples` is None where it did not say."""
+
+    process: str
+    process_id: int
+    samples: Samples | None
+
+
 class ReaderLostError(Exception):
     """A reader ended by itself."""
 
@@ -45,12 +56,15 @@ class Readers:
         settings: how many, and how long they may take to start and to drain.
         started: those that have been started already, by their numbers.
         faults: where it is noted that one does not answer, or takes too much memory.
+        roster: lists them.
     """
 
-    def __init__(self, settings: Settings, started: Mapping[int, Started], faults: StandingFaults) -> None:
+    def __init__(
+        self, settings: Settings, started: Mapping[int, Started], faults: StandingFaults, roster: Roster
+    ) -> None:
         memory_max_bytes = settings.workers.memory_bytes
         patience = replace(Patience.of(settings), memory_max_bytes=memory_max_bytes, memory_slack=_MEMORY_SLACK)
-        self._vigil = Vigil(patience, faults)
+        self._vigil = Vigil(patience, faults, roster)
         self._numbers = reader_numbers(settings)
         self._started = dict(started)
         self._start_s = settings.workers.start_s
@@ -77,6 +91,11 @@ class Readers:
         """Have all readers answer from another vector space; return when none of their reads uses the former one."""
         self._barrier.reassign(space)
         await asyncio.gather(*(self._have_replaced(number, pipe, space) for number, pipe in self._pipes.items()))
+
+    async def samples(self, longest_s: float) -> list[Heard]:
+        """Ask all readers what they have counted. Those that do not serve yet are not asked."""
+        asked = [self._heard(number, pipe, longest_s) for number, pipe in self._pipes.items() if pipe.is_ready]
+        return await asyncio.gather(*asked)
 
     async def all_serve(self) -> None:
         """Wait until all readers serve, for a limited time. Late ones join when they can."""
@@ -107,7 +126,7 @@ class Readers:
         self._processes[number] = process
         pipe = await PipeConnection.open(ours, self._calls.answer, self._calls.describe_error)
         self._pipes[number] = pipe
-        watching = asyncio.create_task(Watch(f"reader-{number}", process.pid, pipe, process.kill, self._vigil).run())
+        watching = asyncio.create_task(Watch(reader_name(number), process.pid, pipe, process.kill, self._vigil).run())
         try:
             await self._answer(number, pipe)
         finally:
@@ -118,6 +137,14 @@ class Readers:
         if not self._is_draining:
             _log.error("a worker has died and is started again", died=number, exit_code=exit_code)
             raise ReaderLostError
+
+    async def _heard(self, number: int, pipe: PipeConnection, longest_s: float) -> Heard:
+        process_id = self._processes[number].pid
+        try:
+            async with asyncio.timeout(longest_s):
+                return Heard(reader_name(number), process_id, await pipe.call(GetSamples()))
+        except (TimeoutError, PipeClosedError, CallFailedError):
+            return Heard(reader_name(number), process_id, None)
 
     async def _have_replaced(self, number: int, pipe: PipeConnection, space: SpaceDescription) -> None:
         """Have a reader follow. One that cannot is replaced: its successor gets the assignment of now."""

@@ -21,6 +21,7 @@ from nomemory.server.readers.calls import (
     FaultRecord,
     FetchVectors,
     GetAssignment,
+    GetMetrics,
     GetStatus,
     NoteDamage,
     NoteQuery,
@@ -168,6 +169,18 @@ class RemoteProgress:
         """Have the user's backlog go first. If there is none, the search itself reports the query."""
         if self._backlog.is_pending(user_id):
             self._writer.notify(NoteQuery(self._space, user_id))
+
+
+class RemoteExposition:
+    """Implements `Exposition`."""
+
+    def __init__(self, writer: WriterClient) -> None:
+        self._writer = writer
+
+    async def text(self) -> bytes:
+        """Return the figures of the whole server, as Prometheus reads them."""
+        text: bytes = await self._writer.call(GetMetrics())
+        return text
 
 
 class RemoteReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nomemory.server.log.protocol import LogWriter
+from nomemory.server.metrics.exposition import Exposition
 from nomemory.server.readers.calls import (
     AboutMeaning,
     Changing,
@@ -14,6 +15,7 @@ from nomemory.server.readers.calls import (
     EmbedQuery,
     Erase,
     FetchVectors,
+    GetMetrics,
     GetStatus,
     NoteDamage,
     NoteQuery,
@@ -35,6 +37,7 @@ class WriterServices:
     spaces: ServingSpace
     report: Report
     reranker: Reranker | None = None
+    exposition: Exposition | None = None
 
     async def answer(self, call: WriterCall) -> object:
         """Answer a reader's call.
@@ -47,6 +50,8 @@ class WriterServices:
                 return await self._change(call)
             case GetStatus(user_id, prefix):
                 return (await self.report.status(user_id, prefix)).SerializeToString()
+            case GetMetrics():
+                return await self.exposition.text() if self.exposition else b""
             case NoteDamage(met):
                 self.report.note_damage(met)
                 return None

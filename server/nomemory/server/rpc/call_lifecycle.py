@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -14,6 +14,7 @@ import structlog
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
+from nomemory.server.metrics.meters import GRPC, CallMeter
 from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.request_id import REQUEST_ID, request_id_of
 from nomemory.server.rpc.status import code_name, status_of
@@ -45,12 +46,16 @@ class CallLifecycle:
         access: decides whether a call may go on.
         deadline_s: seconds that a call has if its client sets no deadline.
         bulk_deadline_s: the same for a method that may need long.
+        meter: counts them.
     """
 
-    def __init__(self, access: Access, deadline_s: float, bulk_deadline_s: float) -> None:
+    def __init__(
+        self, access: Access, deadline_s: float, bulk_deadline_s: float, meter: CallMeter | None = None
+    ) -> None:
         self._access = access
         self._deadline_s = deadline_s
         self._bulk_deadline_s = bulk_deadline_s
+        self._meter = meter or CallMeter()
 
     @asynccontextmanager
     async def admitted(self, method: Method, context: Context) -> AsyncIterator[tuple[Call, asyncio.Timeout]]:
@@ -72,20 +77,27 @@ class CallLifecycle:
                 facts |= admission.facts()
                 yield Call(request_id, deadline, admission), timeout
         except asyncio.CancelledError:
-            _log.info("rpc", **facts, code="CANCELLED", ms=_milliseconds(started))
+            self._end(context, facts, started, "CANCELLED")
             raise
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except grpc.aio.AbortError:  # an interceptor of the host has ended the call, status and all
-            _log.info("rpc", **facts, code=context.code().name, ms=_milliseconds(started))
+            self._end(context, facts, started, context.code().name)
             raise
         except BaseException as error:  # noqa: BLE001 - errors become statuses here; an engine's panic is no Exception
             fault = fault_of(error, _log.bind(**facts))
             reason = Reason.Name(fault.reason)
-            _log.info("rpc", **facts, code=code_name(fault), reason=reason, ms=_milliseconds(started))
+            self._end(context, facts, started, code_name(fault), reason=reason)
+            self._meter.failed(method.name, _way_in(context), reason)
             await _abort(context, fault, request_id)
         context.set_trailing_metadata((*context.trailing_metadata(), (REQUEST_ID, request_id)))
-        _log.info("rpc", **facts, code="OK", ms=_milliseconds(started))
+        self._end(context, facts, started, "OK")
+
+    def _end(self, context: Context, facts: Mapping[str, str], started: float, code: str, **why: str) -> None:
+        """Count a call that has ended, and log it."""
+        took_s = time.perf_counter() - started
+        self._meter.ended(facts["method"], _way_in(context), code, took_s)
+        _log.info("rpc", **facts, code=code, **why, ms=round(took_s * 1000, 2))
 
     def deadline(self, context: Context) -> float:
         """Return when a call ends that is not bulk, in the event loop's time."""
@@ -110,5 +122,5 @@ async def _abort(context: Context, fault: Fault, request_id: str) -> NoReturn:
     raise fault
 
 
-def _milliseconds(started: float) -> float:
-    return round((time.perf_counter() - started) * 1000, 2)
+def _way_in(context: Context) -> str:
+    return getattr(context, "way_in", GRPC)

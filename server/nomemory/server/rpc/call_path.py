@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha import reflection
 
 from nomemory.server.identity.access import Access, Need
 from nomemory.server.identity.metadata import Metadata
+from nomemory.server.metrics.meters import CallMeter
 from nomemory.server.rpc.bounds import Bounds
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.call_lifecycle import CallLifecycle
@@ -31,6 +32,7 @@ class CallPath:
         settings: limits and deadlines.
         access: decides who may call what.
         host: interceptors to run before and after NoMemory's own.
+        meter: counts them.
 
     Attributes:
         bounds: what calls may hold, over all the ways in.
@@ -39,7 +41,15 @@ class CallPath:
         needs: what each method of the contract that is served needs, by its path.
     """
 
-    def __init__(self, services: Sequence[Service], settings: Settings, access: Access, host: HostInterceptors) -> None:
+    def __init__(
+        self,
+        services: Sequence[Service],
+        settings: Settings,
+        access: Access,
+        host: HostInterceptors,
+        meter: CallMeter | None = None,
+    ) -> None:
+        self.meter = meter or CallMeter()
         self.bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
         self.health = health.aio.HealthServicer()
         self.names = [service.full_name for service in services]
@@ -47,7 +57,8 @@ class CallPath:
         for service in services:
             self.needs |= needs_by_path(service)
         self.handlers = [generic_handler(service) for service in services]
-        lifecycle = CallLifecycle(access, settings.timing.deadline_default_s, settings.timing.deadline_import_s)
+        timing = settings.timing
+        lifecycle = CallLifecycle(access, timing.deadline_default_s, timing.deadline_import_s, self.meter)
         open_services = frozenset({HEALTH, reflection.SERVICE_NAME})
         own = NoMemoryInterceptor(lifecycle, self.needs, open_services, self.bounds)
         self.interceptors = (*host.outer, own, *host.inner)

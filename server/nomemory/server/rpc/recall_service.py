@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from nomemory.recall.model.budget import Budget
@@ -22,6 +22,7 @@ from nomemory.recall.tools.query_stub import (
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.scope import Scope
+from nomemory.server.metrics.meters import RecallMeter
 from nomemory.server.rpc.audit import NO_AUDIT, Audit
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_recall import RecallQuery, decode_recall
@@ -45,6 +46,7 @@ class RecallService:
         budget: the host's.
         spaces: what is searched by meaning; None where that is another server's.
         audit: notes recalls in somebody's name.
+        meter: counts recalls that came to an answer.
     """
 
     ask: Ask
@@ -53,6 +55,7 @@ class RecallService:
     settings: Settings
     spaces: ServingSpace | None = None
     audit: Audit = NO_AUDIT
+    meter: RecallMeter = field(default_factory=RecallMeter)
     full_name: str = "nomemory.v1.RecallService"
 
     def needs(self) -> Mapping[str, Need]:
@@ -105,7 +108,18 @@ class RecallService:
         with self.audit.recalling(call) as retrieved:
             result = await self.ask(user_id, query, skill, on_step)
             retrieved.messages = len(result.evidence)
+            self._note(result)
             return result
+
+    def _note(self, result: RecallResult) -> None:
+        limits = result.limits
+        self.meter.note(
+            result.verdict.value,
+            limits.stop_reason.value,
+            rounds=limits.iterations,
+            tool_calls=limits.tool_calls,
+            dropped=limits.dropped_arguments,
+        )
 
     def _prepared(self, request: pb.RecallRequest, call: Call) -> tuple[str, RecallQuery, Skill]:
         user_id = call.bound_user()

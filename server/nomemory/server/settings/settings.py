@@ -23,6 +23,7 @@ from nomemory.server.settings.identity import IdentitySettings
 from nomemory.server.settings.lexical import LexicalSettings
 from nomemory.server.settings.limits import LimitSettings
 from nomemory.server.settings.log import LogSettings
+from nomemory.server.settings.metrics import MetricsSettings
 from nomemory.server.settings.openai import OpenAISettings
 from nomemory.server.settings.processes import ProcessSettings
 from nomemory.server.settings.recall import RecallSettings
@@ -41,6 +42,7 @@ class Settings(BaseModel):
 
     server: ServerSettings
     http: HttpSettings
+    metrics: MetricsSettings
     identity: IdentitySettings
     workers: WorkerSettings
     processes: ProcessSettings

@@ -18,6 +18,9 @@ class CallEndedError(grpc.aio.AbortError):
 class HttpContext(grpc.aio.ServicerContext[Any, Any]):
     """What handlers and interceptors know of a call, and how they end one.
 
+    Attributes:
+        way_in: what metrics call it.
+
     Args:
         metadata: the headers.
         peer: the connection, as gRPC names one: `ipv4:127.0.0.1:40000`.
@@ -25,6 +28,8 @@ class HttpContext(grpc.aio.ServicerContext[Any, Any]):
         timeout_s: what the client gives the call; None: it says nothing.
         requests: the requests, in the binary format.
     """
+
+    way_in = "http"
 
     def __init__(
         self,

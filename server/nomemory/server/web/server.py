@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from email.utils import formatdate
-from typing import Final
+from typing import Any, Final
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
@@ -16,8 +17,8 @@ from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.rpc.open_files import affordable
 from nomemory.server.rpc.stranger_watch import watch_strangers
 from nomemory.server.settings import Settings
-from nomemory.server.web.application import Application
 from nomemory.server.web.connection import Connection, ConnectionLimits
+from nomemory.server.web.exchange import Scope
 from nomemory.server.web.listener import Listener
 
 _LOOK_S: Final = 1.0
@@ -25,22 +26,32 @@ _LOOK_S: Final = 1.0
 _SILENT: Final = logging.CRITICAL + 1
 
 
+# Any: ASGI's messages are dicts.
+Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
+"""Answers one request."""
+
+
 class HttpServer:
     """Serves calls over HTTP.
 
     Args:
+        application: answers requests.
         path: what they pass.
         settings: limits, TLS.
         is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
+        most: how many connections there may be; None: as many as HTTP may have.
     """
 
-    def __init__(self, path: CallPath, settings: Settings, *, is_shared: bool) -> None:
+    def __init__(
+        self, application: Asgi, path: CallPath, settings: Settings, *, is_shared: bool, most: int | None = None
+    ) -> None:
         self._path = path
         self._settings = settings
         self._limits = ConnectionLimits.of(settings, is_shared=is_shared)
-        self._most = affordable(settings).http
+        self._is_for_calls = most is None
+        self._most = affordable(settings).http if most is None else most
         self._state = ServerState()
-        self._config = _config(Application(path, settings), settings)
+        self._config = _config(application, settings)
         self._listener = Listener(self._connection, tls_files(settings), settings, is_shared=is_shared)
         self._jobs: list[asyncio.Task[None]] = []
 
@@ -53,8 +64,10 @@ class HttpServer:
         """
         self._note_date()
         bound = await self._listener.start(address)
-        watched = watch_strangers(bound.port, self._path.bounds.proven, self._settings.connections, self._most)
-        self._jobs = [asyncio.create_task(self._look()), asyncio.create_task(watched)]
+        self._jobs = [asyncio.create_task(self._look())]
+        if self._is_for_calls:
+            watched = watch_strangers(bound.port, self._path.bounds.proven, self._settings.connections, self._most)
+            self._jobs.append(asyncio.create_task(watched))
         return bound
 
     async def stop(self, grace_s: float) -> None:
@@ -91,7 +104,7 @@ class HttpServer:
         self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
 
 
-def _config(application: Application, settings: Settings) -> Config:
+def _config(application: Asgi, settings: Settings) -> Config:
     config = Config(
         application,
         http=Connection,

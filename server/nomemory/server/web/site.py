@@ -1,4 +1,4 @@
-"""What there is beside calls: health, the contract as OpenAPI, and a page to try it."""
+"""What there is beside calls: health, metrics, the contract as OpenAPI, and a page to try it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from nomemory.server.web.bindings import Binding
 from nomemory.server.web.context import HttpContext
 from nomemory.server.web.encoding import dump
 from nomemory.server.web.exchange import Exchange, Headers
+from nomemory.server.web.metrics_page import METRICS, MetricsPage
 from nomemory.server.web.openapi import document
 
 _PAGES: Final = Path(__file__).with_name("page")
@@ -45,9 +46,13 @@ class Site:
         path: knows the state of the server, and what clients may hold of it.
         settings: whether the server describes itself, and how long it waits for its readers.
         bindings: what it describes.
+        metrics: tells the figures; None: nothing does.
     """
 
-    def __init__(self, path: CallPath, settings: Settings, bindings: Sequence[Binding]) -> None:
+    def __init__(
+        self, path: CallPath, settings: Settings, bindings: Sequence[Binding], metrics: MetricsPage | None
+    ) -> None:
+        self._metrics = metrics
         self._health = path.health
         self._bounds = path.bounds
         self._deadline_s = settings.timing.deadline_default_s
@@ -61,6 +66,8 @@ class Site:
             return False
         if exchange.raw_path == b"/healthz":
             await self._answer_probe(exchange)
+        elif self._metrics is not None and exchange.raw_path == METRICS:
+            await self._metrics.answer(exchange)
         elif self._is_described and exchange.raw_path == b"/openapi.json":
             await self._answer_page(exchange, "application/json", self._document)
         elif self._is_described and exchange.raw_path in _FILES:

@@ -1,0 +1,81 @@
+"""The figures of one process, or of several together, at one moment."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from nomemory.server.metrics.catalog import BY_NAME
+from nomemory.server.metrics.family import Family, Kind
+
+Labels = tuple[str, ...]
+"""The values of a family's labels, in their order."""
+
+
+class Distribution:
+    """How often values fell into each bucket of a histogram, and what they add up to.
+
+    Attributes:
+        counts: one for each bound, and one for what is beyond the last.
+    """
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def note(self, value: float) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def add(self, other: Distribution) -> None:
+        """Count what another one has counted."""
+        self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+        self.total += other.total
+
+    def copy(self) -> Distribution:
+        """Return one with the same counts."""
+        made = Distribution(self.bounds)
+        made.add(self)
+        return made
+
+
+Value = float | Distribution
+
+
+@dataclass(slots=True)
+class Samples:
+    """Values by the name of their family and by their labels. It crosses the pipe between processes."""
+
+    values: dict[str, dict[Labels, Value]] = field(default_factory=dict)
+
+    def put(self, family: Family, value: float, *labels: str) -> None:
+        """Set a value."""
+        self.values.setdefault(family.name, {})[labels] = value
+
+    def spread(self, family: Family, distribution: Distribution, *labels: str) -> None:
+        """Set the values of a histogram, as they are now."""
+        self.values.setdefault(family.name, {})[labels] = distribution.copy()
+
+    def add(self, other: Samples) -> None:
+        """Add the values of other samples to these."""
+        for name, values in other.values.items():
+            mine = self.values.setdefault(name, {})
+            for labels, value in values.items():
+                mine[labels] = _sum(mine.get(labels), value)
+
+    def counted(self) -> Samples:
+        """Return what only ever grows: the counters and histograms."""
+        return Samples({name: values for name, values in self.values.items() if BY_NAME[name].kind is not Kind.GAUGE})
+
+
+def _sum(mine: Value | None, more: Value) -> Value:
+    if isinstance(more, Distribution):
+        made = more.copy()
+        if isinstance(mine, Distribution):
+            made.add(mine)
+        return made
+    return more + mine if isinstance(mine, float | int) else more

@@ -1,0 +1,47 @@
+"""Samples as Prometheus reads them: its text format, version 0.0.4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Final
+
+from nomemory.server.metrics.catalog import CATALOG
+from nomemory.server.metrics.family import Family
+from nomemory.server.metrics.samples import Distribution, Labels, Samples, Value
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def text_of(samples: Samples) -> bytes:
+    """Write samples. A family without any still says what it is."""
+    return "".join(_lines(samples)).encode()
+
+
+def _lines(samples: Samples) -> Iterator[str]:
+    for family in CATALOG:
+        yield f"# HELP {family.name} {family.meaning}\n# TYPE {family.name} {family.kind}\n"
+        values = samples.values.get(family.name, {})
+        for labels in sorted(values):
+            yield from _of_one(family, labels, values[labels])
+
+
+def _of_one(family: Family, labels: Labels, value: Value) -> Iterator[str]:
+    named = [f'{name}="{_escaped(of)}"' for name, of in zip(family.labels, labels, strict=True)]
+    if not isinstance(value, Distribution):
+        yield f"{family.name}{_braced(named)} {value}\n"
+        return
+    bounds = (*map(str, family.bounds), "+Inf")
+    for bound, count in zip(bounds, accumulate(value.counts), strict=True):
+        within = _braced([*named, f'le="{bound}"'])
+        yield f"{family.name}_bucket{within} {count}\n"
+    yield f"{family.name}_sum{_braced(named)} {value.total}\n"
+    yield f"{family.name}_count{_braced(named)} {sum(value.counts)}\n"
+
+
+def _braced(named: Sequence[str]) -> str:
+    return f"{{{','.join(named)}}}" if named else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,115 @@
+"""Who may scrape: a token of its own, or a key that sees the state of the whole server; nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from identity.issuer import AUDIENCE, ISSUER, SECRET, token
+from identity.keyring import Keyring
+from metrics.scraping import scraped
+from pydantic import ValidationError
+from web.conftest import settings_of
+
+from conftest import Server, started
+from nomemory.server.composition.entrance import listen_addresses
+from nomemory.server.listen_address import ListenAddressError
+from nomemory.server.settings import Settings
+
+TOKEN = "a token for scrapes alone"  # noqa: S105 - it guards nothing
+
+
+@dataclass(frozen=True)
+class Guarded:
+    server: Server
+    keyring: Keyring
+
+    @property
+    def ports(self) -> tuple[str, str]:
+        """Where metrics are served."""
+        return self.server.http, self.server.metrics
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A server that checks credentials, with metrics over HTTP and at a port of their own."""
+    keyring = Keyring(tmp_path_factory.mktemp("keys") / "keys.json")
+    keyring.key("query", name="first")
+    settings = settings_of(
+        tmp_path_factory.mktemp("guarded"),
+        api_keys=keyring.path,
+        jwt_secret=SECRET,
+        jwt_issuer=ISSUER,
+        jwt_audience=AUDIENCE,
+        metrics="127.0.0.1:0",
+        metrics_token=TOKEN.replace(" ", "-"),
+    )
+    with started(settings) as server:
+        yield Guarded(server, keyring)
+
+
+def status(http: str, credential: str | None = None, **headers: str) -> int:
+    """Return what a scrape gets."""
+    given = {"authorization": f"Bearer {credential}"} if credential else {}
+    return httpx.get(f"{http}/metrics", headers=given | headers).status_code
+
+
+def test_strangers_are_refused_at_every_port(guarded: Guarded) -> None:
+    for http in guarded.ports:
+        refused = httpx.get(f"{http}/metrics")
+        assert refused.status_code == 401
+        assert refused.headers["www-authenticate"] == "Bearer"
+        assert "nomemory_" not in refused.text
+        assert status(http, "a-wrong-token-of-some-length") == 401
+        assert status(http, TOKEN.replace(" ", "-")[:-1]) == 401
+
+
+def test_the_token_scrapes_and_does_nothing_else(guarded: Guarded) -> None:
+    bearer = {"authorization": f"Bearer {TOKEN.replace(' ', '-')}"}
+    for http in guarded.ports:
+        assert scraped(http, **bearer).value("nomemory_log_readable") == 1
+    assert httpx.get(f"{guarded.server.http}/v1/status", headers=bearer).status_code == 401
+
+
+def test_a_key_needs_the_right_to_see_the_whole_server(guarded: Guarded) -> None:
+    for http in guarded.ports:
+        assert status(http, guarded.keyring.key("admin")) == 200
+        assert status(http, guarded.keyring.key("query", "ingest", "recall", "act-as")) == 403
+        assert status(http, guarded.keyring.key("admin", namespace="shop")) == 403
+        assert status(http, token("lin")) == 403
+        assert status(http, **{"x-api-key": guarded.keyring.key("admin")}) == 200
+
+
+def test_refused_credentials_are_counted(guarded: Guarded) -> None:
+    bearer = {"authorization": f"Bearer {TOKEN.replace(' ', '-')}"}
+    before = scraped(guarded.server.http, **bearer)
+    httpx.get(f"{guarded.server.http}/v1/status", headers={"authorization": "Bearer nm_wrong"})
+    httpx.get(f"{guarded.server.http}/metrics")
+    after = scraped(guarded.server.http, **bearer)
+    called = {"method": "GetIndexStatus", "via": "http", "reason": "CREDENTIALS_INVALID"}
+    for name, labels in (
+        ("nomemory_call_errors_total", called),
+        ("nomemory_http_refused_total", {"reason": "CREDENTIALS_MISSING"}),
+    ):
+        assert after.value(name, **labels) - before.value(name, **labels) == 1
+
+
+def test_a_token_guards_a_server_without_other_credentials(own_settings: Settings) -> None:
+    with started(own_settings.with_changes(metrics="127.0.0.1:0", metrics_token="x" * 16)) as server:
+        assert status(server.metrics) == 401
+        assert status(server.metrics, "y" * 16) == 401
+        assert status(server.metrics, "x" * 16) == 200
+
+
+def test_a_port_that_others_can_reach_wants_credentials(own_settings: Settings) -> None:
+    with pytest.raises(ListenAddressError, match="refusing to listen on"):
+        listen_addresses(own_settings.with_changes(metrics="0.0.0.0:9464"))
+
+
+@pytest.mark.parametrize("weak", ["", "short"])
+def test_a_token_that_is_empty_or_short_is_refused(tmp_path: Path, weak: str) -> None:
+    with pytest.raises(ValidationError):
+        Settings.from_environment(data=tmp_path, metrics_token=weak)
