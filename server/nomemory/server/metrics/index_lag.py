@@ -21,13 +21,13 @@ class IndexLag:
         self._marks: list[tuple[int, float]] = []
 
     def note(self, sequence: int) -> None:
-        """Note how far the log is now. Of very many notes every second one is forgotten, from the older half."""
+        """Note how far the log is now. Of very many, every second one of the older half is forgotten."""
         if self._marks and self._marks[-1][0] >= sequence:
             return
         self._marks.append((sequence, self._now()))
         if len(self._marks) > _MARKS_MAX:
             half = _MARKS_MAX // 2
-            self._marks[:half] = self._marks[1:half:2]
+            self._marks[:half] = self._marks[0:half:2]
 
     def behind_s(self, applied: int) -> float:
         """Return for how long an index has lacked the oldest change that it lacks; 0 if it has all."""

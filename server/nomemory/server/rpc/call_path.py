@@ -57,8 +57,9 @@ class CallPath:
         for service in services:
             self.needs |= needs_by_path(service)
         self.handlers = [generic_handler(service) for service in services]
-        timing = settings.timing
-        lifecycle = CallLifecycle(access, timing.deadline_default_s, timing.deadline_import_s, self.meter)
+        lifecycle = CallLifecycle(
+            access, settings.timing.deadline_default_s, settings.timing.deadline_import_s, self.meter
+        )
         open_services = frozenset({HEALTH, reflection.SERVICE_NAME})
         own = NoMemoryInterceptor(lifecycle, self.needs, open_services, self.bounds)
         self.interceptors = (*host.outer, own, *host.inner)

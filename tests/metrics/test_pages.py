@@ -1,0 +1,111 @@
+"""The page, the dashboard and the alerts name metrics that exist, with labels that they have."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from nomemory.server.metrics.catalog import BY_NAME, CATALOG
+from nomemory.server.metrics.family import Family, Kind
+from nomemory.server.metrics.samples import Samples
+from nomemory.server.metrics.text import text_of
+
+ROOT = Path(__file__).parent.parent.parent
+DASHBOARD = ROOT / "deploy" / "grafana" / "nomemory.json"
+ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yaml"
+NAME = re.compile(r"\bnomemory_[a-z_]+\b")
+SELECTED = re.compile(r"\b(nomemory_[a-z_]+)\{([^{}]*)\}")
+LABEL = re.compile(r'\b([a-z_]+)\s*(?:=~|!~|!=|=)\s*"')
+GROUPED = re.compile(r"\bby \(([^()]*)\)")
+OF_PROMETHEUS = {"instance", "job", "le"}
+
+
+def panels() -> Iterator[dict[str, Any]]:
+    """Return the panels of the dashboard that show something."""
+    for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
+        if panel["type"] != "row":
+            yield panel
+
+
+def rules() -> list[dict[str, Any]]:
+    """Return the alerts."""
+    return [rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]]
+
+
+def expressions() -> list[str]:
+    """Return every query of the dashboard and the alerts."""
+    shown = [target["expr"] for panel in panels() for target in panel["targets"]]
+    return [*shown, *(rule["expr"] for rule in rules())]
+
+
+def family(name: str) -> Family:
+    """Return the metric of a series, as a scrape names it."""
+    if name in BY_NAME:
+        assert BY_NAME[name].kind is not Kind.HISTOGRAM, f"{name} is a histogram"
+        return BY_NAME[name]
+    base = re.sub("_(bucket|sum|count)$", "", name)
+    assert BY_NAME[base].kind is Kind.HISTOGRAM
+    return BY_NAME[base]
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_every_series_exists_with_its_labels(expression: str) -> None:
+    assert expression.count("(") == expression.count(")")
+    families = [family(name) for name in NAME.findall(expression)]
+    assert families or expression.startswith("up{")
+    for name, selectors in SELECTED.findall(expression):
+        assert set(LABEL.findall(selectors)) <= {*family(name).labels, *OF_PROMETHEUS}
+    grouped = {label.strip() for group in GROUPED.findall(expression) for label in group.split(",")}
+    assert grouped <= {*OF_PROMETHEUS, *(label for one in families for label in one.labels)}
+
+
+def test_every_metric_is_on_the_dashboard_or_wakes_somebody() -> None:
+    shown = {family(name).name for expression in expressions() for name in NAME.findall(expression)}
+    annotated = json.loads(DASHBOARD.read_text("utf-8"))["annotations"]["list"][0]["expr"]
+    assert {one.name for one in CATALOG} - shown - set(NAME.findall(annotated)) == {"nomemory_log_sequence"}
+
+
+def test_every_panel_has_a_place_and_every_alert_says_what_to_do() -> None:
+    places = [tuple(panel["gridPos"][edge] for edge in "xy") for panel in panels()]
+    assert len(places) == len(set(places))
+    assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels())
+    names = [rule["alert"] for rule in rules()]
+    assert len(names) == len(set(names))
+    for rule in rules():
+        assert rule["labels"]["severity"] in {"page", "warn"}
+        assert rule["annotations"]["summary"]
+        assert rule["annotations"]["action"]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_takes_the_alerts() -> None:
+    subprocess.run(["promtool", "check", "rules", str(ALERTS)], check=True)  # noqa: S607 - wherever the system has it
+
+
+def test_the_page_is_generated_from_the_catalog() -> None:
+    script = ROOT / "scripts" / "gen_metrics_docs.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_and_kinds_are_those_that_prometheus_expects() -> None:
+    assert len(BY_NAME) == len(CATALOG)
+    for one in CATALOG:
+        assert re.fullmatch(r"nomemory_[a-z][a-z_]*[a-z]", one.name)
+        assert bool(one.bounds) is (one.kind is Kind.HISTOGRAM)
+        assert list(one.bounds) == sorted(set(one.bounds))
+
+
+def test_a_label_is_escaped() -> None:
+    samples = Samples()
+    samples.put(BY_NAME["nomemory_fault"], 1, 'a"b\\c\nd', "KIND")
+    assert r'nomemory_fault{part="a\"b\\c\nd",kind="KIND"} 1' in text_of(samples).decode()
