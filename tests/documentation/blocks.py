@@ -23,8 +23,8 @@ class Command:
 
     @property
     def program(self) -> str:
-        """Its first word, without the environment of a checkout; empty where variables are all there is."""
-        return self.words[0].removeprefix(".venv/bin/").removeprefix("./") if self.words else ""
+        """Its first word, without the environment that it is in; empty where variables are all there is."""
+        return re.sub(r"^(\S*/bin/|\./)", "", self.words[0]) if self.words else ""
 
 
 @dataclass(frozen=True)

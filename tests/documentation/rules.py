@@ -115,6 +115,7 @@ RULES = (
         "text",
         IMPORTED,
     ),
+    Rule("docs/installing.md", "sh", COMMANDS, why="it takes minutes; scripts/check_dists installs the packages"),
     Rule("docs/mcp.md", "sh", COMMANDS, "claude", OF_OTHERS),
     Rule("docs/mcp.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/mcp.md", "json", "tests/documentation/test_data.py::test_the_agents_are_told_of_a_command"),

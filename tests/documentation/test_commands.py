@@ -16,7 +16,7 @@ OF_OTHERS = {"buf", "claude", "curl", "docker", "echo", "grpcurl", "llama-server
 VARIABLES = {
     *(ROOT / "tests" / "settings_variables.txt").read_text(encoding="utf-8").split(),
     *("NOMEMORY_API_KEY", "NOMEMORY_TARGET", "NOMEMORY_USER"),
-    *("OLLAMA_CONTEXT_LENGTH", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    *("OLLAMA_CONTEXT_LENGTH", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PATH"),
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FOR_THE_SHELL = [block for block in blocks() if block.is_for_the_shell]
