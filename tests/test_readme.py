@@ -118,7 +118,7 @@ def test_the_grpcurl_lines_of_other_pages_work(filled: Server, page: str) -> Non
     (command,) = (block.text for block in of_page(page, "sh") if block.text.startswith("grpcurl"))
     done = run(command, filled)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["memoryView"]
+    assert json.loads(done.stdout)["memory_view"]
 
 
 @pytest.mark.parametrize("page", OTHER_PAGES)
