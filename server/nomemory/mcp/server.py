@@ -12,6 +12,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
+from nomemory.client import tool_results
 from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
 from nomemory.mcp.bound_caller import BoundCaller
@@ -142,9 +143,7 @@ def _said(refused: ToolRefusedError | NoMemoryError) -> str:
     """Say for a model why a call did not succeed."""
     if isinstance(refused, ToolRefusedError):
         return f"not called: {refused}"
-    violations = "".join(f"; {one.field}: {one.description}" for one in refused.violations)
-    again = "" if refused.retry_after is None else f"; try again after {refused.retry_after:g} s"
-    return f"{refused.code.name}: {refused.message}{violations}{again}"
+    return tool_results.refusal(refused)
 
 
 def _refused(error: NoMemoryError) -> MCPError:
