@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import Server
-from nomemory.client import Client, NewMessage
+from nomemory.client import Client, chat_message
+from nomemory.v1.message_pb2 import ChatMessage
 
 PEANUTS = "I am allergic to peanuts."
 CANARY = "I am allergic to canaries."
@@ -20,9 +21,16 @@ def client(server: Server) -> Iterator[Client]:
         yield client
 
 
-def _said(user: str, message_id: str, minute: int, content: str) -> NewMessage:
-    moment = f"2026-01-05T09:{minute:02}:00Z"
-    return {"user_id": user, "message_id": message_id, "ts": moment, "role": "user", "content": content}
+def _said(user: str, message_id: str, minute: int, content: str, conversation_id: str = "") -> ChatMessage:
+    return chat_message(
+        user_id=user,
+        message_id=message_id,
+        ts=f"2026-01-05T09:{minute:02}:00Z",
+        role="user" if message_id != "c1" else "assistant",
+        name="" if message_id != "c1" else "Kim",
+        content=content,
+        conversation_id=conversation_id,
+    )
 
 
 @pytest.fixture
@@ -32,8 +40,8 @@ def ann(client: Client, user: str) -> str:
         _said(user, "a0", 0, "My studio is above the bakery."),
         _said(user, "a1", 1, PEANUTS),
         _said(user, "a2", 2, "The tram was full again."),
-        {**_said(user, "c0", 3, "Shall we go to Kochi?"), "conversation_id": "trip"},
-        {**_said(user, "c1", 4, "Kochi it is."), "conversation_id": "trip", "role": "assistant", "name": "Kim"},
+        _said(user, "c0", 3, "Shall we go to Kochi?", "trip"),
+        _said(user, "c1", 4, "Kochi it is.", "trip"),
         _said(f"{user}-other", "b0", 1, CANARY),
     ]
     token = client.write(messages).write_token

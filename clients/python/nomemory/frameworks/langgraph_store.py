@@ -111,8 +111,9 @@ class MemoryStore(BaseStore):
         return [self._search_item(one, None) for one in islice(newest, op.offset, end)]
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        conversations = self._client.iter_conversations(self._user_id)
-        return self._namespaces.matching((one.conversation_id for one in conversations), op)
+        counts = {one.conversation_id: one.message_count for one in self._client.iter_conversations(self._user_id)}
+        without = [""] if self._client.count_messages(self._user_id) > sum(counts.values()) else []
+        return self._namespaces.matching([*without, *counts], op)
 
     def _item(self, message: message_pb2.ChatMessage | None) -> Item | None:
         return None if message is None else Item(**self._fields(message))
