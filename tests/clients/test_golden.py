@@ -89,9 +89,8 @@ def test_what_a_tool_answers_is_compared_in_the_form_of_the_contract() -> None:
     shown = Messages.model_validate(answered).model_dump(mode="json")
     message = {"messageId": "a", "ts": "2026-01-01T00:00:00Z", "role": "ROLE_USER", "content": "x"}
     assert reply("ListMessages", shown) == {"items": [message]}
-    assert (
-        ParseDict(dict(reply("ListMessages", shown)), query_service_pb2.ListMessagesResponse()).items[0].content == "x"
-    )
+    parsed = ParseDict(dict(reply("ListMessages", shown)), query_service_pb2.ListMessagesResponse())
+    assert parsed.items[0].content == "x"
 
 
 GOT = {"replies": [{"items": [{"id": "1", "n": 2}], "cursor": "c"}]}
