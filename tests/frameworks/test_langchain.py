@@ -10,7 +10,7 @@ from frameworks.conftest import CANARY, PEANUTS
 from nomemory.client import Client
 from nomemory.frameworks.tools import MemoryTools
 
-pytest.importorskip("langchain_core", reason="scripts/check_frameworks has it")
+pytest.importorskip("langchain_core", reason="scripts/check_frameworks installs it")
 
 from langchain_core.messages import ToolCall
 from langchain_core.utils.function_calling import convert_to_openai_tool

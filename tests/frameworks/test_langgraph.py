@@ -7,7 +7,7 @@ from frameworks.conftest import CANARY, PEANUTS
 
 from nomemory.client import Client, NoMemoryError
 
-pytest.importorskip("langgraph.store.base", reason="scripts/check_frameworks has it")
+pytest.importorskip("langgraph.store.base", reason="scripts/check_frameworks installs it")
 
 from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp
 

@@ -7,7 +7,7 @@ from frameworks.conftest import CANARY, PEANUTS
 
 from nomemory.client import Client
 
-pytest.importorskip("llama_index.core", reason="scripts/check_frameworks has it")
+pytest.importorskip("llama_index.core", reason="scripts/check_frameworks installs it")
 
 from llama_index.core.schema import QueryBundle
 

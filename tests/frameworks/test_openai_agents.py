@@ -16,7 +16,7 @@ from nomemory.client import Client, NoMemoryError, chat_message
 from nomemory.frameworks.tools import MemoryTools
 from nomemory.v1.message_pb2 import ChatMessage
 
-pytest.importorskip("agents", reason="scripts/check_frameworks has it")
+pytest.importorskip("agents", reason="scripts/check_frameworks installs it")
 
 from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, Session, SessionSettings
 

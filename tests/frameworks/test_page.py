@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from recall.llm.chat_script import ChatScript
 
 from conftest import Server
 
-PAGE = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"\n## ([^\n]+)\n[^#]*?```python\n(.*?)```", PAGE, re.DOTALL))
 PACKAGES = {
     "OpenAI's functions": "openai",
@@ -42,7 +44,7 @@ def test_it_shows_every_framework() -> None:
 def test_its_example_finds_what_was_said(
     framework: str, server: Server, ann: str, script: ChatScript, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    package = pytest.importorskip(PACKAGES[framework], reason="scripts/check_frameworks has it")
+    package = pytest.importorskip(PACKAGES[framework], reason="scripts/check_frameworks installs it")
     if framework == "OpenAI Agents SDK":
         package.set_default_openai_api("chat_completions")  # what the model of this test speaks
         package.set_tracing_disabled(True)
@@ -52,3 +54,15 @@ def test_its_example_finds_what_was_said(
     assert "allergic to peanuts" in told
     if script.bodies:
         assert PEANUTS in str(script.bodies[-1]["messages"])
+
+
+def test_every_extra_is_on_the_page_installed_and_pinned() -> None:
+    project = tomllib.loads((ROOT / "clients" / "python" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    script = (ROOT / "scripts" / "check_frameworks").read_text(encoding="utf-8")
+    pinned = (ROOT / "constraints-frameworks.txt").read_text(encoding="utf-8")
+    installed = re.search(r"^frameworks=\((.*)\)$", script, re.MULTILINE)
+    assert installed
+    assert set(installed[1].split()) == set(project["optional-dependencies"])
+    for extra, (package,) in project["optional-dependencies"].items():
+        assert f"`nomemory-client[{extra}]`" in PAGE
+        assert f"\n{package.partition('>=')[0]}==" in pinned
