@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from frameworks.conftest import CANARY, PEANUTS
 
-from nomemory.client import Client, NoMemoryError
+from nomemory.client import Client, NoMemoryError, chat_message
 
 pytest.importorskip("langgraph.store.base", reason="scripts/check_frameworks installs it")
 
@@ -64,6 +64,23 @@ async def test_putting_stores_changes_and_deletes_a_message(client: Client, user
     assert client.count_messages(user) == 1
     await store.adelete(TRIP, "m1")
     assert client.count_messages(user) == 0
+
+
+def test_what_takes_a_messages_place_keeps_what_a_value_does_not_show(client: Client, user: str) -> None:
+    said = chat_message(
+        user_id=user,
+        message_id="m1",
+        ts="2026-01-05T09:00:00Z",
+        role="user",
+        content="I moved to Basel.",
+        metadata={"channel": "phone"},
+        expire_ts="2099-01-01T00:00:00Z",
+    )
+    client.write([said])
+    MemoryStore(client, user).put(ROOT, "m1", {"content": "I moved to Bern."})
+    (changed,) = client.list_messages(user).items
+    said.content = "I moved to Bern."
+    assert changed == said
 
 
 def test_what_is_not_a_message_is_refused(client: Client, ann: str) -> None:

@@ -50,6 +50,8 @@ def user_says(text: str) -> dict[str, Any]:
 
 def test_it_is_a_session(client: Client, user: str) -> None:
     assert isinstance(MemorySession(client, user, "monday"), Session)
+    with pytest.raises(ValueError, match="everything"):
+        MemorySession(client, user, "")
 
 
 async def test_items_come_back_in_their_order(client: Client, user: str) -> None:

@@ -92,7 +92,9 @@ class MemoryStore(BaseStore):
             raise NotAMessageError("a message is indexed whole and does not expire by use: leave index and ttl out")
         if stored is not None and not self._is_at(stored, op.namespace):
             raise NotAMessageError(f"the key {op.key} is that of a message in another namespace")
-        said = new_message(value, self._user_id, op.key, self._namespaces.conversation(op.namespace))
+        said = new_message(value, stored)
+        said.user_id, said.message_id = self._user_id, op.key
+        said.conversation_id = self._namespaces.conversation(op.namespace)
         self._client.write([said], replace=True)
 
     def _delete(self, op: PutOp, stored: message_pb2.ChatMessage | None) -> None:

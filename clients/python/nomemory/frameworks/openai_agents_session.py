@@ -26,10 +26,13 @@ class MemorySession(SessionABC):
     Args:
         client: makes the calls; the caller closes it.
         user_id: whose conversation.
-        session_id: the conversation's id.
+        session_id: the conversation's id; not empty, which would be all conversations.
         keep_others: whether items that are not text are stored. Without them a run that was interrupted in the midst of
             a tool's call cannot go on.
         session_settings: of the SDK; `limit` bounds what a run reads.
+
+    Raises:
+        ValueError: the session has no id.
     """
 
     def __init__(
@@ -41,6 +44,8 @@ class MemorySession(SessionABC):
         keep_others: bool = True,
         session_settings: SessionSettings | None = None,
     ) -> None:
+        if not session_id:
+            raise ValueError("a session has an id: without one it would be everything that the user said")
         self.session_id = session_id
         self.session_settings = session_settings
         self._client = client

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from nomemory.client import NewMessage, tool_results
+from nomemory.client import chat_message, tool_results
 from nomemory.client.options import Narrowing
 from nomemory.v1 import message_pb2
 
@@ -23,26 +23,31 @@ def value_of(message: message_pb2.ChatMessage) -> dict[str, Any]:
     return {name: one for name, one in shown.items() if name in FIELDS} | {"content": message.content}
 
 
-def new_message(value: Mapping[str, Any], user_id: str, message_id: str, conversation_id: str) -> NewMessage:
-    """Return the message that a value describes; without `role` the user's, without `said_at` said now.
+def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None) -> message_pb2.ChatMessage:
+    """Return the message that a value describes, still without ids; without `role` the user's.
+
+    Without `said_at` it was said when the message was whose place it takes, or now. What a value does not show of that
+    message (its metadata, when it expires) stays.
 
     Raises:
         NotAMessageError: it has no text as `content`, or fields that a message has not.
+        ValueError: as `chat_message`.
     """
     strange = value.keys() - FIELDS
     if strange or not isinstance(value.get("content"), str):
         raise NotAMessageError(
             f"this store keeps what was said: a value has `content`, a text, and perhaps {sorted(FIELDS - {'content'})}"
         )
-    return {
-        "user_id": user_id,
-        "message_id": message_id,
-        "conversation_id": conversation_id,
-        "content": value["content"],
-        "role": value.get("role", "user"),
-        "name": value.get("name", ""),
-        "ts": value.get("said_at") or datetime.now(UTC),
-    }
+    before = stored or message_pb2.ChatMessage()
+    return chat_message(
+        user_id="",
+        content=value["content"],
+        role=value.get("role", "user"),
+        name=value.get("name", ""),
+        ts=value.get("said_at") or (before.ts.ToDatetime(tzinfo=UTC) if stored else datetime.now(UTC)),
+        metadata=before.metadata,
+        expire_ts=before.expire_ts.ToDatetime(tzinfo=UTC) if before.HasField("expire_ts") else None,
+    )
 
 
 def narrowing(conditions: Mapping[str, Any]) -> Narrowing:
