@@ -16,9 +16,15 @@ import java.util.function.Supplier;
 /** Makes calls over a channel, each within a time, and fails with our exception. */
 record Calls(Channel channel, Duration timeout) {
   Calls {
+    checked(timeout);
+  }
+
+  /** Return a timeout that is one. */
+  static Duration checked(Duration timeout) {
     if (timeout.isNegative() || timeout.isZero()) {
       throw new IllegalArgumentException("a timeout must be more than 0: " + timeout);
     }
+    return timeout;
   }
 
   /** Return the same calls with metadata added to them. */
@@ -39,7 +45,7 @@ record Calls(Channel channel, Duration timeout) {
   }
 
   private CallOptions options() {
-    return CallOptions.DEFAULT.withDeadlineAfter(timeout.toNanos(), TimeUnit.NANOSECONDS);
+    return CallOptions.DEFAULT.withDeadlineAfter(TimeUnit.NANOSECONDS.convert(timeout), TimeUnit.NANOSECONDS);
   }
 
   private static <R> R failing(Supplier<R> call) {

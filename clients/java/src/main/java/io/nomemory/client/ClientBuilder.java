@@ -114,7 +114,7 @@ public final class ClientBuilder {
    * @return this
    */
   public ClientBuilder timeout(Duration timeout) {
-    this.timeout = timeout;
+    this.timeout = Calls.checked(timeout);
     return this;
   }
 
@@ -125,7 +125,7 @@ public final class ClientBuilder {
    * @return this
    */
   public ClientBuilder bulkTimeout(Duration timeout) {
-    this.bulkTimeout = timeout;
+    this.bulkTimeout = Calls.checked(timeout);
     return this;
   }
 
@@ -147,7 +147,7 @@ public final class ClientBuilder {
    * Make the client. It connects at the first call.
    *
    * @return a client, to be closed
-   * @throws IllegalArgumentException if a timeout or the target cannot be meant
+   * @throws IllegalArgumentException if the target cannot be meant
    */
   public NoMemoryClient build() {
     ManagedChannelBuilder<?> builder = transport.apply(tls == null ? null : tls.build());
