@@ -4,11 +4,11 @@ import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.nomemory.v1.ErrorReason;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.stream.Collectors;
 
 /** A call that did not succeed. Its cause is gRPC's own exception. */
 public final class NoMemoryException extends RuntimeException {
@@ -29,7 +29,7 @@ public final class NoMemoryException extends RuntimeException {
   private final String requestId;
 
   private NoMemoryException(StatusRuntimeException cause, ErrorDetails details) {
-    super(text(cause.getStatus(), details.violations()), cause);
+    super(text(cause.getStatus()), cause);
     this.code = cause.getStatus().getCode();
     this.description = Optional.ofNullable(cause.getStatus().getDescription()).orElse("");
     this.details = details;
@@ -107,9 +107,13 @@ public final class NoMemoryException extends RuntimeException {
     return Optional.ofNullable(trailers).map(all -> all.get(REQUEST_ID));
   }
 
-  private static String text(Status status, List<Violation> violations) {
+  private static String text(Status status) {
     String sentence = status.getDescription() == null ? "" : ": " + status.getDescription();
-    String fields = violations.stream().map(Violation::toString).collect(Collectors.joining("; "));
-    return status.getCode() + sentence + (fields.isEmpty() ? "" : " (" + fields + ")");
+    return status.getCode() + sentence + connectionFault(status);
+  }
+
+  /** Tell why there is no connection. gRPC says "io exception", and the rest stands in the cause only. */
+  private static String connectionFault(Status status) {
+    return status.getCause() instanceof IOException fault ? " (" + fault.getMessage() + ")" : "";
   }
 }

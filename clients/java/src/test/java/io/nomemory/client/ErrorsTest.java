@@ -66,7 +66,7 @@ class ErrorsTest {
     assertEquals(Optional.of(Duration.ofMillis(500)), failed.retryAfter());
     assertEquals("r1", failed.requestId());
     assertEquals(Map.of("request_id", "r0"), failed.metadata());
-    assertEquals("INVALID_ARGUMENT: bad (user_id: is required; page_size: must be at most 500)", failed.getMessage());
+    assertEquals("INVALID_ARGUMENT: bad", failed.getMessage());
     assertInstanceOf(StatusRuntimeException.class, failed.getCause());
   }
 
@@ -90,6 +90,7 @@ class ErrorsTest {
     try (var memory = NoMemoryClient.builder("127.0.0.1:1").attempts(1).build()) {
       var failed = assertThrows(NoMemoryException.class, memory::getServerInfo);
       assertEquals(Code.UNAVAILABLE, failed.code());
+      assertTrue(failed.getMessage().contains("Connection refused"), failed.getMessage());
       assertEquals("", failed.requestId());
       assertEquals(Optional.empty(), failed.retryAfter());
       assertTrue(failed.violations().isEmpty());

@@ -1,8 +1,11 @@
 package io.nomemory.client;
 
+import io.grpc.Grpc;
+import io.grpc.InsecureServerCredentials;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Server;
+import io.grpc.ServerBuilder;
 import io.grpc.ServerCall;
 import io.grpc.ServerCallHandler;
 import io.grpc.ServerInterceptor;
@@ -17,19 +20,33 @@ import io.grpc.util.MutableHandlerRegistry;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 
-/** A server in this process that answers as a test tells it to, and remembers what it was asked. */
+/** A server that answers as a test tells it to, and remembers what it was asked. */
 final class Scripted implements AutoCloseable {
   static final StatusRuntimeException BUSY = Status.UNAVAILABLE.withDescription("busy").asRuntimeException();
 
   final List<Metadata> asked = new CopyOnWriteArrayList<>();
   private final MutableHandlerRegistry methods = new MutableHandlerRegistry();
-  private final String name = InProcessServerBuilder.generateName();
   private final Server server;
+  private final Supplier<ClientBuilder> builder;
 
   Scripted() throws IOException {
-    server = InProcessServerBuilder.forName(name).fallbackHandlerRegistry(methods).intercept(new Hearing()).build().start();
+    String name = InProcessServerBuilder.generateName();
+    server = started(InProcessServerBuilder.forName(name));
+    builder = () -> NoMemoryClient.builder(InProcessChannelBuilder.forName(name));
+  }
+
+  /** Serve at a port, where messages weigh something. */
+  Scripted(int messageMaxBytes) throws IOException {
+    server = started(Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create())
+        .maxInboundMessageSize(messageMaxBytes));
+    builder = () -> NoMemoryClient.builder("127.0.0.1:" + server.getPort());
+  }
+
+  private Server started(ServerBuilder<?> with) throws IOException {
+    return with.fallbackHandlerRegistry(methods).intercept(new Hearing()).build().start();
   }
 
   NoMemoryClient client() {
@@ -37,7 +54,7 @@ final class Scripted implements AutoCloseable {
   }
 
   NoMemoryClient client(UnaryOperator<ClientBuilder> chosen) {
-    return chosen.apply(NoMemoryClient.builder(InProcessChannelBuilder.forName(name))).build();
+    return chosen.apply(builder.get()).build();
   }
 
   <Q, R> void unary(MethodDescriptor<Q, R> method, ServerCalls.UnaryMethod<Q, R> answer) {

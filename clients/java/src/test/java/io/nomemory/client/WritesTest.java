@@ -30,6 +30,10 @@ class WritesTest {
   @BeforeEach
   void start() throws IOException {
     server = new Scripted();
+    writing(server);
+  }
+
+  private void writing(Scripted server) {
     server.unary(IngestServiceGrpc.getWriteMessagesMethod(), (request, to) -> {
       writes.add(request);
       if (writes.size() <= refused) {
@@ -79,10 +83,11 @@ class WritesTest {
   }
 
   @Test
-  void aWriteAsLargeAsAServerTakesIsSentAgainToo() {
+  void aWriteAsLargeAsAServerTakesIsSentAgainToo() throws IOException {
     refused = 1;
     ChatMessage large = NAMED.toBuilder().setContent("x".repeat(15_000_000)).build();
-    try (var memory = server.client()) {
+    try (var network = new Scripted(16 << 20); var memory = network.client()) {
+      writing(network);
       memory.writeMessages(write(large));
     }
     assertEquals(2, writes.size());
