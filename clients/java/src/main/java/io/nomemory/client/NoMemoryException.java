@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import javax.net.ssl.SSLException;
 
 /** A call that did not succeed. Its cause is gRPC's own exception. */
 public final class NoMemoryException extends RuntimeException {
@@ -109,11 +110,18 @@ public final class NoMemoryException extends RuntimeException {
 
   private static String text(Status status) {
     String sentence = status.getDescription() == null ? "" : ": " + status.getDescription();
-    return status.getCode() + sentence + connectionFault(status);
+    if (status.getCause() instanceof IOException fault) { // there is no connection, and gRPC's sentence does not tell why
+      return status.getCode() + sentence.lines().findFirst().orElse("") + " (" + reason(fault) + ")";
+    }
+    return status.getCode() + sentence;
   }
 
-  /** Tell why there is no connection. gRPC says "io exception", and the rest stands in the cause only. */
-  private static String connectionFault(Status status) {
-    return status.getCause() instanceof IOException fault ? " (" + fault.getMessage() + ")" : "";
+  /** Return the words of a fault; those of TLS stand in its first cause only. */
+  private static String reason(IOException fault) {
+    Throwable told = fault;
+    while (fault instanceof SSLException && told.getCause() != null) {
+      told = told.getCause();
+    }
+    return told.getMessage();
   }
 }
