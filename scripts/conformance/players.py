@@ -71,6 +71,10 @@ PLAYERS: Final = (
     Player("go", "clients/go", ("go",), (("go", "build", "./..."),), ("go", "run", "./internal/golden")),
     Player("typescript", "clients/typescript", ("node", "npm"), _NPM, ("node", "golden/main.mjs")),
     Player(
-        "java", "clients/java", ("mvn", "javac"), _MAVEN, ("java", "-cp", _JAVA_CLASSES, "io.nomemory.golden.Golden")
+        "java",
+        "clients/java",
+        ("java", "javac", "mvn"),
+        _MAVEN,
+        ("java", "-cp", _JAVA_CLASSES, "io.nomemory.golden.Golden"),
     ),
 )
