@@ -86,6 +86,7 @@ RULES = (
         "json",
         INSTALLED,
     ),
+    Rule("docs/frameworks.md", "python", "tests/frameworks/test_page.py::test_its_example_finds_what_was_said"),
     Rule("docs/http.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
     Rule("docs/http.md", "sh", "tests/web/test_http_page.py::test_its_commands_work_one_after_the_other"),
     Rule("docs/http.md", "json", PARSED, why="an answer"),
@@ -171,4 +172,11 @@ RULES = (
         "js",
         CLIENT_RUNS,
     ),
+    Rule("clients/java/README.md", "xml", "tests/documentation/test_data.py::test_maven_finds_what_the_pom_says"),
+    Rule(
+        "clients/java/README.md",
+        "sh",
+        "tests/clients/test_examples.py::test_the_java_readme_runs_its_example_as_it_is_run_here",
+    ),
+    Rule("clients/java/README.md", "java", CLIENT_RUNS),
 )

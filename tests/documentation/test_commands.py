@@ -12,7 +12,7 @@ from documentation.blocks import ROOT, Block, Command, blocks
 
 from nomemory.cli.main import nomemory
 
-OF_OTHERS = {"buf", "claude", "curl", "docker", "echo", "grpcurl", "llama-server", "ollama", "printf", "vllm"}
+OF_OTHERS = {"buf", "claude", "curl", "docker", "echo", "grpcurl", "java", "llama-server", "ollama", "printf", "vllm"}
 VARIABLES = {
     *(ROOT / "tests" / "settings_variables.txt").read_text(encoding="utf-8").split(),
     *("NOMEMORY_API_KEY", "NOMEMORY_TARGET", "NOMEMORY_USER"),

@@ -38,3 +38,10 @@ def test_the_map_of_the_tree_is_true() -> None:
     places = [place for line in folders for place in re.findall(r"(?:^|  )(\w\S*/)(?= |$)", line)]
     assert len(places) > 8
     assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+def test_maven_finds_what_the_pom_says() -> None:
+    (block,) = of_page("clients/java/README.md", "xml")
+    named = re.findall(r"<(groupId|artifactId|version)>(.+?)<", block.text)
+    pom = (ROOT / "clients" / "java" / "pom.xml").read_text(encoding="utf-8")
+    assert named == re.findall(r"<(groupId|artifactId|version)>(.+?)<", pom)[:3]
