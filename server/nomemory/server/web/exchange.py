@@ -171,7 +171,7 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": part, "more_body": False})
 
     async def _discard(self) -> None:
-        if self.header(b"expect"):
+        if any(name == b"expect" for name, _ in self._headers):
             return
         size = 0
         with suppress(TimeoutError):
