@@ -31,7 +31,8 @@ class AsgiServer:
         application: answers requests; it says by `Connection.working` while it does.
         tls: the files; None: in the clear.
         limits: what a connection may do.
-        connections_max: how many there may be; further ones are closed.
+        connections_max: how many there may be. Further ones take the place of those that have brought no request, or
+            are closed.
         is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
     """
 
@@ -82,7 +83,13 @@ class AsgiServer:
         return Connection(self._config, self._state, self._limits, self._has_room)
 
     def _has_room(self) -> bool:
-        return len(self._state.connections) < self._most
+        """Return whether there is room for one more. The one that has been silent for longest makes room."""
+        if len(self._state.connections) < self._most:
+            return True
+        silent = [one for one in self._state.connections if isinstance(one, Connection) and one.is_silent()]
+        if silent:
+            min(silent, key=lambda one: one.opened).abort()
+        return bool(silent)
 
     async def _look(self) -> None:
         while True:
