@@ -193,7 +193,7 @@ class Connection(HttpToolsProtocol):
 
     def is_silent(self) -> bool:
         """Return whether it has never brought the whole head of a request."""
-        return self.cycle is None and not self.transport.is_closing()
+        return not self.transport.is_closing() and self.cycle is None
 
     def is_worn(self) -> bool:
         """Return whether the connection is not used again: so clients spread over the processes of a server."""
