@@ -21,7 +21,8 @@ What a server tells Prometheus of itself. The tables below are generated from
 
 - Where HTTP is served (`--http HOST:PORT`), at `/metrics` of that address.
 - At a port of their own: `nomemory serve --metrics HOST:PORT`, or `NOMEMORY_METRICS`. There is nothing else at that
-  port. It is off by default, and the rules of every other address hold: without credentials loopback only, beyond it TLS.
+  port. It is off by default, and the rules of every other address hold: without credentials loopback only, beyond it
+  TLS.
 
 ```yaml
 scrape_configs:
@@ -37,7 +38,7 @@ scrape_configs:
 | server | what a scrape needs |
 |---|---|
 | checks no credentials, and is on loopback only | nothing |
-| checks credentials | the token of `NOMEMORY_METRICS_TOKEN`, or a key or certificate with the scope `admin`, no namespace |
+| checks credentials | the token of `NOMEMORY_METRICS_TOKEN`, or a key or certificate with `admin`, no namespace |
 | has `NOMEMORY_METRICS_TOKEN` and no other credentials | that token |
 
 The token is good for `/metrics` and for nothing else: prefer it to a key with `admin`, which can list users. A user's

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from nomemory.server.identity.access import Access
+from nomemory.server.identity.tls import tls_files
 from nomemory.server.listen_address import Addresses
 from nomemory.server.metrics.exposition import Exposition
 from nomemory.server.metrics.meters import Meters
@@ -16,7 +17,8 @@ from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.rpc.grpc_server import GrpcServer
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
-from nomemory.server.web.application import Application
+from nomemory.server.web.asgi_server import AsgiServer
+from nomemory.server.web.connection import ConnectionLimits
 from nomemory.server.web.metrics_application import MetricsApplication
 from nomemory.server.web.metrics_page import MetricsPage
 from nomemory.server.web.server import HttpServer
@@ -58,21 +60,25 @@ async def serving(
     """
     path = CallPath(services, settings, access, host, figures.meters.calls if figures else None)
     page = MetricsPage(figures.exposition, path.bounds, access, settings) if figures else None
-    servers: list[GrpcServer | HttpServer] = []
+    servers: list[GrpcServer | HttpServer | AsgiServer] = []
     try:
         servers.append(GrpcServer(path, settings, is_shared=is_shared))
         grpc = await servers[-1].start(addresses.grpc)
         http = None
         if addresses.http is not None:
-            servers.append(HttpServer(Application(path, settings, page), path, settings, is_shared=is_shared))
+            servers.append(HttpServer(path, settings, page, is_shared=is_shared))
             http = await servers[-1].start(addresses.http)
         metrics = None
         if addresses.metrics is not None and page is not None:
-            scrapes, most = MetricsApplication(page, path, settings), settings.metrics.connections_max
-            servers.append(HttpServer(scrapes, path, settings, is_shared=False, most=most))
+            servers.append(_scraped(MetricsApplication(page, path, settings), settings))
             metrics = await servers[-1].start(addresses.metrics)
         await path.open()
         yield Addresses(grpc, http, metrics)
     finally:
         await path.close()
         await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))
+
+
+def _scraped(application: MetricsApplication, settings: Settings) -> AsgiServer:
+    limits = ConnectionLimits.of(settings, is_shared=False)
+    return AsgiServer(application, tls_files(settings), limits, settings.metrics.connections_max, is_shared=False)
