@@ -46,9 +46,10 @@ def read(text: str) -> Scrape:
     return Scrape(text, samples)
 
 
-def scraped(http: str, client: httpx.Client | None = None, **headers: str) -> Scrape:
+def scraped(http: str, client: httpx.Client | None = None, *, bearer: str = "") -> Scrape:
     """Scrape a server."""
     get = client.get if client else httpx.get
+    headers = {"authorization": f"Bearer {bearer}"} if bearer else {}
     answer = get(f"{http}/metrics", headers=headers, timeout=TIMEOUT_S)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")

@@ -45,8 +45,14 @@ class Observed:
 
 @pytest.fixture
 def observed(tmp_path: Path) -> Iterator[Observed]:
-    ports = {"NOMEMORY_HTTP": "127.0.0.1:0", "NOMEMORY_METRICS": "127.0.0.1:0"}
-    with fleet(tmp_path / "data", 2, **ports) as running:
+    anywhere = "127.0.0.1:0"
+    with fleet(
+        tmp_path / "data",
+        2,
+        NOMEMORY_HTTP=anywhere,
+        NOMEMORY_METRICS=anywhere,
+        NOMEMORY_METRICS_COLLECT_S="20",
+    ) as running:
         assert running.process.stdout
         http, metrics = (address_in(running.process.stdout.readline()) for _ in range(2))
         yield Observed(running, http, metrics.removesuffix("/metrics"))

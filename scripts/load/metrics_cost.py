@@ -1,0 +1,149 @@
+"""What do metrics cost? `PYTHONPATH=scripts python -m load.metrics_cost [--rounds 60]` (Linux).
+
+Two servers have the same messages. One counts its calls; in the other what counts does nothing. They are called in turn,
+in short rounds of alternating order, so that whatever else the machine does falls on both. Prints the CPU time of a call
+in each, the median of the rounds' ratios, and the CPU time of a scrape.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import grpc
+import uvloop
+from load.closed_loop import each_once, methods
+from load.usage import run_ns
+
+from nomemory.evaluation.temporary_server import ready_address
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+
+USERS, MESSAGES, CONCURRENCY, SCRAPES = 20, 200, 8, 50
+CALLS = {"ListMessages": 400, "HybridSearch": 80}
+"""Calls in a round."""
+_SERVE = "import sys; sys.argv = ['nomemory', 'serve']; {}; from nomemory.cli.main import main; main()"
+_OFF = "from nomemory.server.metrics.meters import CallMeter; CallMeter.ended = CallMeter.failed = lambda *a, **b: None"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A server. `http` is where it is scraped."""
+
+    process: subprocess.Popen[str]
+    target: str
+    http: str
+
+    @classmethod
+    def start(cls, data: Path, patch: str) -> Measured:
+        """Start a server that counts, or does not, and give it messages."""
+        environment = {
+            **os.environ,
+            "NOMEMORY_DATA": str(data),
+            "NOMEMORY_LISTEN": "127.0.0.1:0",
+            "NOMEMORY_HTTP": "127.0.0.1:0",
+            "NOMEMORY_EMBEDDER": "none",
+        }
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, "-c", _SERVE.format(patch)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        server = cls(process, ready_address(process), ready_address(process).partition("//")[2])
+        server.fill()
+        return server
+
+    def fill(self) -> None:
+        """Write the messages, and wait until they are found by words."""
+        with grpc.insecure_channel(self.target) as channel:
+            ingest = IngestServiceStub(channel)
+            for user in range(USERS):
+                messages = [_message(f"u{user}", number) for number in range(MESSAGES)]
+                ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
+            while ingest.GetIndexStatus(i.GetIndexStatusRequest()).lexical.pending:
+                time.sleep(0.1)
+
+    def cost_us(self, method: str) -> float:
+        """Return the CPU time of a call in microseconds, over one round."""
+        before = run_ns([self.process.pid])
+        uvloop.run(_round(self.target, method))
+        return (run_ns([self.process.pid]) - before) / CALLS[method] / 1000
+
+    def scrape_us(self) -> float:
+        """Return the CPU time of a scrape in microseconds."""
+        before = run_ns([self.process.pid])
+        for _ in range(SCRAPES):
+            with urllib.request.urlopen(f"http://{self.http}/metrics") as answer:
+                answer.read()
+        return (run_ns([self.process.pid]) - before) / SCRAPES / 1000
+
+
+def _message(user: str, number: int) -> m.ChatMessage:
+    content = f"Number {number} tells of trains, boats and the harbour where they wait for each other."
+    message = m.ChatMessage(user_id=user, message_id=f"m{number}", role=m.ROLE_USER, content=content)
+    message.ts.FromSeconds(1_700_000_000 + number)
+    return message
+
+
+def _request(method: str, user: str) -> bytes:
+    if method == "ListMessages":
+        return q.ListMessagesRequest(user_id=user, page_size=50).SerializeToString()
+    return q.HybridSearchRequest(user_id=user, query_text="Where do the boats wait?").SerializeToString()
+
+
+async def _round(target: str, method: str) -> None:
+    async with AsyncExitStack() as stack:
+        [call] = await methods(stack, target, f"/nomemory.v1.QueryService/{method}", 1)
+        calls = [partial(call, _request(method, f"u{number % USERS}")) for number in range(CALLS[method])]
+        await each_once(calls, CONCURRENCY)
+
+
+def compare(servers: Sequence[Measured], method: str, rounds: int) -> None:
+    """Call both servers in turn, and print what a call costs."""
+    costs: tuple[list[float], list[float]] = ([], [])
+    for number in range(rounds + 1):
+        for at in (0, 1) if number % 2 else (1, 0):
+            cost = servers[at].cost_us(method)
+            if number:  # the first round warms up
+                costs[at].append(cost)
+    off, on = map(statistics.median, costs)
+    ratios = [with_metrics / without for without, with_metrics in zip(*costs, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    print(f"{method}: off {off:.1f} µs, on {on:.1f} µs; ratio {middle:.3f} ({low:.3f} to {high:.3f})", flush=True)
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=60)
+    rounds: int = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory() as directory:
+        servers = [Measured.start(Path(directory) / name, patch) for name, patch in (("off", _OFF), ("on", "pass"))]
+        try:
+            for method in CALLS:
+                compare(servers, method, rounds)
+            print(f"a scrape: {servers[1].scrape_us():.0f} µs")
+        finally:
+            for server in servers:
+                server.process.terminate()
+            for server in servers:
+                server.process.wait()
+
+
+if __name__ == "__main__":
+    main()
