@@ -266,12 +266,14 @@ def _candidates(space: VectorSpace, timeline: Timeline, ranked: Sequence[_Ranked
     cosines = None
     if space.embedder.model == PACKAGE_MODEL and all(one.meaning for one in ranked):
         cosines = np.max([one.meaning.cosines for one in ranked if one.meaning], axis=0)[eligible]
+    usual = max((one.meaning for one in ranked if one.meaning), key=lambda meaning: meaning.mean, default=None)
     has_words = any(one.words.has_terms for one in ranked)
     coverage = np.max([one.words.coverage for one in ranked], axis=0)[eligible]
     return Candidates(
         matching=np.max([one.matching for one in ranked], axis=0)[eligible],
         cosines=cosines,
-        mean=max((one.meaning.mean for one in ranked if one.meaning), default=0.0),
+        mean=usual.mean if usual else 0.0,
+        count=usual.count if usual else 0,
         coverage=coverage if has_words else None,
         unknown=min(one.words.unknown for one in ranked),
         asserting=_asserting(timeline, eligible),
