@@ -11,6 +11,7 @@ from nomemory.server.embedding.local import (
     HOW_TO_GET_AN_EMBEDDER,
     LocalEmbedder,
     cache_directory,
+    documents_at_once,
     local_is_available,
 )
 from nomemory.server.embedding.local_model import (
@@ -95,7 +96,8 @@ def local_embedder(settings: Settings, vigil: Vigil | None = None) -> LocalEmbed
     model = local_model(settings)
     if settings.embedder.dimension not in (0, model.dimension):
         raise EmbedderSettingsError(f"the local embedder's vectors have {model.dimension} numbers: unset the dimension")
-    return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, vigil)
+    at_once = documents_at_once(settings.embedder.documents_at_once)
+    return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, vigil, at_once)
 
 
 def local_model(settings: Settings) -> LocalModel:

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Protocol
 
+from nomemory.server.embedding.onnx.capacity import Capacity
 from nomemory.server.embedding.onnx.installed import PACKAGE
 from nomemory.server.embedding.vector import Vector
 
@@ -81,7 +82,7 @@ def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling
     return LocalModel(name, found["dimension"], str(path), arguments)
 
 
-def load(arguments: Sequence[str], threads: int) -> TextModel:
+def load(arguments: Sequence[str], capacity: Capacity) -> TextModel:
     """Load a model into this process.
 
     Raises:
@@ -92,7 +93,7 @@ def load(arguments: Sequence[str], threads: int) -> TextModel:
     if len(arguments) == 1:
         from nomemory.server.embedding.onnx.converted import load_model  # noqa: PLC0415
 
-        return load_model(Path(arguments[0]), threads)
+        return load_model(Path(arguments[0]), capacity)
     from nomemory.server.embedding.onnx.directory_model import DirectoryModel, directory_of  # noqa: PLC0415
 
-    return DirectoryModel(directory_of(arguments), threads)
+    return DirectoryModel(directory_of(arguments), capacity)

@@ -47,7 +47,14 @@ class EmbedderSettings(SettingsGroup):
         description="Directory that keeps the converted model of `local`, about 80 MB. Unset: `nomemory` in the "
         "user's cache. Where it cannot be written, the model is made again at every start.",
     )
-    threads: int = Field(1, ge=1, le=64, description="Threads of each of the two processes of `local`.")
+    threads: int = Field(1, ge=1, le=64, description="Threads of `local` for a query, and for a batch of messages.")
+    documents_at_once: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="Batches of messages that `local` computes at the same time, at a low priority. 0: half as many as "
+        "there are cores, but two where there are two, and at most four.",
+    )
     timeout_s: float = Field(30.0, gt=0, description="How long the embedder may take for one call.")
     batch_max: int = Field(64, ge=1, description="Most texts in one call of `openai`.")
     part_chars: int = Field(800, ge=50, description="Length of the parts in which a long message is embedded.")
