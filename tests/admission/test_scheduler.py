@@ -181,7 +181,7 @@ async def test_a_stream_leaves_its_slot_to_others_while_its_client_reads() -> No
 
 
 async def test_a_paced_read_answers_fails_and_is_cancelled_as_it_would_be_alone() -> None:
-    pace = Pace(0.001)
+    pace = Pace(0.001, 0.0)
     pace.is_crowded = True
 
     async def pieces(ending: Callable[[], object]) -> object:
@@ -206,6 +206,28 @@ async def test_a_paced_read_answers_fails_and_is_cancelled_as_it_would_be_alone(
         async with asyncio.timeout(0.02):
             await Paced(endless(), pace)
     assert cleaned_up
+
+
+async def test_dear_work_rests_while_calls_keep_coming_and_no_longer() -> None:
+    pace = Pace(rest_s=0.0, rest_max_s=60.0)
+    pace.is_crowded = True
+    pace.note_arrival()
+    resting = asyncio.create_task(pace.rest())
+    for _ in range(50):
+        await asyncio.sleep(0)
+        pace.note_arrival()
+    assert not resting.done()
+    await asyncio.wait_for(resting, 5)
+
+
+async def test_dear_work_goes_on_however_many_calls_come() -> None:
+    pace = Pace(rest_s=0.0, rest_max_s=0.01)
+    pace.is_crowded = True
+    resting = asyncio.create_task(pace.rest())
+    async with asyncio.timeout(5):
+        while not resting.done():
+            pace.note_arrival()
+            await asyncio.sleep(0)
 
 
 def test_a_worker_drops_what_is_withdrawn_while_it_answers_something_else() -> None:

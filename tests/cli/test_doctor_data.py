@@ -17,7 +17,7 @@ from server.fleet import until
 from server.test_damaged_log import flip, list_all
 from server.test_lost_log import by_words, is_settled, write
 
-from conftest import Server
+from conftest import Server, started
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
 from nomemory.server.settings import Settings
@@ -28,12 +28,31 @@ Start = Callable[[Settings], AbstractContextManager[Server]]
 NAMES = ("apples", "pears", "figs")
 
 
-@pytest.fixture
-def data(start: Start, own_settings: Settings) -> Path:
-    with start(own_settings) as server:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory that a server has left, all indexed."""
+    data = tmp_path_factory.mktemp("written") / "data"
+    settings = Settings.from_environment(
+        data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
+    )
+    with started(settings) as server:
         write(server, *NAMES)
         assert until(lambda: is_settled(server))
+    return data
+
+
+@pytest.fixture
+def data(written: Path, own_settings: Settings) -> Path:
+    """A copy of it, for a server of one's own."""
+    shutil.copytree(written, own_settings.server.data)
     return own_settings.server.data
+
+
+@pytest.fixture(autouse=True)
+def without_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the doctor look at data alone: to load a model and measure it takes longer than all the rest."""
+    monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")
+    monkeypatch.setenv("NOMEMORY_EMBEDDING_DIMENSION", "4")
 
 
 @pytest.fixture
@@ -96,11 +115,7 @@ def test_words_that_do_not_agree_are_built_anew(
     assert found(doctor())["Words on disk"]["state"] == "ok"
 
 
-def test_vectors_that_are_gone_are_told(
-    start: Start, own_settings: Settings, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")
-    monkeypatch.setenv("NOMEMORY_EMBEDDING_DIMENSION", "4")
+def test_vectors_that_are_gone_are_told(start: Start, own_settings: Settings, run: Run) -> None:
     data = own_settings.server.data
     with start(own_settings) as server:
         messages = [said("u", name, name, embedding=(1.0, 0.0, 0.0, 1.0)) for name in NAMES]

@@ -47,7 +47,7 @@ TEXTS = (
 )
 SAMPLE = tuple(
     json.loads(line)["content"]
-    for line in (Path(__file__).parents[2] / "sample" / "messages.jsonl").read_text(encoding="utf-8").splitlines()[::8]
+    for line in (Path(__file__).parents[2] / "sample" / "messages.jsonl").read_text(encoding="utf-8").splitlines()[::24]
 )
 FILES = {MODEL_FILE, NUMBERS_FILE, PIECES_FILE, DIGESTS_FILE, "lock"}
 LONG = "我从小就不吃辣椒，因为胃不好。The report is due on Friday. " * 60

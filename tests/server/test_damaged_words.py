@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+from server.fleet import until
 
 from nomemory.server.lexical.tantivy_schema import DIRECTORY
 from nomemory.server.settings import Settings
@@ -59,9 +60,12 @@ def test_damage_under_a_running_server_is_mended_and_shown(start: Start, own_set
         cut(own_settings.server.data, "term")
         token = write(server, said("u", "m1", "hello", ts=1))
         assert sorted(found_in_the_end(server, token)) == ["m0", "m1"]
-        status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
-        assert status.lexical.fault == "IndexUnusableError"
-        assert status.lexical.checkpoint == status.log.sequence
+        assert until(lambda: is_mended_and_shown(server))
+
+
+def is_mended_and_shown(server: Server) -> bool:
+    status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+    return (status.lexical.fault, status.lexical.checkpoint) == ("IndexUnusableError", status.log.sequence)
 
 
 def found_in_the_end(server: Server, token: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import unicodedata
+from collections.abc import Iterator
 
 import opencc
 import regex  # type: ignore[import-untyped]  # it ships without types
@@ -21,7 +22,10 @@ INVISIBLE = r"\p{Default_Ignorable_Code_Point}"
 _LAST_FOLDED = 0x2FA1F
 """The last code point that has a compatibility form or a case; an assigned Han character may lie beyond."""
 
-_LAST_HAN = 0x3FFFD
+_BLOCK = 128
+"""So many characters at once are looked at whether any of them has another form: most blocks have none."""
+
+_HAN_BLOCKS = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x3FFFE))
 _SIMPLIFICATION = "t2s"
 """OpenCC's name for traditional to simplified."""
 
@@ -98,7 +102,7 @@ def _folded(character: str) -> str:
 
 def _simplified() -> dict[str, str]:
     """Map each traditional character to its simplified form, in one call: the converter's cost is per call."""
-    characters = _HAN.findall("".join(map(chr, range(0x2E80, _LAST_HAN + 1))))
+    characters = _HAN.findall("".join(chr(code) for block in _HAN_BLOCKS for code in block))
     converted = opencc.OpenCC(_SIMPLIFICATION).convert("\n".join(characters)).split("\n")
     return {old: new for old, new in zip(characters, converted, strict=True) if old != new and len(new) == 1}
 
@@ -108,8 +112,16 @@ def _changes(character: str) -> bool:
     return bool(unicodedata.decomposition(character)) or character.casefold() != character
 
 
+def _changing() -> Iterator[str]:
+    """Return the characters that have another form, in order."""
+    for first in range(0, _LAST_FOLDED + 1, _BLOCK):
+        block = "".join(map(chr, range(first, first + _BLOCK)))
+        if not unicodedata.is_normalized("NFKD", block) or block.casefold() != block:
+            yield from filter(_changes, block)
+
+
 def _table() -> dict[int, str]:
-    candidates = [character for character in map(chr, range(_LAST_FOLDED + 1)) if _changes(character)]
+    candidates = list(_changing())
     folded = {character: _folded(character) for character in [*candidates, *_EXTRA]}
     table = {ord(character): to for character, to in (_simplified() | folded).items()}
     table |= dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2
@@ -29,11 +29,11 @@ Requests = (
 def attack_by_influence(world: World, judge: Judge) -> None:
     """Compare what each attacker gets before and after a victim has written much of the same."""
     readers = [one for one in world.attackers if one.stored_as]
-    before = {one.name: _answers(world, one, judge) for one in readers}
     flooder = world.victims[1]
-    token = world.write(list(_flood(flooder)))
-    for read in ("LexicalSearch", "SemanticSearch"):
-        _wait_for(world, flooder, read, token)
+    first, *rest = _flood(flooder)
+    _write_and_wait(world, flooder, [first])  # what the attackers have written themselves is indexed, too, before that
+    before = {one.name: _answers(world, one, judge) for one in readers}
+    _write_and_wait(world, flooder, rest)
     for one in readers:
         for name, answer in _answers(world, one, judge).items():
             if answer != before[one.name][name]:
@@ -87,8 +87,14 @@ def _flood(victim: Victim) -> Iterator[message_pb2.ChatMessage]:
         yield message
 
 
+def _write_and_wait(world: World, victim: Victim, messages: Sequence[message_pb2.ChatMessage]) -> None:
+    """Write for a victim, and wait until both indexes have it and all that was written before."""
+    token = world.write(messages)
+    for read in ("LexicalSearch", "SemanticSearch"):
+        _wait_for(world, victim, read, token)
+
+
 def _wait_for(world: World, victim: Victim, read: str, token: str) -> None:
-    """Wait until an index has what a victim wrote."""
     request: q.LexicalSearchRequest | q.SemanticSearchRequest
     if read == "LexicalSearch":
         request = q.LexicalSearchRequest(user_id=victim.user_id, query_text=TOPIC, at_least=token)

@@ -77,7 +77,7 @@ async def model(url: str) -> AsyncIterator[ChatEndpoint]:
 
 
 async def test_a_turn_of_the_planner_gives_a_call_or_gives_up(model: ChatEndpoint) -> None:
-    planner = LlmPlanner(model, bad_answers_max=2)
+    planner = LlmPlanner(model, bad_answers_max=1)
     budget = Budget(deadline_s=PATIENCE_S)
     seen = said("I like tea.")
     with gives_up(PlannerFailedError):

@@ -1,7 +1,8 @@
 """The pace of dear reads: pieces of work on the event loop, and rests in which the loop serves everything else.
 
 gRPC hands calls to the loop one after another, each within several turns of the loop. If dear work filled every turn,
-a short call would wait for a piece of it several times over, behind every call that came before.
+a short call would wait for a piece of it several times over, behind every call that came before. So a rest lasts while
+calls keep coming, up to a bound.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ class Pace:
 
     Args:
         rest_s: how long a rest is.
+        rest_max_s: how much longer it is, at most, while calls keep coming.
     """
 
-    def __init__(self, rest_s: float) -> None:
+    def __init__(self, rest_s: float, rest_max_s: float) -> None:
         self._rest_s = rest_s
+        self._rest_max_s = rest_max_s
+        self._has_arrival = False
         self._one_at_a_time = asyncio.Lock()
         self._worked_s = 0.0
         self._rested_at = 0.0
@@ -38,6 +42,10 @@ class Pace:
             self._worked_s = 0.0
             self._rested_at = time.perf_counter() + self._rest_s
 
+    def note_arrival(self) -> None:
+        """Note that a call has come. Others may have come behind it."""
+        self._has_arrival = True
+
     async def rest(self) -> None:
         """Wait until the loop has had its rest, after those who wait already."""
         if not self.is_crowded:
@@ -45,6 +53,10 @@ class Pace:
             return
         async with self._one_at_a_time:
             await asyncio.sleep(max(0.0, self._rested_at - time.perf_counter()))
+            give_up = time.perf_counter() + self._rest_max_s
+            while self._has_arrival and time.perf_counter() < give_up:
+                self._has_arrival = False
+                await asyncio.sleep(self._rest_s)
 
 
 class Paced(Generic[_Answer]):

@@ -74,7 +74,7 @@ class ReadScheduler:
         self._settings = settings
         self._clock = VirtualClock()
         self._slots = FairSlots(settings.reads.running_max)
-        self._pace = Pace(settings.reads.rest_s)
+        self._pace = Pace(settings.reads.rest_s, settings.reads.rest_max_s)
         self._by_user: Counter[Hashable] = Counter()
         self._by_caller: Counter[Hashable] = Counter()
         self._in_hand = 0
@@ -126,6 +126,7 @@ class ReadScheduler:
 
     async def _check(self, claim: Claim) -> None:
         """Let a read in, or refuse it after a pause: a flood that is refused at once comes back at once."""
+        self._pace.note_arrival()
         wait_s = self._user_rate.wait_s(claim.key) or self._caller_rate.wait_s(claim.caller)
         if not wait_s and (not claim.cost or self._has_room(claim)):
             return

@@ -19,6 +19,7 @@ class AdmissionSettings(SettingsGroup):
     rest_s: float = Field(
         0.001, ge=0, description="How long the event loop is left to short calls after each 3 ms of dear reads."
     )
+    rest_max_s: float = Field(0.02, ge=0, description="How much longer that is, at most, while calls keep coming.")
     user_max: int = Field(32, ge=1, description="Dear reads of one user in hand; more are refused.")
     caller_max: int = Field(256, ge=1, description="The same of one caller: an API key, a certificate, a token.")
     total_max: int = Field(1024, ge=1, description="The same of all.")
