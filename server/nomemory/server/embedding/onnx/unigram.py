@@ -15,7 +15,7 @@ from nomemory.server.embedding.onnx.piece_trie import PieceTrie
 
 _SPACE = "▁"
 _UNKNOWN_PENALTY = 10.0
-_WORDS_KEPT = 16_384
+_WORDS_KEPT = 8_192
 _WORD_MAX = 64
 """Most characters of a word that is kept for reuse: in Chinese a sentence may be a word."""
 
