@@ -17,11 +17,11 @@ from nomemory.server.embedding.local import (
 from nomemory.server.embedding.local_model import (
     PACKAGE_DIMENSION,
     LocalModel,
-    LocalModelError,
     directory_model,
     named_model,
     package_model,
 )
+from nomemory.server.embedding.local_model_error import LocalModelError
 from nomemory.server.embedding.named_models import full_name, prefixes_of
 from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.persistent_cache import KeptEmbedder

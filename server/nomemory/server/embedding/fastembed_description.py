@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nomemory.server.embedding.fastembed_model import FastembedModel, download
 from nomemory.server.embedding.l2_normalise import NUMBER, UnusableVectorError, l2_normalise
-from nomemory.server.embedding.local_model import LocalModelError
+from nomemory.server.embedding.local_model_error import LocalModelError
 from nomemory.server.embedding.named_models import Prefixes
 from nomemory.server.embedding.onnx.capacity import Capacity
 

@@ -13,7 +13,7 @@ from fastembed.common.model_description import ModelSource, PoolingType
 from huggingface_hub import model_info
 
 from nomemory.server.embedding.batches import batches
-from nomemory.server.embedding.local_model import LocalModelError
+from nomemory.server.embedding.local_model_error import LocalModelError
 from nomemory.server.embedding.named_models import DEFAULT_MODEL, Prefixes
 from nomemory.server.embedding.onnx.capacity import Capacity, SideBySide
 from nomemory.server.embedding.vector import Vector

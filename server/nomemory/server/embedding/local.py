@@ -30,7 +30,7 @@ HOW_TO_GET_AN_EMBEDDER = (
 _CRASHES_MAX = 2
 _HARMLESS = "hello"
 _DOCUMENTS_NICENESS = 10
-_CALL_CHARS = 3000
+_CALL_CHARS = 2000
 """Of documents in one call, for each batch at once. It then takes a fraction of a second."""
 _AT_ONCE_MIN, _AT_ONCE_MAX = 2, 4
 _ENVIRONMENT = {

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from nomemory.server.embedding.local_model_error import LocalModelError
 from nomemory.server.embedding.named_models import Prefixes
 from nomemory.server.embedding.onnx.capacity import Capacity
 from nomemory.server.embedding.onnx.installed import PACKAGE
@@ -32,10 +33,6 @@ class Source(StrEnum):
     PACKAGE = "package"
     DIRECTORY = "directory"
     NAME = "name"
-
-
-class LocalModelError(Exception):
-    """The model cannot be used; the text says why."""
 
 
 class TextModel(Protocol):
