@@ -74,7 +74,7 @@ def without_metadata(files: set[str]) -> set[str]:
 
 def test_the_clients_wheel_has_the_contract_and_the_client(client_files: set[str]) -> None:
     assert without_metadata(client_files) == in_the_tree(CLIENT)
-    assert {file.split("/")[1] for file in without_metadata(client_files)} == {"client", "v1"}
+    assert {file.split("/")[1] for file in without_metadata(client_files)} == {"client", "frameworks", "v1"}
 
 
 def test_the_servers_wheel_has_everything_else_and_the_shipped_skills(server_files: set[str]) -> None:

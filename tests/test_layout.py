@@ -15,6 +15,7 @@ LADDER = {
     "nomemory.text": (),
     "nomemory.v1": (),
     "nomemory.client": ("nomemory.v1",),
+    "nomemory.frameworks": ("nomemory.v1", "nomemory.client"),
     "nomemory.recall": ("nomemory.text", "nomemory.v1", "nomemory.client.prompt_block"),
     "nomemory.server": ("nomemory.text", "nomemory.v1", "nomemory.recall"),
     "nomemory.mcp": ("nomemory.v1", "nomemory.client", "nomemory.recall.tools", "nomemory.recall.model"),

@@ -9,7 +9,11 @@ ANYTHING: Final = "*"
 
 Step = Mapping[str, Any]
 Outcome = Mapping[str, Any]
-"""What a client wrote down of a step: `replies`, or `refused` with `code`, `reason`, `message` and `violations`."""
+"""What a client wrote down of a step: `replies`, or `refused` with `code`, `reason`, `message` and `violations`.
+
+One that calls tools writes down `no_tool`, and what is missing, where no tool can take a step.
+"""
+NO_TOOL: Final = "no_tool"
 
 
 def faults(step: Step, outcome: Outcome) -> Iterator[str]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from conformance.expectation import Outcome, Step, faults
+from conformance.expectation import NO_TOOL, Outcome, Step, faults
 from conformance.players import PLAYERS, SCENARIO, Player, PlayError
 from conformance.transcript import disagreements
 
@@ -41,28 +41,48 @@ def _play(players: Sequence[Player], steps: Sequence[Step], work: Path) -> int:
         except PlayError as error:
             got, troubles = (), [str(error)]
         else:
-            troubles = [*_against_the_scenario(steps, got), *_against_another(steps, got, reference)]
-            reference = reference or got
+            troubles = [*_against_the_scenario(player, steps, got), *_against_another(player, steps, got, reference)]
+            reference = reference or (() if player.by_tools else got)
         failed += bool(troubles)
         for trouble in troubles:
             print(f"{player.name}: {trouble}", file=sys.stderr, flush=True)
         told = f"{len(troubles)} faults in" if troubles else "as expected:"
-        print(f"{player.name}: {told} {len(steps)} steps, {time.monotonic() - began:.0f} s", flush=True)
+        left_out = _left_out(steps, got)
+        taken = len(steps) - sum(map(len, left_out.values()))
+        of_all = f" of {len(steps)}" if left_out else ""
+        print(f"{player.name}: {told} {taken}{of_all} steps, {time.monotonic() - began:.0f} s", flush=True)
+        for why, names in left_out.items():
+            print(f"{player.name}: left out {len(names)}, {why}: {'; '.join(names)}", flush=True)
     return 1 if failed else 0
 
 
-def _against_the_scenario(steps: Sequence[Step], got: Sequence[Outcome]) -> Iterator[str]:
+def _left_out(steps: Sequence[Step], got: Sequence[Outcome]) -> dict[str, list[str]]:
+    """Return the names of the steps that no tool can take, by what is missing."""
+    found: dict[str, list[str]] = {}
+    for step, outcome in zip(steps, got, strict=False):
+        if NO_TOOL in outcome:
+            found.setdefault(outcome[NO_TOOL], []).append(step["name"])
+    return dict(sorted(found.items()))
+
+
+def _against_the_scenario(player: Player, steps: Sequence[Step], got: Sequence[Outcome]) -> Iterator[str]:
     if len(got) != len(steps):
         yield f"played {len(got)} of {len(steps)} steps"
         return
     for step, outcome in zip(steps, got, strict=True):
-        yield from (f"{step['name']}: {fault}" for fault in faults(step, outcome))
+        if not (player.by_tools and NO_TOOL in outcome):
+            yield from (f"{step['name']}: {fault}" for fault in faults(player.expected(step), outcome))
 
 
-def _against_another(steps: Sequence[Step], got: Sequence[Outcome], reference: Sequence[Outcome]) -> Iterator[str]:
-    if reference and len(reference) == len(got) == len(steps):
-        for name, one, other in disagreements(steps, got, reference):
-            yield f"{name}: got {json.dumps(one)}, another client {json.dumps(other)}"
+def _against_another(
+    player: Player, steps: Sequence[Step], got: Sequence[Outcome], reference: Sequence[Outcome]
+) -> Iterator[str]:
+    if not reference or not len(reference) == len(got) == len(steps):
+        return
+    taken = [(step, one, other) for step, one, other in zip(steps, got, reference, strict=True) if NO_TOOL not in one]
+    seen = [player.seen(step, other) for step, _, other in taken]
+    for name, one, other in disagreements([step for step, _, _ in taken], [one for _, one, _ in taken], seen):
+        yield f"{name}: got {json.dumps(one)}, another client {json.dumps(other)}"
 
 
 if __name__ == "__main__":

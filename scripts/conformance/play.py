@@ -40,9 +40,13 @@ class Play(ABC):
             got = self.replies(step, self._filled(step["request"]))
         except CallRefusedError as error:
             return {"refused": error.refusal}
+        self.keep(step, got)
+        return {"replies": got}
+
+    def keep(self, step: Json, got: list[object]) -> None:
+        """Keep of a step's replies what later steps need."""
         for name, path in step.get("keep", {}).items():
             self._kept[name] = _at(got[0], path)
-        return {"replies": got}
 
     def _filled(self, value: Any) -> Any:  # noqa: ANN401 - JSON
         """Put what was kept in the place of each `$name`."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from conformance.expectation import Outcome
+from conformance import mcp_view
+from conformance.expectation import Outcome, Step
 from conformance.golden_server import golden_server
 from conformance.transcript import outcomes
 
@@ -36,6 +37,16 @@ class Player:
     needs: Sequence[str]
     prepare: Sequence[Sequence[str]]
     play: Sequence[str]
+    by_tools: bool = False
+    """Whether it calls tools: then it leaves out the steps that no tool can take, and sees what tools show."""
+
+    def expected(self, step: Step) -> Step:
+        """Return a step that expects what this client can see."""
+        return mcp_view.shown_of_step(step) if self.by_tools else step
+
+    def seen(self, step: Step, outcome: Outcome) -> Outcome:
+        """Return what this client would have seen of what another one got."""
+        return mcp_view.shown_of_outcome(step, outcome) if self.by_tools else outcome
 
     def missing(self) -> Sequence[str]:
         """Return the programs that this machine lacks."""
@@ -66,6 +77,7 @@ _NPM: Final = (("npm", "ci", "--silent", "--no-audit", "--no-fund"), ("npm", "ru
 PLAYERS: Final = (
     Player("python", "scripts", (), (), (sys.executable, "-m", "conformance.python_player")),
     Player("http", "scripts", (), (), (sys.executable, "-m", "conformance.http_player")),
+    Player("mcp", "scripts", (), (), (sys.executable, "-m", "conformance.mcp_player"), by_tools=True),
     Player("go", "clients/go", ("go",), (("go", "build", "./..."),), ("go", "run", "./internal/golden")),
     Player("typescript", "clients/typescript", ("node", "npm"), _NPM, ("node", "golden/main.mjs")),
 )

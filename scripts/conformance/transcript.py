@@ -18,6 +18,8 @@ _OF_THE_RUN: Final = frozenset(
     }
 )
 """Fields that differ from server to server, and from moment to moment."""
+_OF_THE_CLOCK: Final = frozenset({"until"})
+"""Fields of a recall that differ with the time at which it is made."""
 _DIGITS: Final = 6
 """What every language prints alike of a 32-bit float."""
 
@@ -32,15 +34,22 @@ def disagreements(
 ) -> Iterator[tuple[str, Outcome, Outcome]]:
     """Yield the steps at which two clients got something else, with what each got."""
     for step, one, other in zip(steps, ours, theirs, strict=True):
-        if _comparable(one) != _comparable(other):
+        ignored = _OF_THE_RUN if _says_when(step) else _OF_THE_RUN | _OF_THE_CLOCK
+        if _comparable(one, ignored) != _comparable(other, ignored):
             yield step["name"], one, other
 
 
-def _comparable(value: object) -> object:
+def _says_when(step: Step) -> bool:
+    """Return whether a step says what time it is. Else the server's clock does."""
+    request = step.get("request", {})
+    return "now" in request.get("recall", request).get("context", {})
+
+
+def _comparable(value: object, ignored: frozenset[str]) -> object:
     if isinstance(value, Mapping):
-        return {key: _comparable(each) for key, each in value.items() if key not in _OF_THE_RUN}
+        return {key: _comparable(each, ignored) for key, each in value.items() if key not in ignored}
     if isinstance(value, list):
-        return [_comparable(each) for each in value]
+        return [_comparable(each, ignored) for each in value]
     if isinstance(value, str):
         return _GENERATED_ID.sub("m_…", value)
     return _number(value)

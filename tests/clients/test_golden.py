@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import ParseDict
 
 from conformance.expectation import faults
+from conformance.mcp_requests import TOOLS as CALLED_BY
+from conformance.mcp_requests import NoToolError, ToolCall, tool_call
+from conformance.mcp_view import reply, shown_of_outcome, shown_of_step
 from conformance.players import PLAYERS, SCENARIO
 from conformance.transcript import disagreements
+from nomemory.mcp.results import Messages
+from nomemory.mcp.tools import TOOLS
+from nomemory.recall.tools.argument_reader import known_arguments
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +45,52 @@ def test_every_step_has_a_name_of_its_own_and_expects_something() -> None:
 
 def test_every_client_plays() -> None:
     clients = {folder.name for folder in (ROOT / "clients").iterdir() if folder.is_dir()}
-    assert {player.name for player in PLAYERS} == clients | {"http"}
+    assert {player.name for player in PLAYERS} == clients | {"http", "mcp"}
+
+
+def asked_of_tools() -> dict[str, list[ToolCall]]:
+    """Return what the scenario asks of each tool."""
+    asked: dict[str, list[ToolCall]] = {}
+    for step in STEPS:
+        with suppress(NoToolError):
+            call = tool_call(step, step["request"])
+            asked.setdefault(call.tool, []).append(call)
+    return asked
+
+
+def test_every_tool_is_called() -> None:
+    asked = asked_of_tools()
+    assert asked.keys() == TOOLS.keys() == set(CALLED_BY.values())
+    assert sum(map(len, asked.values())) >= 34
+
+
+def test_tools_are_given_the_arguments_that_they_have() -> None:
+    for tool, calls in asked_of_tools().items():
+        for call in calls:
+            assert known_arguments(TOOLS[tool].arguments, call.arguments) == (call.arguments, 0)
+
+
+def test_what_no_tool_can_say_is_not_left_out_in_silence() -> None:
+    for request, why in (({"order": "LIST_ORDER_OLDEST_FIRST"}, "argument for order"), ({"atLeast": "w_x"}, "atLeast")):
+        asked = {"userId": "lin", **request}
+        with pytest.raises(NoToolError, match=why):
+            tool_call({"call": "ListMessages", "as": "service", "request": asked}, asked)
+
+
+def test_what_a_tool_does_not_show_is_not_expected_of_it() -> None:
+    step = {"call": "LexicalSearch", "reply": {"items": [{"messageId": "a", "userId": "u"}], "highlights": "*"}}
+    assert shown_of_step(step)["reply"] == {"items": [{"messageId": "a"}]}
+    got = {"replies": [{"items": [{"messageId": "a", "userId": "u", "content": "x"}], "highlights": []}]}
+    assert shown_of_outcome(step, got) == {"replies": [{"items": [{"messageId": "a", "content": "x"}]}]}
+
+
+def test_what_a_tool_answers_is_compared_in_the_form_of_the_contract() -> None:
+    answered = {"messages": [{"message_id": "a", "said_at": "2026-01-01T00:00:00Z", "role": "user", "content": "x"}]}
+    shown = Messages.model_validate(answered).model_dump(mode="json")
+    message = {"messageId": "a", "ts": "2026-01-01T00:00:00Z", "role": "ROLE_USER", "content": "x"}
+    assert reply("ListMessages", shown) == {"items": [message]}
+    parsed = ParseDict(dict(reply("ListMessages", shown)), query_service_pb2.ListMessagesResponse())
+    assert parsed.items[0].content == "x"
 
 
 GOT = {"replies": [{"items": [{"id": "1", "n": 2}], "cursor": "c"}]}
@@ -88,6 +141,14 @@ def test_clients_agree_where_only_the_run_differs() -> None:
     assert not list(disagreements([step], [outcome()], [alike]))
     for changed in ({"text": "b"}, {"score": 0.4}, {"more": 1}):
         assert list(disagreements([step], [outcome()], [outcome(**changed)]))
+
+
+def test_the_time_of_a_recall_counts_where_a_step_says_it() -> None:
+    early, late = ({"replies": [{"limits": {"timeRange": {"until": moment}}}]} for moment in ("early", "late"))
+    asked = {"name": "one", "request": {"question": "?"}}
+    told = {"name": "one", "request": {"recall": {"context": {"now": "2026-06-01T00:00:00Z"}}}}
+    assert not list(disagreements([asked], [early], [late]))
+    assert list(disagreements([told], [early], [late]))
 
 
 def test_the_packages_have_the_version_of_the_server() -> None:

@@ -9,6 +9,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 from model_context.conftest import Connect, Guarded
 
+from nomemory.mcp.server import REFUSAL
+
 READS = ["recall", "search", "lexical_search", "semantic_search", "messages_list", "neighbors"]
 
 
@@ -112,6 +114,17 @@ async def test_bad_arguments_are_told_to_the_model(guarded: Guarded, connect: Co
         assert "FAILED_PRECONDITION" in said(await client.call_tool("semantic_search", {"query_text": "vegetables"}))
         with pytest.raises(MCPError, match="no such tool"):
             await client.call_tool("remember", {"content": "no"})
+
+
+async def test_a_refusal_is_told_to_programs_as_the_contract_does(guarded: Guarded, connect: Connect) -> None:
+    async with connect(guarded.reader, "ann") as client:
+        refused = await client.call_tool("messages_list", {"cursor": "made up"})
+        unread = await client.call_tool("messages_list", {"page_size": "many"})
+    facts = (refused.meta or {})[REFUSAL]
+    assert (facts["code"], facts["reason"]) == ("INVALID_ARGUMENT", "ERROR_REASON_CURSOR_MALFORMED")
+    assert facts["violations"] == ["cursor"]
+    assert facts["message"] in said(refused)
+    assert (unread.meta or {})[REFUSAL]["reason"] == "ERROR_REASON_INVALID_FIELD"
 
 
 async def test_resources_are_the_users_conversations_and_messages(guarded: Guarded, connect: Connect) -> None:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC
-from typing import Final
-
-from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import BaseModel, ConfigDict, Field
 
-from nomemory.client.hits import lexical_hits
-from nomemory.client.messages import role_name
+from nomemory.client import tool_results
 from nomemory.v1 import ingest_service_pb2, message_pb2
 from nomemory.v1 import query_service_pb2 as query
 from nomemory.v1 import recall_service_pb2 as recall
-
-CONTENT_CHARS: Final = 4_000
-"""What is shown of a message in a list. The resource of the message has all of it."""
 
 
 class Result(BaseModel):
@@ -92,83 +83,34 @@ class Remembered(Result):
 
 def page(reply: query.ListMessagesResponse) -> Messages:
     """Show a page by time."""
-    return Messages(messages=[message(one) for one in reply.items], next_cursor=reply.next_cursor)
+    return Messages.model_validate(tool_results.page(reply))
 
 
 def lexical_page(reply: query.LexicalSearchResponse) -> Messages:
     """Show a page of a search by words."""
-    found = [message(hit.message, hit.score) for hit in lexical_hits(reply)]
-    return Messages(messages=found, next_cursor=reply.next_cursor, index_behind=reply.index_behind)
+    return Messages.model_validate(tool_results.lexical_page(reply))
 
 
 def ranked(reply: query.HybridSearchResponse | query.SemanticSearchResponse) -> Messages:
     """Show what a search by meaning or by everything found."""
-    found = [message(item.message, item.score) for item in reply.items]
-    return Messages(messages=found, index_behind=reply.index_behind)
+    return Messages.model_validate(tool_results.ranked(reply))
 
 
 def around(reply: query.GetNeighborsResponse) -> Messages:
     """Show a neighbourhood."""
-    return Messages(messages=[message(one) for one in reply.items])
+    return Messages.model_validate(tool_results.around(reply))
 
 
 def recalled(reply: recall.RecallResponse) -> Recalled:
     """Show a recall."""
-    view = reply.memory_view
-    return Recalled(
-        verdict=_word(recall.Verdict.Name(reply.verdict)),
-        preferences=_statements(view.preferences),
-        profile=_statements(view.profile),
-        constraints=_statements(view.constraints),
-        conflicts=[
-            Conflict(earlier=_statement(one.earlier), later=_statement(one.later), possible=one.possible)
-            for one in reply.conflicts
-        ],
-        evidence=[message(one.message, one.score) for one in reply.evidence],
-        notes=list(reply.limits.notes),
-    )
+    return Recalled.model_validate(tool_results.recalled(reply))
 
 
 def remembered(reply: ingest_service_pb2.WriteMessagesResponse) -> Remembered:
     """Show what a write of one message did."""
-    (one,) = reply.results
-    outcome = ingest_service_pb2.WriteOutcome.Name(one.outcome).removeprefix("WRITE_")
-    return Remembered(message_id=one.message_id, outcome=_word(outcome))
+    return Remembered.model_validate(tool_results.remembered(reply))
 
 
-def message(given: message_pb2.ChatMessage, score: float | None = None) -> Message:
-    """Show a message; of a long one the beginning."""
-    return Message(
-        message_id=given.message_id,
-        said_at=_instant(given.ts),
-        role=role_name(given.role),
-        name=given.name,
-        conversation_id=given.conversation_id,
-        content=given.content[:CONTENT_CHARS],
-        truncated=len(given.content) > CONTENT_CHARS,
-        score=score,
-    )
-
-
-def _statements(given: Iterable[recall.Statement]) -> list[Statement]:
-    return [_statement(one) for one in given]
-
-
-def _statement(given: recall.Statement) -> Statement:
-    return Statement(
-        text=given.text,
-        citations=[
-            Quote(message_id=one.message_id, quote=one.quote, said_at=_instant(one.ts)) for one in given.citations
-        ],
-        superseded_by=given.superseded_by,
-        attribution=_word(recall.Attribution.Name(given.attribution)),
-    )
-
-
-def _instant(moment: Timestamp) -> str:
-    return moment.ToDatetime(tzinfo=UTC).isoformat().replace("+00:00", "Z")
-
-
-def _word(enum_name: str) -> str:
-    """Return what an enum's value says, without the enum's name: VERDICT_SUPPORTED is `supported`."""
-    return enum_name.partition("_")[2].lower()
+def message(given: message_pb2.ChatMessage) -> Message:
+    """Show a message; of a long one the beginning. The resource of the message has all of it."""
+    return Message.model_validate(tool_results.message(given))

@@ -12,15 +12,21 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
+from nomemory.client import tool_results
 from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
 from nomemory.mcp.bound_caller import BoundCaller
 from nomemory.mcp.memory import Memory, UserNotNamedError
 from nomemory.mcp.tools import TOOLS, Answer, Tool, as_json
 from nomemory.recall.tools.argument_reader import ToolRefusedError, known_arguments, read_arguments
+from nomemory.v1 import error_reason_pb2
 
 Context = ServerRequestContext[Any, Any]
 """The request object beside a request of the protocol, if the transport has one, is the HTTP request."""
+
+REFUSAL: Final = "nomemory/refusal"
+"""The key under which the `_meta` of a tool's result has the facts of a refusal."""
+_INVALID_FIELD: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INVALID_FIELD)
 
 INSTRUCTIONS: Final = (
     "A memory of what one user and their assistants said, word for word. Ask `recall` first; the prompt "
@@ -70,7 +76,8 @@ class MemoryServer:
         try:
             return _answered(await self._run(tool, caller, asked.arguments or {}))
         except (ToolRefusedError, NoMemoryError) as refused:
-            return types.CallToolResult(content=[types.TextContent(text=_said(refused))], is_error=True)
+            text = types.TextContent(text=_said(refused))
+            return types.CallToolResult(content=[text], is_error=True, meta={REFUSAL: _facts(refused)})
 
     async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> Answer:
         known, unknown = known_arguments(tool.arguments, arguments)
@@ -142,9 +149,15 @@ def _said(refused: ToolRefusedError | NoMemoryError) -> str:
     """Say for a model why a call did not succeed."""
     if isinstance(refused, ToolRefusedError):
         return f"not called: {refused}"
-    violations = "".join(f"; {one.field}: {one.description}" for one in refused.violations)
-    again = "" if refused.retry_after is None else f"; try again after {refused.retry_after:g} s"
-    return f"{refused.code.name}: {refused.message}{violations}{again}"
+    return tool_results.refusal(refused)
+
+
+def _facts(refused: ToolRefusedError | NoMemoryError) -> dict[str, Any]:
+    """Say for a program why a call did not succeed, as the contract does."""
+    if isinstance(refused, ToolRefusedError):
+        return {"code": "INVALID_ARGUMENT", "reason": _INVALID_FIELD, "message": str(refused), "violations": []}
+    fields = [one.field for one in refused.violations]
+    return {"code": refused.code.name, "reason": refused.reason, "message": refused.message, "violations": fields}
 
 
 def _refused(error: NoMemoryError) -> MCPError:

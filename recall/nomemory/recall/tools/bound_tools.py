@@ -11,7 +11,6 @@ import grpc
 import structlog
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Relation
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.sufficiency import Sufficiency
@@ -37,7 +36,7 @@ from nomemory.recall.tools.query_stub import (
     WriteTokenRefusedError,
 )
 from nomemory.recall.tools.requests import RequestBuilder, listed_filter
-from nomemory.recall.tools.result import Hit, ToolResult, fitting, hits, is_within, retrieved
+from nomemory.recall.tools.result import Hit, ToolResult, fitting, hits, is_within, ranked_hit, relation
 from nomemory.recall.tools.service_error import ServiceError, service_error
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import error_reason_pb2, message_pb2
@@ -280,7 +279,7 @@ class BoundTools:
     async def _hybrid(self, asked: HybridArguments, timeout_s: float) -> ToolResult:
         request = self._requests.hybrid(asked)
         reply = await self._stub.HybridSearch(request, timeout=timeout_s, metadata=self._metadata)
-        found = self._own(map(_ranked_hit, reply.items))
+        found = self._own(map(ranked_hit, reply.items))
         result = self._result(found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated)
         covered = [item.explanation.coverage for item in reply.items]
         self._has_meaning &= not reply.words_only
@@ -294,7 +293,7 @@ class BoundTools:
             words_only=reply.words_only,
             meaning_off=reply.words_only,
             sufficiency=Sufficiency(reply.sufficiency, reply.told_apart, reply.sufficiency_by_words) if found else None,
-            relations=tuple(map(_relation, reply.relations)),
+            relations=tuple(map(relation, reply.relations)),
         )
 
     async def _around(self, asked: NeighborArguments, timeout_s: float) -> ToolResult:
@@ -404,11 +403,3 @@ def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:
 
 def _scope(wanted: SearchFilter) -> SearchScope:
     return SearchScope(TimeRange(wanted.time_range.since, wanted.time_range.until), wanted.role or Role.ANY)
-
-
-def _ranked_hit(item: pb.HybridItem) -> Hit:
-    return Hit(retrieved(item.message), item.score, item.explanation.semantic_deviations)
-
-
-def _relation(relation: pb.MessageRelation) -> Relation:
-    return Relation(relation.earlier_message_id, relation.later_message_id, relation.nearness, relation.shared_words)

@@ -14,6 +14,7 @@ from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.model.trace import JsonValue
 from nomemory.v1 import message_pb2
+from nomemory.v1 import query_service_pb2 as pb
 
 _COUNTED_CHARS: Final = 4_000
 """What a long message counts at most: planners are shown its beginning."""
@@ -106,3 +107,13 @@ def fitting(found: Sequence[Hit], budget: Budget) -> list[Hit]:
             kept.append(hit)
             room -= size
     return kept
+
+
+def ranked_hit(item: pb.HybridItem) -> Hit:
+    """Return what a hybrid search has found, with its score and how far its meaning stands out."""
+    return Hit(retrieved(item.message), item.score, item.explanation.semantic_deviations)
+
+
+def relation(found: pb.MessageRelation) -> Relation:
+    """Return how two messages of a reply stand to each other."""
+    return Relation(found.earlier_message_id, found.later_message_id, found.nearness, found.shared_words)

@@ -1,0 +1,117 @@
+"""What a tool answers a model: replies of the contract as plain JSON. What is empty is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC
+from typing import Any, Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from nomemory.client.errors import NoMemoryError
+from nomemory.client.hits import lexical_hits
+from nomemory.client.messages import role_name
+from nomemory.v1 import ingest_service_pb2, message_pb2
+from nomemory.v1 import query_service_pb2 as query
+from nomemory.v1 import recall_service_pb2 as recall
+
+Json = dict[str, Any]
+
+CONTENT_CHARS: Final = 4_000
+"""What is shown of a message."""
+
+
+def page(reply: query.ListMessagesResponse) -> Json:
+    """Show a page by time."""
+    return _some(messages=[message(one) for one in reply.items], next_cursor=reply.next_cursor)
+
+
+def lexical_page(reply: query.LexicalSearchResponse) -> Json:
+    """Show a page of a search by words."""
+    found = [message(hit.message, hit.score) for hit in lexical_hits(reply)]
+    return _some(messages=found, next_cursor=reply.next_cursor, index_behind=reply.index_behind)
+
+
+def ranked(reply: query.HybridSearchResponse | query.SemanticSearchResponse) -> Json:
+    """Show what a search by meaning or by everything found."""
+    found = [message(item.message, item.score) for item in reply.items]
+    return _some(messages=found, index_behind=reply.index_behind)
+
+
+def around(reply: query.GetNeighborsResponse) -> Json:
+    """Show a neighbourhood."""
+    return {"messages": [message(one) for one in reply.items]}
+
+
+def recalled(reply: recall.RecallResponse) -> Json:
+    """Show a recall."""
+    view = reply.memory_view
+    return {
+        "verdict": _word(recall.Verdict.Name(reply.verdict)),
+        "preferences": _statements(view.preferences),
+        "profile": _statements(view.profile),
+        "constraints": _statements(view.constraints),
+        "conflicts": [
+            {"earlier": _statement(one.earlier), "later": _statement(one.later), "possible": one.possible}
+            for one in reply.conflicts
+        ],
+        "evidence": [message(one.message, one.score) for one in reply.evidence],
+        "notes": list(reply.limits.notes),
+    }
+
+
+def remembered(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
+    """Show what a write of one message did."""
+    (one,) = reply.results
+    outcome = ingest_service_pb2.WriteOutcome.Name(one.outcome).removeprefix("WRITE_")
+    return {"message_id": one.message_id, "outcome": _word(outcome)}
+
+
+def message(given: message_pb2.ChatMessage, score: float | None = None) -> Json:
+    """Show a message; of a long one the beginning."""
+    return _some(
+        message_id=given.message_id,
+        said_at=instant(given.ts),
+        role=role_name(given.role),
+        name=given.name,
+        conversation_id=given.conversation_id,
+        content=given.content[:CONTENT_CHARS],
+        truncated=len(given.content) > CONTENT_CHARS,
+        score=score,
+    )
+
+
+def instant(moment: Timestamp) -> str:
+    """Show a time, in RFC 3339."""
+    return moment.ToDatetime(tzinfo=UTC).isoformat().replace("+00:00", "Z")
+
+
+def refusal(error: NoMemoryError) -> str:
+    """Say for a model why a call did not succeed."""
+    violations = "".join(f"; {one.field}: {one.description}" for one in error.violations)
+    again = "" if error.retry_after is None else f"; try again after {error.retry_after:g} s"
+    return f"{error.code.name}: {error.message}{violations}{again}"
+
+
+def _some(**fields: object) -> Json:
+    return {name: value for name, value in fields.items() if value is not None and value is not False and value != ""}
+
+
+def _statements(given: Iterable[recall.Statement]) -> list[Json]:
+    return [_statement(one) for one in given]
+
+
+def _statement(given: recall.Statement) -> Json:
+    return _some(
+        text=given.text,
+        citations=[
+            {"message_id": one.message_id, "quote": one.quote, "said_at": instant(one.ts)} for one in given.citations
+        ],
+        superseded_by=given.superseded_by,
+        attribution=_word(recall.Attribution.Name(given.attribution)),
+    )
+
+
+def _word(enum_name: str) -> str:
+    """Return what an enum's value says, without the enum's name: VERDICT_SUPPORTED is `supported`."""
+    return enum_name.partition("_")[2].lower()

@@ -1,0 +1,39 @@
+"""A retriever of LangChain that finds what one user and their assistants said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import Field
+
+from nomemory.client import Client, tool_results
+from nomemory.v1 import query_service_pb2
+
+
+class MemoryRetriever(BaseRetriever):
+    """Finds the messages that answer a question, best first. A document is a message, whole.
+
+    `options` are those of `Client.hybrid_search`: `top_k`, `since`, `role`, `conversation_id` and so on.
+    """
+
+    client: Client = Field(exclude=True, repr=False)
+    user_id: str
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - the framework's signature
+    ) -> list[Document]:
+        found = self.client.hybrid_search(self.user_id, query, **self.options)
+        return [_document(item) for item in found.items]
+
+
+def _document(item: query_service_pb2.HybridItem) -> Document:
+    shown = tool_results.message(item.message, item.score)
+    about = {name: value for name, value in shown.items() if name not in {"content", "truncated"}}
+    return Document(id=item.message.message_id, page_content=item.message.content, metadata=about)

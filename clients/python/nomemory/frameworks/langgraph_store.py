@@ -1,0 +1,135 @@
+"""A store of LangGraph over the messages of one user: to search, and to keep what was said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, Final
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    validate_op_namespace,
+)
+
+from nomemory.client import Client
+from nomemory.frameworks.store_namespace import Namespace, Namespaces
+from nomemory.frameworks.store_value import NotAMessageError, narrowing, new_message, value_of
+from nomemory.v1 import message_pb2
+
+_PAGE: Final = 500
+
+
+class MemoryStore(BaseStore):
+    """The messages of one user. An item is a message: its key is the id, its value has `content`, `role` and `said_at`.
+
+    Messages without a conversation have the namespace of the constructor; others have one label more, the id of the
+    conversation. A store keeps what was said, so a value with other fields than a message has is refused, as are a
+    `ttl` and a choice of fields to index. Deleting an item deletes the message.
+
+    Args:
+        client: makes the calls; the caller closes it.
+        user_id: whose messages. No namespace leads to another user's.
+        namespace: what the namespaces of all items begin with.
+    """
+
+    def __init__(self, client: Client, user_id: str, namespace: Namespace = ("memories",)) -> None:
+        self._client = client
+        self._user_id = user_id
+        self._namespaces = Namespaces(namespace)
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Carry operations out, one after another.
+
+        Raises:
+            ValueError: one asks for what messages cannot do; those before it have been carried out.
+            NoMemoryError: a call did not succeed.
+        """
+        return [self._one(op) for op in ops]
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do the same in a thread."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def _one(self, op: Op) -> Result:
+        validate_op_namespace(op)
+        if isinstance(op, GetOp):
+            found = self._found(op.key)
+            return self._item(found) if self._is_at(found, op.namespace) else None
+        if isinstance(op, SearchOp):
+            return self._search(op)
+        if isinstance(op, ListNamespacesOp):
+            return self._list_namespaces(op)
+        self._change(op)
+        return None
+
+    def _found(self, key: str) -> message_pb2.ChatMessage | None:
+        found = self._client.batch_get(self._user_id, [key]).items
+        return found[0] if found else None
+
+    def _is_at(self, message: message_pb2.ChatMessage | None, namespace: Namespace) -> bool:
+        conversation_id = self._namespaces.conversation(namespace)
+        return message is not None and message.conversation_id == conversation_id
+
+    def _change(self, op: PutOp) -> None:
+        stored = self._found(op.key)
+        if op.value is None:
+            self._delete(op, stored)
+        else:
+            self._put(op, stored, op.value)
+
+    def _put(self, op: PutOp, stored: message_pb2.ChatMessage | None, value: Mapping[str, Any]) -> None:
+        if op.index is not None or op.ttl is not None:
+            raise NotAMessageError("a message is indexed whole and does not expire by use: leave index and ttl out")
+        if stored is not None and not self._is_at(stored, op.namespace):
+            raise NotAMessageError(f"the key {op.key} is that of a message in another namespace")
+        said = new_message(value, stored)
+        said.user_id, said.message_id = self._user_id, op.key
+        said.conversation_id = self._namespaces.conversation(op.namespace)
+        self._client.write([said], replace=True)
+
+    def _delete(self, op: PutOp, stored: message_pb2.ChatMessage | None) -> None:
+        if self._is_at(stored, op.namespace):
+            self._client.delete(self._user_id, [op.key])
+
+    def _search(self, op: SearchOp) -> list[SearchItem]:
+        options = narrowing(op.filter or {})
+        if conversation_id := self._namespaces.searched(op.namespace_prefix):
+            options["conversation_id"] = conversation_id
+        end = op.offset + op.limit
+        if op.query:
+            ranked = self._client.hybrid_search(self._user_id, op.query, top_k=end, **options).items
+            return [self._search_item(one.message, one.score) for one in ranked[op.offset :]]
+        newest = self._client.iter_messages(self._user_id, page_size=min(end, _PAGE), **options)
+        return [self._search_item(one, None) for one in islice(newest, op.offset, end)]
+
+    def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+        counts = {one.conversation_id: one.message_count for one in self._client.iter_conversations(self._user_id)}
+        without = [""] if self._client.count_messages(self._user_id) > sum(counts.values()) else []
+        return self._namespaces.matching([*without, *counts], op)
+
+    def _item(self, message: message_pb2.ChatMessage | None) -> Item | None:
+        return None if message is None else Item(**self._fields(message))
+
+    def _search_item(self, message: message_pb2.ChatMessage, score: float | None) -> SearchItem:
+        return SearchItem(**self._fields(message), score=score)
+
+    def _fields(self, message: message_pb2.ChatMessage) -> dict[str, Any]:
+        said_at: datetime = message.ts.ToDatetime(tzinfo=UTC)
+        namespace = self._namespaces.of(message.conversation_id)
+        return {
+            "namespace": namespace,
+            "key": message.message_id,
+            "value": value_of(message),
+            "created_at": said_at,
+            "updated_at": said_at,
+        }

@@ -1,0 +1,42 @@
+"""A retriever of LlamaIndex that finds what one user and their assistants said."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Unpack
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from nomemory.client import Client, tool_results
+from nomemory.client.options import HybridOptions
+from nomemory.v1 import query_service_pb2
+
+
+class MemoryRetriever(BaseRetriever):
+    """Finds the messages that answer a question, best first. A node is a message, whole.
+
+    Args:
+        client: makes the calls; the caller closes it.
+        user_id: whose messages.
+        options: those of `Client.hybrid_search`: `top_k`, `since`, `role`, `conversation_id` and so on.
+    """
+
+    def __init__(self, client: Client, user_id: str, **options: Unpack[HybridOptions]) -> None:
+        super().__init__()
+        self._client = client
+        self._user_id = user_id
+        self._options = options
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = self._client.hybrid_search(self._user_id, query_bundle.query_str, **self._options)
+        return [NodeWithScore(node=_node(item), score=item.score) for item in found.items]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return await asyncio.to_thread(self._retrieve, query_bundle)
+
+
+def _node(item: query_service_pb2.HybridItem) -> TextNode:
+    shown = tool_results.message(item.message)
+    about = {name: value for name, value in shown.items() if name not in {"content", "truncated"}}
+    return TextNode(id_=item.message.message_id, text=item.message.content, metadata=about)

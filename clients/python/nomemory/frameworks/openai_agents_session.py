@@ -1,0 +1,95 @@
+"""A session of the OpenAI Agents SDK whose items are messages of one user's memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from agents import SessionSettings, TResponseInputItem
+from agents.memory import SessionABC
+
+from nomemory.client import Client
+from nomemory.frameworks import session_item
+from nomemory.v1 import message_pb2
+
+_PAGE: Final = 500
+
+
+class MemorySession(SessionABC):
+    """A conversation of one user. What is said in it can be recalled in every other one.
+
+    Items that are text are stored as what was said; others (a tool's call, its output, reasoning, a picture) as JSON
+    under the role `tool`. Popping and clearing delete from the memory.
+
+    Args:
+        client: makes the calls; the caller closes it.
+        user_id: whose conversation.
+        session_id: the conversation's id; not empty, which would be all conversations.
+        keep_others: whether items that are not text are stored. Without them a run that was interrupted in the midst of
+            a tool's call cannot go on.
+        session_settings: of the SDK; `limit` bounds what a run reads.
+
+    Raises:
+        ValueError: the session has no id.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        user_id: str,
+        session_id: str,
+        *,
+        keep_others: bool = True,
+        session_settings: SessionSettings | None = None,
+    ) -> None:
+        if not session_id:
+            raise ValueError("a session has an id: without one it would be everything that the user said")
+        self.session_id = session_id
+        self.session_settings = session_settings
+        self._client = client
+        self._user_id = user_id
+        self._keep_others = keep_others
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """Return the latest items, oldest first; all of them without a limit."""
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        return await asyncio.to_thread(self._latest, limit)
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Store items, all or none of them.
+
+        Raises:
+            NoMemoryError: one is larger than a message may be, or the call did not succeed.
+        """
+        kept = [item for item in items if self._keep_others or session_item.text_of(item)]
+        await asyncio.to_thread(self._store, kept)
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Delete the latest item from the memory and return it; None: there is none."""
+        return await asyncio.to_thread(self._pop)
+
+    async def clear_session(self) -> None:
+        """Delete the conversation from the memory."""
+        await asyncio.to_thread(self._client.delete_matching, self._user_id, conversation_id=self.session_id)
+
+    def _newest(self, page_size: int) -> Iterator[message_pb2.ChatMessage]:
+        return self._client.iter_messages(self._user_id, conversation_id=self.session_id, page_size=page_size)
+
+    def _latest(self, limit: int | None) -> list[TResponseInputItem]:
+        if limit is not None and limit <= 0:
+            return []
+        newest = islice(self._newest(min(limit or _PAGE, _PAGE)), limit)
+        return [session_item.item(one) for one in newest][::-1]
+
+    def _store(self, items: list[TResponseInputItem]) -> None:
+        if items:
+            self._client.write([session_item.message(one, self._user_id, self.session_id) for one in items])
+
+    def _pop(self) -> TResponseInputItem | None:
+        for latest in self._newest(1):
+            if self._client.delete(self._user_id, [latest.message_id]).deleted:
+                return session_item.item(latest)
+        return None

@@ -1,0 +1,122 @@
+"""The memory of one user as functions for a model: their definitions, and what carries a call out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from nomemory.client import Client, NoMemoryError, as_prompt, chat_message, tool_results
+from nomemory.frameworks.arguments import Json, ToolCallError, read_arguments
+
+DEFINITIONS: Final = Path(__file__).with_name("tools.json")
+"""The definitions as OpenAI's Chat Completions API takes them. Generated from the tools of `nomemory mcp`."""
+
+Given = dict[str, Any]
+
+
+class MemoryTools:
+    """The tools of one user's memory. No argument that a model gives can name another user.
+
+    Args:
+        client: makes the calls, from any thread; the caller closes it.
+        user_id: for whom all of them are made.
+        may_write: whether `remember` is among them. The client's credentials need the scope for it.
+    """
+
+    def __init__(self, client: Client, user_id: str, *, may_write: bool = False) -> None:
+        self._client = client
+        self._user_id = user_id
+        self._runs = {**_READS, **_WRITES} if may_write else _READS
+        tools = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
+        self._definitions = {one["function"]["name"]: one for one in tools if one["function"]["name"] in self._runs}
+
+    @property
+    def definitions(self) -> list[dict[str, Any]]:
+        """The functions as the Chat Completions API takes them (`tools=`)."""
+        return list(self._definitions.values())
+
+    @property
+    def functions(self) -> list[dict[str, Any]]:
+        """The functions alone, each with `name`, `description` and `parameters`.
+
+        The Responses API takes them with `"type": "function", "strict": False` in each.
+        """
+        return [one["function"] for one in self._definitions.values()]
+
+    def call(self, name: str, arguments: str | Json) -> str:
+        """Carry a model's call out. Return what to tell it: JSON, the block of a recall, or why it was not done."""
+        try:
+            return self.run(name, arguments)
+        except ToolCallError as refused:
+            return str(refused)
+
+    def run(self, name: str, arguments: str | Json) -> str:
+        """Carry a model's call out; `arguments` as an object or as its JSON. Return what to tell the model.
+
+        Raises:
+            ToolCallError: it was not done; the text says why.
+        """
+        if name not in self._runs:
+            raise ToolCallError("not called: there is no such tool")
+        given = read_arguments(self._definitions[name]["function"]["parameters"], arguments)
+        try:
+            answer = self._runs[name](self._client, self._user_id, _flat(given))
+        except NoMemoryError as error:
+            raise ToolCallError(tool_results.refusal(error)) from error
+        except ValueError as error:
+            raise ToolCallError(f"not called: {error}") from error
+        return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+
+
+def _flat(given: Given) -> Given:
+    """Return the options of the client that arguments stand for."""
+    narrowed = given.pop("filter", {})
+    options = {**given, **narrowed.pop("time_range", {}), **narrowed}
+    return {name: value for name, value in options.items() if (name, value) != ("role", "any")}
+
+
+def _recall(client: Client, user_id: str, given: Given) -> str:
+    return as_prompt(client.recall(**given, user_id=user_id))
+
+
+def _search(client: Client, user_id: str, given: Given) -> Json:
+    return tool_results.ranked(client.hybrid_search(user_id, given.pop("query_text"), **given))
+
+
+def _lexical_search(client: Client, user_id: str, given: Given) -> Json:
+    return tool_results.lexical_page(client.lexical_search(user_id, given.pop("query_text"), **given))
+
+
+def _semantic_search(client: Client, user_id: str, given: Given) -> Json:
+    text, vector = given.pop("query_text", ""), given.pop("query_embedding", ())
+    return tool_results.ranked(client.semantic_search(user_id, vector or text, **given))
+
+
+def _messages_list(client: Client, user_id: str, given: Given) -> Json:
+    return tool_results.page(client.list_messages(user_id, **given))
+
+
+def _neighbors(client: Client, user_id: str, given: Given) -> Json:
+    return tool_results.around(client.neighbors(user_id, **given))
+
+
+def _remember(client: Client, user_id: str, given: Given) -> Json:
+    said_at = given.pop("said_at", None) or datetime.now(UTC)
+    role = given.pop("role", "user")
+    return tool_results.remembered(client.write([chat_message(user_id=user_id, ts=said_at, role=role, **given)]))
+
+
+_Run = Callable[[Client, str, Given], Json | str]
+
+_READS: Final[Mapping[str, _Run]] = {
+    "recall": _recall,
+    "search": _search,
+    "lexical_search": _lexical_search,
+    "semantic_search": _semantic_search,
+    "messages_list": _messages_list,
+    "neighbors": _neighbors,
+}
+_WRITES: Final[Mapping[str, _Run]] = {"remember": _remember}

@@ -1,0 +1,28 @@
+"""Writes the tools of `nomemory mcp` as OpenAI's function definitions. With --check it only compares."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from generated_page import keep
+
+from nomemory.mcp.tools import TOOLS, Tool
+from nomemory.recall.tools.schema import object_schema
+
+FILE = Path(__file__).parent.parent / "clients/python/nomemory/frameworks/tools.json"
+
+
+def text() -> str:
+    """Make the file."""
+    return json.dumps([_definition(tool) for tool in TOOLS.values()], ensure_ascii=False, indent=1) + "\n"
+
+
+def _definition(tool: Tool) -> object:
+    function = {"name": tool.name, "description": tool.description, "parameters": object_schema(tool.arguments)}
+    return {"type": "function", "function": function}
+
+
+if __name__ == "__main__":
+    sys.exit(keep(FILE, text()))

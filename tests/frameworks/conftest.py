@@ -1,0 +1,50 @@
+"""A user with a memory, and another one whose memory must never show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from conftest import Server
+from nomemory.client import Client, chat_message
+from nomemory.v1.message_pb2 import ChatMessage
+
+PEANUTS = "I am allergic to peanuts."
+CANARY = "I am allergic to canaries."
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[Client]:
+    """A client of a real server."""
+    with Client(server.target) as client:
+        yield client
+
+
+def _said(user: str, message_id: str, minute: int, content: str, conversation_id: str = "") -> ChatMessage:
+    return chat_message(
+        user_id=user,
+        message_id=message_id,
+        ts=f"2026-01-05T09:{minute:02}:00Z",
+        role="user" if message_id != "c1" else "assistant",
+        name="" if message_id != "c1" else "Kim",
+        content=content,
+        conversation_id=conversation_id,
+    )
+
+
+@pytest.fixture
+def ann(client: Client, user: str) -> str:
+    """A user of whom five messages can be found, two of them in a conversation; another one has a message like hers."""
+    messages = [
+        _said(user, "a0", 0, "My studio is above the bakery."),
+        _said(user, "a1", 1, PEANUTS),
+        _said(user, "a2", 2, "The tram was full again."),
+        _said(user, "c0", 3, "Shall we go to Kochi?", "trip"),
+        _said(user, "c1", 4, "Kochi it is.", "trip"),
+        _said(f"{user}-other", "b0", 1, CANARY),
+    ]
+    token = client.write(messages).write_token
+    client.hybrid_search(user, "peanuts", at_least=token)
+    client.hybrid_search(f"{user}-other", "canaries", at_least=token)
+    return user

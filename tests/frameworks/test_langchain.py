@@ -1,0 +1,59 @@
+"""LangChain's tools and retriever, with the package itself."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from frameworks.conftest import CANARY, PEANUTS
+
+from nomemory.client import Client
+from nomemory.frameworks.tools import MemoryTools
+
+pytest.importorskip("langchain_core", reason="scripts/check_frameworks installs it")
+
+from langchain_core.messages import ToolCall
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from nomemory.frameworks.langchain_retriever import MemoryRetriever
+from nomemory.frameworks.langchain_tools import langchain_tools
+
+
+def test_a_retriever_finds_messages_whole(client: Client, ann: str) -> None:
+    (found,) = MemoryRetriever(client=client, user_id=ann, options={"top_k": 1}).invoke("What am I allergic to?")
+    assert (found.id, found.page_content) == ("a1", PEANUTS)
+    assert found.metadata["said_at"] == "2026-01-05T09:01:00Z"
+    assert found.metadata["score"] > 0
+
+
+async def test_it_stays_with_its_user_and_its_options(client: Client, ann: str) -> None:
+    retriever = MemoryRetriever(client=client, user_id=ann, options={"conversation_id": "trip"})
+    found = await retriever.ainvoke("canaries, Kochi", user_id=f"{ann}-other")
+    assert {one.metadata["conversation_id"] for one in found} == {"trip"}
+    assert CANARY not in str(found)
+
+
+def test_tools_are_described_to_a_model_as_they_are(client: Client, user: str) -> None:
+    tools = MemoryTools(client, user, may_write=True)
+    described = [convert_to_openai_tool(tool)["function"] for tool in langchain_tools(tools)]
+    assert [one["name"] for one in described] == [one["name"] for one in tools.functions]
+    assert [one["description"] for one in described] == [one["description"] for one in tools.functions]
+    assert described[1]["parameters"]["properties"] == tools.functions[1]["parameters"]["properties"]
+
+
+async def test_a_models_call_is_answered(client: Client, ann: str) -> None:
+    tools = {tool.name: tool for tool in langchain_tools(MemoryTools(client, ann))}
+    asked = {"query_text": "allergic", "filter": {"role": "user"}}
+    call = ToolCall(name="lexical_search", args=asked, id="1", type="tool_call")
+    told = tools["lexical_search"].invoke(call)
+    assert told.status == "success"
+    assert json.loads(told.content)["messages"][0]["content"] == PEANUTS
+    assert PEANUTS in await tools["recall"].ainvoke({"question": "What am I allergic to?"})
+
+
+def test_a_call_that_is_refused_is_an_error_for_the_model(client: Client, ann: str) -> None:
+    tool = langchain_tools(MemoryTools(client, ann))[2]
+    asked = {"query_text": "allergic", "user_id": f"{ann}-other"}
+    told = tool.invoke(ToolCall(name=tool.name, args=asked, id="1", type="tool_call"))
+    assert told.status == "error"
+    assert "unknown" in told.content

@@ -1,0 +1,28 @@
+"""LlamaIndex's retriever, with the package itself."""
+
+from __future__ import annotations
+
+import pytest
+from frameworks.conftest import CANARY, PEANUTS
+
+from nomemory.client import Client
+
+pytest.importorskip("llama_index.core", reason="scripts/check_frameworks installs it")
+
+from llama_index.core.schema import QueryBundle
+
+from nomemory.frameworks.llama_index_retriever import MemoryRetriever
+
+
+def test_a_retriever_finds_messages_whole(client: Client, ann: str) -> None:
+    (found,) = MemoryRetriever(client, ann, top_k=1).retrieve("What am I allergic to?")
+    assert (found.node.node_id, found.node.get_content()) == ("a1", PEANUTS)
+    assert found.node.metadata["said_at"] == "2026-01-05T09:01:00Z"
+    assert found.score
+    assert found.score > 0
+
+
+async def test_it_stays_with_its_user_and_its_options(client: Client, ann: str) -> None:
+    found = await MemoryRetriever(client, ann, conversation_id="trip").aretrieve(QueryBundle("canaries, Kochi"))
+    assert {one.node.metadata["conversation_id"] for one in found} == {"trip"}
+    assert CANARY not in str(found)

@@ -1,0 +1,129 @@
+"""The tools as plain functions: their definitions, and what carries a call out. It needs no framework."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frameworks.conftest import CANARY, PEANUTS
+from openai.types.chat import ChatCompletionFunctionToolParam
+from pydantic import TypeAdapter
+
+from nomemory.client import Client
+from nomemory.frameworks.arguments import ToolCallError
+from nomemory.frameworks.tools import MemoryTools
+from nomemory.mcp.tools import TOOLS
+
+ROOT = Path(__file__).parents[2]
+READS = [name for name, tool in TOOLS.items() if not tool.writes]
+
+
+def told(tools: MemoryTools, name: str, **arguments: object) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(tools.run(name, arguments))
+
+
+def ids(tools: MemoryTools, name: str, **arguments: object) -> list[str]:
+    return [one["message_id"] for one in told(tools, name, **arguments)["messages"]]
+
+
+def test_the_definitions_are_those_of_the_mcp_server() -> None:
+    script = ROOT / "scripts" / "gen_tool_definitions.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_they_are_what_openai_takes_and_name_no_user(client: Client) -> None:
+    definitions = MemoryTools(client, "ann", may_write=True).definitions
+    assert TypeAdapter(list[ChatCompletionFunctionToolParam]).validate_python(definitions)
+    assert [one["function"]["name"] for one in definitions] == list(TOOLS)
+    assert not any("user" in name for one in definitions for name in one["function"]["parameters"]["properties"])
+
+
+def test_who_may_not_write_is_not_offered_it(client: Client, user: str) -> None:
+    tools = MemoryTools(client, user)
+    assert [one["name"] for one in tools.functions] == READS
+    assert "no such tool" in tools.call("remember", {"content": "I moved."})
+    assert not client.count_messages(user)
+
+
+def test_every_tool_reads_its_users_messages(client: Client, ann: str) -> None:
+    tools = MemoryTools(client, ann)
+    assert PEANUTS in tools.run("recall", {"question": "What am I allergic to?"})
+    assert ids(tools, "search", query_text="What am I allergic to?")[0] == "a1"
+    assert ids(tools, "lexical_search", query_text='"allergic to"') == ["a1"]
+    assert ids(tools, "semantic_search", query_text="an allergy", top_k=1) == ["a1"]
+    assert ids(tools, "messages_list", since="2026-01-05T09:01", until="2026-01-05T09:03:00Z") == ["a2", "a1"]
+    assert ids(tools, "neighbors", message_id="a1", before=1, after=1) == ["a0", "a1", "a2"]
+
+
+def test_a_filter_narrows_and_a_cursor_goes_on(client: Client, ann: str) -> None:
+    tools = MemoryTools(client, ann)
+    narrowed = {"role": "ASSISTANT", "conversation_id": "trip", "time_range": {"since": "2026-01-05"}}
+    assert ids(tools, "lexical_search", query_text="Kochi", filter=narrowed) == ["c1"]
+    assert len(ids(tools, "search", query_text="Kochi", filter={"role": "any", "conversation_id": None})) >= 2
+    first = told(tools, "messages_list", page_size=3.0)
+    assert ids(tools, "messages_list", cursor=first["next_cursor"]) == ["a1", "a0"]
+
+
+def test_results_are_those_of_the_mcp_server(client: Client, ann: str) -> None:
+    (shown,) = told(MemoryTools(client, ann), "neighbors", message_id="c1", before=0)["messages"]
+    assert shown == {
+        "message_id": "c1",
+        "said_at": "2026-01-05T09:04:00Z",
+        "role": "assistant",
+        "name": "Kim",
+        "conversation_id": "trip",
+        "content": "Kochi it is.",
+    }
+
+
+def test_remembering_stores_what_was_said(client: Client, user: str) -> None:
+    tools = MemoryTools(client, user, may_write=True)
+    given = {"content": "I moved to Basel.", "message_id": "m1", "said_at": "2026-01-05T09:00:00"}
+    outcomes = [told(tools, "remember", **given)["outcome"] for _ in range(2)]
+    assert outcomes == ["created", "unchanged"]
+    assert told(tools, "messages_list")["messages"][0]["said_at"] == "2026-01-05T09:00:00Z"
+    assert told(tools, "remember", content="And so did Kim.", role="assistant")["outcome"] == "created"
+
+
+@pytest.mark.parametrize("name", READS)
+def test_no_argument_names_another_user(client: Client, ann: str, name: str) -> None:
+    tools = MemoryTools(client, ann)
+    needed: dict[str, object] = {"question": "canaries", "query_text": "canaries", "message_id": "b0"}
+    asked = {key: value for key, value in needed.items() if key in TOOLS[name].arguments.model_fields}
+    assert CANARY not in tools.call(name, asked)
+    for smuggled in ({"user_id": f"{ann}-other"}, {"filter": {"user_id": f"{ann}-other"}}):
+        assert "unknown" in tools.call(name, {**asked, **smuggled})
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("search", {}, "query_text is required"),
+        ("search", {"query_text": None}, "query_text is required"),
+        ("search", {"query_text": 5}, "query_text must be a text"),
+        ("search", {"query_text": "x", "top_k": True}, "top_k must be a whole number"),
+        ("search", {"query_text": "x", "top_k": 1e30}, "top_k must be a number from 1 to 200"),
+        ("search", {"query_text": "x", "filter": "trip"}, "filter must be an object"),
+        ("search", {"query_text": "x", "filter": {"role": "king"}}, "role must be one of user, "),
+        ("search", {"query_text": "x", "filter": {"time_range": {"since": "soon"}}}, "since must be an ISO 8601 time"),
+        ("messages_list", {"since": "0001-01-01T00:00:00+10:00"}, "out of range"),
+        ("semantic_search", {"query_embedding": [0.1, "x"]}, "what is in query_embedding must be a number"),
+        ("semantic_search", {"query_text": "\ud800"}, "not called"),
+        ("neighbors", {"message_id": "gone"}, "NOT_FOUND"),
+        ("lexical_search", {"query_text": "x", "cursor": "c_nonsense"}, "INVALID_ARGUMENT"),
+        ("search", "not JSON", "not JSON"),
+        ("search", "[" * 100_000, "not JSON"),
+        ("search", "[]", "the arguments must be an object"),
+        ("no_such_tool", "{}", "no such tool"),
+    ],
+)
+def test_what_is_refused_is_told_to_the_model(client: Client, user: str, name: str, arguments: Any, why: str) -> None:  # noqa: ANN401 - whatever a model says
+    tools = MemoryTools(client, user)
+    assert why in tools.call(name, arguments)
+    with pytest.raises(ToolCallError):
+        tools.run(name, arguments)
