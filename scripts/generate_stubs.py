@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -18,16 +16,7 @@ from typing import Any, Final
 import yaml
 
 ROOT: Final = Path(__file__).parent.parent
-OUT: Final = ROOT / "build" / "gen" / "java"
-TOOLS: Final = ROOT / "build" / "tools"
-JAVA_PROJECT: Final = ROOT / "scripts" / "stubs" / "java"
 BUF: Final = str(ROOT / ".venv-gen" / "bin" / "buf")
-
-MAVEN: Final = ["mvn", "--batch-mode", "--quiet"]
-COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
-JAVA_TOOLS: Final = {"protoc": "com.google.protobuf:protoc", "protoc-gen-grpc-java": "io.grpc:protoc-gen-grpc-java"}
-SYSTEMS: Final = {"Linux": "linux", "Darwin": "osx"}
-MACHINES: Final = {"x86_64": "x86_64", "arm64": "aarch_64", "aarch64": "aarch_64"}
 
 
 def plugins(language: str) -> list[dict[str, Any]]:
@@ -47,42 +36,6 @@ def generate(language: str, out: Path, also: Sequence[str] = ()) -> None:
 def run(folder: Path, *command: str) -> None:
     """Run a command in a folder; it has to succeed."""
     subprocess.run(command, cwd=folder, check=True)  # noqa: S603 - the commands are ours
-
-
-def fetch_java_tools() -> None:
-    """Fetch protoc and its plugin for gRPC in Java, in the versions of buf.gen.yaml."""
-    classifier = f"{SYSTEMS[platform.system()]}-{MACHINES[platform.machine()]}"
-    for name, version in java_versions().items():
-        tool = TOOLS / f"{name}-{version}"
-        if not tool.exists():
-            artifact = f"{JAVA_TOOLS[name]}:{version}:exe:{classifier}"
-            run(ROOT, *MAVEN, COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={TOOLS}")
-            fetched = TOOLS / f"{name}-{version}-{classifier}.exe"
-            fetched.chmod(0o755)
-            fetched.rename(tool)
-
-
-def java_versions() -> dict[str, str]:
-    """Return the versions of protoc and its plugin, by their names."""
-    text = json.dumps(plugins("java"))
-    found = re.findall(r"build/tools/(protoc|protoc-gen-grpc-java)-([\d.]+)", text)
-    return dict(found)
-
-
-def make_java(out: Path) -> int:
-    """Generate and compile the Java classes; return the exit code."""
-    if missing := absent(["mvn", "javac"]):
-        print(f"java: skipped, {missing}")
-        return 0
-    shutil.rmtree(out, ignore_errors=True)
-    fetch_java_tools()
-    generate("java", out)
-    shutil.copytree(JAVA_PROJECT, out, dirs_exist_ok=True)
-    versions = java_versions()
-    protobuf, grpc = versions["protoc"], versions["protoc-gen-grpc-java"]
-    run(out, *MAVEN, "compile", f"-Dprotobuf.version={protobuf}", f"-Dgrpc.version={grpc}")
-    print(f"java: generated and compiled in {out}")
-    return 0
 
 
 def absent(programs: Sequence[str]) -> str:
@@ -156,13 +109,8 @@ def each(stubs: Sequence[Stubs], *, check: bool) -> int:
 def main() -> int:
     """Do what the arguments say."""
     parser = argparse.ArgumentParser(prog="scripts/gen_proto", description="Generates the stubs of the contract.")
-    asked = parser.add_mutually_exclusive_group()
-    asked.add_argument("--check", action="store_true", help="only tell whether the committed stubs are up to date")
-    asked.add_argument("--java", nargs="?", type=Path, const=OUT, metavar="DIR", help="Java instead, and compile it")
-    arguments = parser.parse_args()
-    if arguments.java:
-        return make_java(arguments.java.absolute())
-    return each(COMMITTED, check=arguments.check)
+    parser.add_argument("--check", action="store_true", help="only tell whether the committed stubs are up to date")
+    return each(COMMITTED, check=parser.parse_args().check)
 
 
 if __name__ == "__main__":

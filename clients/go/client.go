@@ -73,7 +73,10 @@ func (o *options) dialOptions() []grpc.DialOption {
 		grpc.WithChainStreamInterceptor(stream),
 	}
 	if o.attempts > 1 {
-		dial = append(dial, grpc.WithDefaultServiceConfig(serviceConfig(o.attempts)))
+		dial = append(dial,
+			grpc.WithDefaultServiceConfig(serviceConfig(o.attempts)),
+			grpc.WithDefaultCallOptions(grpc.MaxRetryRPCBufferSize(retryBufferBytes)),
+		)
 	}
 	if o.token != nil {
 		dial = append(dial, grpc.WithPerRPCCredentials(bearer{o.token}))

@@ -121,6 +121,24 @@ func TestAnIteratorEndsWithTheError(t *testing.T) {
 	}
 }
 
+func TestALargeWriteThatMeetsUnavailableIsSentAgain(t *testing.T) {
+	script := &scripted{}
+	script.write = func(*pb.WriteMessagesRequest) error {
+		if len(script.writes) < 2 {
+			return errBusy
+		}
+		return nil
+	}
+	client := clientOf(t, script)
+	large := &pb.ChatMessage{UserId: "ann", MessageId: "m", Content: strings.Repeat("a", 2<<20)}
+	if _, err := client.WriteMessages(t.Context(), &pb.WriteMessagesRequest{Messages: []*pb.ChatMessage{large}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(script.writes) != 2 {
+		t.Errorf("sent %d times", len(script.writes))
+	}
+}
+
 func TestAWriteThatMeetsUnavailableIsSentAgainUnderOneRequestID(t *testing.T) {
 	script := &scripted{}
 	script.write = func(*pb.WriteMessagesRequest) error {

@@ -13,7 +13,9 @@ const (
 	defaultTimeout     = 30 * time.Second
 	defaultBulkTimeout = time.Hour
 	defaultAttempts    = 4
-	maxAttempts        = 5 // what gRPC itself caps a retry policy at
+	// As much as a server takes: gRPC's own 256 KB would let a large write be sent only once.
+	retryBufferBytes = 16 << 20
+	maxAttempts      = 5 // what gRPC itself caps a retry policy at
 )
 
 // Option sets something of a client that is not as by default.

@@ -72,6 +72,8 @@ class Player:
             raise PlayError(str(error)) from error
 
 
+_MAVEN: Final = (("mvn", "--batch-mode", "--quiet", "-DskipTests", "package"),)
+_JAVA_CLASSES: Final = "target/test-classes:target/nomemory-client.jar:target/lib/*:target/test-lib/*"
 _NPM: Final = (("npm", "ci", "--silent", "--no-audit", "--no-fund"), ("npm", "run", "--silent", "build"))
 
 PLAYERS: Final = (
@@ -80,4 +82,11 @@ PLAYERS: Final = (
     Player("mcp", "scripts", (), (), (sys.executable, "-m", "conformance.mcp_player"), by_tools=True),
     Player("go", "clients/go", ("go",), (("go", "build", "./..."),), ("go", "run", "./internal/golden")),
     Player("typescript", "clients/typescript", ("node", "npm"), _NPM, ("node", "golden/main.mjs")),
+    Player(
+        "java",
+        "clients/java",
+        ("java", "javac", "mvn"),
+        _MAVEN,
+        ("java", "-cp", _JAVA_CLASSES, "io.nomemory.golden.Golden"),
+    ),
 )

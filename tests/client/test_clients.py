@@ -239,6 +239,12 @@ def test_a_retried_write_without_ids_carries_the_same_request_id(call: Call, scr
     assert first == second
 
 
+def test_a_large_write_is_sent_again(call: Call, script: Scripted) -> None:
+    script.will("WriteMessages", grpc.StatusCode.UNAVAILABLE, ingest_service_pb2.WriteMessagesResponse())
+    call(script.target, "write", [message_pb2.ChatMessage(user_id="ann", message_id="m", content="a" * 2_000_000)])
+    assert len(script.asked) == 2
+
+
 def test_attempts_are_limited(call: Call, script: Scripted) -> None:
     script.will("GetIndexStatus", grpc.StatusCode.UNAVAILABLE)
     with pytest.raises(NoMemoryError):

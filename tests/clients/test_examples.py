@@ -48,6 +48,14 @@ EXAMPLES = (
     Example(
         "typescript", "js", "example/quickstart.mjs", ("node",), "dist/index.js", ("node", "--input-type=module", "-")
     ),
+    Example(
+        "java",
+        "java",
+        "example/Quickstart.java",
+        ("java", "javac"),
+        "target/nomemory-client.jar",
+        ("java", "-cp", "target/nomemory-client.jar:target/lib/*", "{file}"),
+    ),
 )
 each = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.client)
 
@@ -81,7 +89,14 @@ def test_an_example_writes_searches_and_recalls(server: Server, tmp_path: Path, 
     assert any(line.startswith("verdict: ") for line in lines)
 
 
-@pytest.mark.parametrize("client", ["go", "typescript"])
+def test_the_java_readme_runs_its_example_as_it_is_run_here() -> None:
+    (example,) = (one for one in EXAMPLES if one.client == "java")
+    program, option, classes, file = (word.format(file=example.file) for word in example.command)
+    readme = (example.folder / "README.md").read_text(encoding="utf-8")
+    assert f'```sh\n{program} {option} "{classes}" {file}\n```' in readme
+
+
+@pytest.mark.parametrize("client", ["go", "typescript", "java"])
 def test_a_readmes_links_lead_somewhere(client: str) -> None:
     folder = ROOT / "clients" / client
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (folder / "README.md").read_text(encoding="utf-8")):

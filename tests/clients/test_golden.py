@@ -154,6 +154,16 @@ def test_the_time_of_a_recall_counts_where_a_step_says_it() -> None:
 def test_the_packages_have_the_version_of_the_server() -> None:
     package = json.loads((ROOT / "clients" / "typescript" / "package.json").read_text(encoding="utf-8"))
     assert f'version = "{package["version"]}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    artifact = f"<artifactId>nomemory-client</artifactId>\n  <version>{package['version']}</version>"
+    assert artifact in (ROOT / "clients" / "java" / "pom.xml").read_text(encoding="utf-8")
+    readme = (ROOT / "clients" / "java" / "README.md").read_text(encoding="utf-8")
+    assert artifact in readme
+
+
+def test_java_stubs_are_made_by_each_build_and_never_committed() -> None:
+    java = ROOT / "clients" / "java"
+    assert not (java / "src" / "main" / "java" / "io" / "nomemory" / "v1").exists()
+    assert "target/" in (java / ".gitignore").read_text(encoding="utf-8").split()
 
 
 def test_no_lock_file_names_a_registry() -> None:

@@ -14,6 +14,7 @@ SERVICES: Final = (
     "nomemory.v1.ServerService",
 )
 MAX_ATTEMPTS: Final = 5  # what gRPC itself caps a retry policy at
+_RETRY_BUFFER_BYTES: Final = 16 << 20  # as much as a server takes: by gRPC's own 256 KB a large write is sent once
 
 Options = list[tuple[str, str | int]]
 
@@ -34,7 +35,7 @@ def options(target: str, attempts: int) -> Options:
     """
     if not 1 <= attempts <= MAX_ATTEMPTS:
         raise ValueError(f"attempts must be 1 to {MAX_ATTEMPTS}")
-    chosen: Options = [("grpc.service_config", _service_config(attempts))] if attempts > 1 else []
+    chosen: Options = _retries(attempts) if attempts > 1 else []
     if is_loopback(target):
         chosen.append(("grpc.enable_http_proxy", 0))
     return chosen
@@ -58,6 +59,13 @@ def open_async(target: str, credentials: grpc.ChannelCredentials | None, attempt
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=options(target, attempts))
     return grpc.aio.secure_channel(target, credentials, options=options(target, attempts))
+
+
+def _retries(attempts: int) -> Options:
+    return [
+        ("grpc.service_config", _service_config(attempts)),
+        ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER_BYTES),
+    ]
 
 
 def _service_config(attempts: int) -> str:

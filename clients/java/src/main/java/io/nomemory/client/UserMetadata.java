@@ -1,0 +1,27 @@
+package io.nomemory.client;
+
+import io.grpc.Metadata;
+import java.nio.charset.StandardCharsets;
+
+/** The metadata that names the user of a recall. */
+final class UserMetadata {
+  private static final Metadata.Key<String> TEXT = Metadata.Key.of("x-user-id", Metadata.ASCII_STRING_MARSHALLER);
+  private static final Metadata.Key<byte[]> BYTES = Metadata.Key.of("x-user-id-bin", Metadata.BINARY_BYTE_MARSHALLER);
+
+  private UserMetadata() {}
+
+  static Metadata naming(String userId) {
+    Metadata headers = new Metadata();
+    if (isText(userId)) {
+      headers.put(TEXT, userId);
+    } else {
+      headers.put(BYTES, userId.getBytes(StandardCharsets.UTF_8));
+    }
+    return headers;
+  }
+
+  /** Return whether an id can travel as text. That is ASCII and is trimmed on its way; any other id travels as bytes. */
+  private static boolean isText(String id) {
+    return id.equals(id.strip()) && id.chars().allMatch(one -> one >= ' ' && one <= '~');
+  }
+}
