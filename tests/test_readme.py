@@ -1,4 +1,4 @@
-"""What the README says to copy and paste works."""
+"""What the README says to copy and paste works, and so does what other pages say of the same sample."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
+from documentation.blocks import of_page
+
+from nomemory.cli.main import nomemory
+from nomemory.client import Client
+from nomemory.v1 import recall_service_pb2
 
 if TYPE_CHECKING:
     from conftest import Server
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BIN = Path(sys.executable).parent
+OTHER_PAGES = ("README.zh.md", "docs/recall.md")
+"""Their commands are about the sample, too."""
 
 
 def blocks(language: str) -> list[str]:
@@ -90,6 +99,40 @@ def test_its_python_works(filled: Server) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     found, recalled = done.stdout.splitlines()
     assert found.rstrip(".") == recalled.rstrip(".") == "I never eat anything spicy", done.stderr
+
+
+@pytest.mark.parametrize("page", OTHER_PAGES)
+def test_the_commands_of_other_pages_work(filled: Server, page: str) -> None:
+    commands = [one for block in of_page(page, "sh") for one in block.commands()]
+    shown = [one for one in commands if one.program == "nomemory" and one.words[1] != "serve"]
+    assert shown
+    for command in shown:
+        done = CliRunner().invoke(nomemory, command.words[1:], env={"NOMEMORY_TARGET": filled.target})
+        assert done.exit_code == 0, done.stderr
+        assert done.stdout.strip()
+
+
+@pytest.mark.skipif(not shutil.which("grpcurl"), reason="grpcurl is not on the PATH")
+@pytest.mark.parametrize("page", OTHER_PAGES)
+def test_the_grpcurl_lines_of_other_pages_work(filled: Server, page: str) -> None:
+    (command,) = (block.text for block in of_page(page, "sh") if block.text.startswith("grpcurl"))
+    done = run(command, filled)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["memory_view"]
+
+
+@pytest.mark.parametrize("page", OTHER_PAGES)
+def test_the_python_of_other_pages_works(filled: Server, page: str) -> None:
+    programs = [block.text for block in of_page(page, "python") if not block.text.startswith("import asyncio")]
+    with Client(filled.target) as memory:
+        dimension = memory.status().embedder.dimension
+        given = {"memory": memory, "now": datetime.now(UTC)}
+        for program in programs:
+            vector = f"[{', '.join(['0.1'] * dimension)}]"
+            here = program.replace("127.0.0.1:7700", filled.target).replace("[0.12, -0.03, …]", vector)
+            names = dict(given)
+            exec(here, names)  # noqa: S102 - the page's own program
+            assert isinstance(names["answer"], recall_service_pb2.RecallResponse)
 
 
 def test_its_links_lead_somewhere() -> None:

@@ -31,12 +31,15 @@ class Subject:
     Attributes:
         settings: environment variables; none of NoMemory's is inherited.
         log: where its standard error goes, one run after the other.
+        target: where it serves gRPC.
+        http: where it serves HTTP, if the settings say so: HOST:PORT.
     """
 
     data: Path
     settings: Mapping[str, str]
     log: Path
     target: str = ""
+    http: str = ""
     _process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     def start(self) -> float:
@@ -75,6 +78,8 @@ class Subject:
         timer.start()
         try:
             self.target = ready_address(process)
+            if self.settings.get("NOMEMORY_HTTP"):
+                self.http = ready_address(process).removeprefix("http://")
         except ServerStartError:
             process.kill()
             process.wait()

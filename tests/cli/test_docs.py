@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import subprocess
@@ -10,16 +9,12 @@ import sys
 from pathlib import Path
 
 import click
-import pytest
-from cli.conftest import Run
 
 from nomemory.cli.main import nomemory
 
 ROOT = Path(__file__).parent.parent.parent
 IMPORTING = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
 CLI = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-
-FORMATS = ["jsonl", "locomo", "openai", "chatgpt"]
 
 
 def test_the_page_of_commands_is_generated_from_the_commands() -> None:
@@ -34,16 +29,6 @@ def test_every_command_and_option_is_on_the_page() -> None:
         for option in command.params:
             if isinstance(option, click.Option):
                 assert f"| `{option.opts[0]}`" in section, f"{name} {option.opts[0]}"
-
-
-@pytest.mark.parametrize(("number", "name"), list(enumerate(FORMATS)))
-def test_the_example_of_every_format_can_be_imported(number: int, name: str, run: Run) -> None:
-    example = re.findall(r"```jsonl?\n(.*?)```", IMPORTING, re.DOTALL)[number]
-    Path("example").write_text(example, encoding="utf-8")
-    result = run("import", "example", "--dry-run", "--user", "ann", "--json")
-    summary = json.loads(result.stdout)
-    assert (summary["format"], summary["sent"], summary["rejected"]) == (name, 2, 0)
-    assert summary["ignored_fields"] == {}
 
 
 def test_every_command_line_on_the_pages_is_one() -> None:

@@ -11,6 +11,7 @@ from google.protobuf.message import Message as ProtoMessage
 from identity.calls import Metadata
 
 from proofs.isolation import contract
+from proofs.isolation.grpc_transport import GrpcTransport
 
 _TIMEOUT_S = 10
 
@@ -27,7 +28,7 @@ class Method(contract.Method):
         Raises:
             grpc.RpcError: it is refused.
         """
-        replies = self.replies(channel, request.SerializeToString(), metadata, _TIMEOUT_S)
+        replies = GrpcTransport(channel).replies(self, request.SerializeToString(), metadata, _TIMEOUT_S)
         return [self.reply_type.FromString(reply) for reply in replies]
 
 

@@ -267,3 +267,10 @@ def test_headers_behind_a_body_are_not_read(web: Web, user: str) -> None:
     body = b"2\r\n{}\r\n0\r\nx-user-id: %s\r\n\r\n" % user.encode()
     head = request("POST /v1/recall", "content-type: application/json", "transfer-encoding: chunked")
     assert b"ERROR_REASON_USER_NOT_BOUND" in answered(web.server.http, head + body)
+
+
+@pytest.mark.parametrize("expected", [("expect: \xf6",), ("expect: 100-continue", "expect: 100-continue")])
+def test_a_body_that_is_not_wanted_may_be_announced_in_any_words(web: Web, expected: tuple[str, ...]) -> None:
+    found = answered(web.server.http, request("PUT /v1/messages", "content-length: 2", *expected, body=b"{}"))
+    assert found.startswith(b"HTTP/1.1 405 ")
+    assert b"ERROR_REASON_NO_SUCH_PATH" in found

@@ -100,6 +100,18 @@ def test_connections_beyond_the_limit_are_closed(hasty: Server) -> None:
     assert soon(answers)
 
 
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nx: "])
+def test_who_brings_no_request_makes_room(tmp_path: Path, sent: bytes) -> None:
+    with started(settings_of(tmp_path, http_connections_max=8, http_head_s=60)) as server, ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(closing(connected(server.http))).sendall(sent)
+        with httpx.Client(base_url=server.http, timeout=PATIENCE_S) as client:
+            assert client.get("/healthz").status_code == 200
+            for _ in range(8):
+                stack.enter_context(closing(connected(server.http)))
+            assert client.get("/healthz").status_code == 200  # one that has brought one stays
+
+
 def is_closed(peer: socket.socket) -> bool:
     try:
         return peer.recv(1) == b""

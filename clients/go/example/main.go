@@ -59,7 +59,7 @@ func main() {
 			log.Fatal(err)
 		}
 		if step := event.GetStep(); step != nil {
-			fmt.Println("step:", step.Tool, step.Observation)
+			fmt.Println("step:", step.Tool, step.Thought)
 		} else {
 			fmt.Println("verdict:", event.GetResult().Verdict)
 		}

@@ -26,7 +26,7 @@ for (const statement of answer.memoryView?.preferences ?? []) {
 
 for await (const { event } of memory.boundTo("ann").streamRecall({ question: "Do I eat spicy food?" })) {
   if (event.case === "step") {
-    console.log("step:", event.value.tool, event.value.observation);
+    console.log("step:", event.value.tool, event.value.thought);
   } else if (event.case === "result") {
     console.log("verdict:", Verdict[event.value.verdict]);
   }

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import grpc
-
 from proofs.isolation.contract import METHODS, Metadata
 from proofs.isolation.drawing import Drawing
 from proofs.isolation.judge import Judge
+from proofs.isolation.transport import Transport
 from proofs.isolation.world import TOPIC, Attacker, World
 
 _THREADS = 8
@@ -26,12 +25,12 @@ _QUERIES = (
 )
 
 
-def fuzz(world: World, judge: Judge, channels: Sequence[grpc.Channel], requests: int, seed: int) -> None:
+def fuzz(world: World, judge: Judge, transports: Sequence[Transport], requests: int, seed: int) -> None:
     """Send so many requests; the judge sees what comes of them. Each thread's requests follow from its seed."""
     shares = [requests // _THREADS + (n < requests % _THREADS) for n in range(_THREADS)]
 
     def work(n: int) -> None:
-        _fuzz(world, judge, channels[n % len(channels)], shares[n], seed + n)
+        _fuzz(world, judge, transports[n % len(transports)], shares[n], seed + n)
 
     with ThreadPoolExecutor(_THREADS) as threads:
         list(threads.map(work, range(_THREADS)))
@@ -63,7 +62,7 @@ def values(world: World, attacker: Attacker) -> Mapping[str, Sequence[Any]]:
     }
 
 
-def _fuzz(world: World, judge: Judge, channel: grpc.Channel, requests: int, seed: int) -> None:
+def _fuzz(world: World, judge: Judge, transport: Transport, requests: int, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     drawings = [_drawing(world, attacker, chance) for attacker in world.attackers]
     methods = list(METHODS.values())
@@ -71,7 +70,7 @@ def _fuzz(world: World, judge: Judge, channel: grpc.Channel, requests: int, seed
         at = _one_of(len(drawings), chance)
         method, attacker = chance.choice(methods), world.attackers[at]
         request = drawings[at].request(method.descriptor.input_type)
-        outcome = method.call(channel, request, _metadata(attacker, world, chance))
+        outcome = transport.call(method, request, _metadata(attacker, world, chance))
         judge.see(f"fuzzing, thread's seed {seed}, request {n}: {method.name} by {attacker.name}", outcome)
 
 

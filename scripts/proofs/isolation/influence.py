@@ -44,7 +44,7 @@ def _answers(world: World, attacker: Attacker, judge: Judge) -> dict[str, bytes]
     found = {}
     for n, request in enumerate(_requests(world, attacker.user_id)):
         name = type(request).__name__.removesuffix("Request")
-        outcome = METHODS[name].call(world.channel, request.SerializeToString(), attacker.metadata)
+        outcome = world.transport.call(METHODS[name], request.SerializeToString(), attacker.metadata)
         judge.see(f"{name} while others write, by {attacker.name}", outcome)
         found[f"{name}, request {n}"] = b"".join(_without_position(name, reply) for reply in outcome.replies)
     return found
@@ -101,4 +101,4 @@ def _wait_for(world: World, victim: Victim, read: str, token: str) -> None:
     else:
         vector = q.Embedding(values=[1.0] * world.dimension)
         request = q.SemanticSearchRequest(user_id=victim.user_id, query_embedding=vector, at_least=token)
-    METHODS[read].call(world.channel, request.SerializeToString(), world.owner, timeout_s=60)
+    world.transport.call(METHODS[read], request.SerializeToString(), world.owner, timeout_s=60)

@@ -32,9 +32,9 @@ def attack_recall(world: World, judge: Judge, share: float, seed: int) -> None:
                 if chance.random() >= share:
                     continue
                 what = f"recall by {attacker.name}: {request.question[:40]!r}, skill {request.skill!r}"
-                judge.see(what, METHODS["Recall"].call(world.channel, request.SerializeToString(), metadata))
+                judge.see(what, world.transport.call(METHODS["Recall"], request.SerializeToString(), metadata))
                 streamed = r.StreamRecallRequest(recall=request).SerializeToString()
-                judge.see(what, METHODS["StreamRecall"].call(world.channel, streamed, metadata))
+                judge.see(what, world.transport.call(METHODS["StreamRecall"], streamed, metadata))
 
 
 def _requests(world: World) -> Iterator[r.RecallRequest]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ _FAULTS = (
     grpc.StatusCode.DATA_LOSS,
     grpc.StatusCode.UNIMPLEMENTED,
 )
+
+_FAULT_OF_HTTP = re.compile(rb"HTTP/1\.1 50[0125] ")
 
 
 class Judge:
@@ -48,6 +51,12 @@ class Judge:
         """Judge bytes that came back in another way."""
         if any(canary in told for canary in self._canaries):
             self.found("leak", what)
+
+    def see_answer(self, what: str, told: bytes) -> None:
+        """Judge what a server answered to bytes that no client library would send."""
+        self.see_bytes(what, told)
+        if _FAULT_OF_HTTP.search(told) or b"Traceback" in told:
+            self.found("INTERNAL", what)
 
     def found(self, kind: str, what: str) -> None:
         """Note a problem that somebody else found."""

@@ -14,27 +14,27 @@ may ingest, query, recall and act-as; what is planted is erased at the end.
 from __future__ import annotations
 
 import argparse
+import random
 import resource
 import secrets
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from proofs.isolation.contract import Metadata
 from proofs.isolation.fuzzing import fuzz
-from proofs.isolation.holding import Held, hold_unfinished, hold_unread
+from proofs.isolation.grpc_way import GRPC
+from proofs.isolation.holding import Held, hold, plant_long_messages
+from proofs.isolation.http_way import HTTP
 from proofs.isolation.influence import attack_by_influence
 from proofs.isolation.injection import attack_recall
 from proofs.isolation.judge import Judge
 from proofs.isolation.names import attack_by_names
-from proofs.isolation.own_server import own_world
+from proofs.isolation.own_server import address, own_world
 from proofs.isolation.raw_bytes import (
     FORGED_LOG_LINE,
     PATH_THAT_IS_NO_TEXT,
@@ -43,11 +43,14 @@ from proofs.isolation.raw_bytes import (
 )
 from proofs.isolation.stolen import attack_with_filters, attack_with_tokens
 from proofs.isolation.timing import Difference, attack_by_timing
+from proofs.isolation.transport import Transport
+from proofs.isolation.way import Form, Way
 from proofs.isolation.world import Attacker, World, new_victims
 from proofs.problem import print_problems
 from proofs.subject import Subject
 
-_CHANNELS = 4
+_TRANSPORTS = 4
+_WAYS = {way.name: way for way in (GRPC, HTTP)}
 _CHECKS, _CHECK_S = 3, 10.0
 _PART = 25
 """Connections with damaged bytes between two looks whether the server still answers."""
@@ -58,6 +61,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/isolation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--over", choices=_WAYS, default="grpc", help="what the calls go over (default grpc)")
     parser.add_argument("--target", default="", help="HOST:PORT of a server to attack (default: one of its own)")
     parser.add_argument("--token", default="", help="with --target: a key with ingest, query, recall and act-as")
     parser.add_argument("--user-token", default="", help="with --target: a user's token, of the user that --user names")
@@ -65,6 +69,9 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--tls-ca", type=Path, help="with --target: reach it over TLS, trusting these certificates")
     parser.add_argument("--share", type=float, default=1.0, help="of the fixed attacks that are made (default 1: all)")
     parser.add_argument("--requests", type=int, default=5_000, help="requests that are drawn (default 5,000)")
+    parser.add_argument(
+        "--odd", type=int, default=5_000, help="with --over http: requests that are odd (default 5,000)"
+    )
     parser.add_argument("--timings", type=int, default=200, help="calls of each kind that are timed (default 200)")
     parser.add_argument("--connections", type=int, default=100, help="connections that are held (default 100)")
     parser.add_argument("--raw", type=int, default=200, help="connections that get damaged bytes (default 200)")
@@ -82,12 +89,18 @@ class Isolation:
         self._world = world
         self._target = target
         self._subject = subject
+        self._way: Way = _WAYS[arguments.over]
+        self._again = ExitStack()
         self.judge = Judge(world.canaries)
         self.differences: list[Difference] = []
         self.held: list[Held] = []
 
     def run(self) -> None:
         """Attack in every way, then look what is left of the victims and of the server."""
+        with self._again:
+            self._run()
+
+    def _run(self) -> None:
         world, judge = self._world, self.judge
         world.plant()
         before, pids = world.held_by_victims(), self._pids()
@@ -112,18 +125,14 @@ class Isolation:
 
     def _answers(self) -> bool:
         """Return whether the server answers who connects now."""
-        with _channel(self._target, self._arguments) as channel:
-            for _ in range(_CHECKS):
-                try:
-                    health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=_CHECK_S)
-                except grpc.RpcError:
-                    return False
-        return True
+        with self._opened() as transport:
+            return all(transport.is_healthy(_CHECK_S) for _ in range(_CHECKS))
 
     def _start_again(self, subject: Subject) -> None:
         subject.kill()
         subject.start()
-        self._target, self._world.channel = subject.target, subject.channel()
+        self._target = address(subject, self._way)
+        self._world.transport = self._again.enter_context(self._opened())
 
     def _attacks(self) -> Iterator[tuple[str, Callable[[], None]]]:
         given, world, judge = self._arguments, self._world, self.judge
@@ -133,26 +142,38 @@ class Isolation:
         yield "recalls", lambda: attack_recall(world, judge, given.share, given.seed)
         yield "time", lambda: self.differences.extend(attack_by_timing(world, judge, given.timings, given.seed))
         if given.raw:
-            yield "raw bytes", lambda: attack_with_bytes(self._target, world, judge, _is_text)
-            yield PATH_THAT_IS_NO_TEXT, lambda: attack_with_bytes(self._target, world, judge, _is_no_text)
+            yield "raw bytes", lambda: attack_with_bytes(self._target, self._forms(1), judge, _is_text)
+            yield PATH_THAT_IS_NO_TEXT, lambda: attack_with_bytes(self._target, self._forms(1), judge, _is_no_text)
         for part in range(0, given.raw, _PART):
             seed = given.seed + part
             yield f"damaged bytes, seed {seed}", partial(self._damage, seed)
         yield "drawn requests", self._fuzz
+        if drawn := self._way.drawn:
+            yield "odd requests", lambda: drawn(self._target, world, judge, given.odd, given.seed)
+
+    def _forms(self, seed: int) -> Sequence[Form]:
+        return list(self._way.forms(self._target, self._world, random.Random(seed)))  # noqa: S311 - not secret
 
     def _damage(self, seed: int) -> None:
-        attack_with_damage(self._target, self._world, self.judge, _PART, seed)
+        attack_with_damage(self._target, self._forms(seed), self.judge, _PART, seed)
 
     def _fuzz(self) -> None:
         with ExitStack() as stack:
-            channels = [stack.enter_context(_channel(self._target, self._arguments)) for _ in range(_CHANNELS)]
-            fuzz(self._world, self.judge, channels, self._arguments.requests, self._arguments.seed)
+            transports = [stack.enter_context(self._opened()) for _ in range(_TRANSPORTS)]
+            fuzz(self._world, self.judge, transports, self._arguments.requests, self._arguments.seed)
+
+    def _opened(self) -> AbstractContextManager[Transport]:
+        return self._way.open(self._target, self._arguments.tls_ca)
 
     def _hold(self) -> None:
         """Hold connections last: what they do to the server is a figure, not a problem."""
-        if self._arguments.connections:
-            for hold in (hold_unfinished, hold_unread):
-                self.held.append(hold(self._target, self._world, self._subject, self._arguments.connections))
+        connections, world = self._arguments.connections, self._world
+        if not connections:
+            return
+        reader = next(one for one in world.attackers if one.stored_as)
+        plant_long_messages(world, reader)
+        for name, begin in self._way.holds(self._target, reader.metadata, reader).items():
+            self.held.append(hold(name, begin, self._target, world, self._subject, connections))
 
     def _pids(self) -> object:
         return self._subject.processes() if self._subject else None
@@ -202,19 +223,12 @@ def _remote_world(arguments: argparse.Namespace) -> Iterator[World]:
     else:
         print("left out: a user with a token: needs --user-token and --user")
     print("left out: another application: it needs a server of its own (run without --target)")
-    with _channel(arguments.target, arguments) as channel:
-        world = World(channel, owner, attackers, new_victims(4))
+    with _WAYS[arguments.over].open(arguments.target, arguments.tls_ca) as transport:
+        world = World(transport, owner, attackers, new_victims(4))
         try:
             yield world
         finally:
             world.erase()
-
-
-def _channel(target: str, arguments: argparse.Namespace) -> grpc.Channel:
-    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 64 << 20)]
-    if arguments.tls_ca:
-        return grpc.secure_channel(target, grpc.ssl_channel_credentials(arguments.tls_ca.read_bytes()), options)
-    return grpc.insecure_channel(target, options)
 
 
 def _is_no_text(form: str) -> bool:
@@ -250,8 +264,9 @@ def main(given: Sequence[str] | None = None) -> int:
             root = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="isolation-")))
             root.mkdir(parents=True, exist_ok=True)
             settings = {"NOMEMORY_WORKERS": str(arguments.workers)}
-            world, subject = stack.enter_context(own_world(root, settings))
-            isolation = Isolation(arguments, world, subject.target, subject)
+            way = _WAYS[arguments.over]
+            world, subject = stack.enter_context(own_world(root, settings, way))
+            isolation = Isolation(arguments, world, address(subject, way), subject)
         isolation.run()
         print_report(isolation, arguments.seed)
     return 1 if isolation.judge.problems else 0

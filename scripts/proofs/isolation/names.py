@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -35,7 +34,7 @@ def attack_by_names(world: World, judge: Judge, share: float, seed: int) -> None
             continue
         for metadata in _named(attacker, spelling):
             request = filled(method.request_type, values(world, spelling))
-            outcome = method.call(world.channel, request.SerializeToString(), metadata)
+            outcome = world.transport.call(method, request.SerializeToString(), metadata)
             judge.see(f"{method.name} for {spelling!r} by {attacker.name}", outcome)
 
 
@@ -103,9 +102,8 @@ def _named(attacker: Attacker, spelling: str) -> Iterator[Metadata]:
         yield (*attacker.metadata, ("x-user-id", attacker.user_id), named)
 
 
-def call(method: str, channel: grpc.Channel, request: Message, metadata: Metadata, judge: Judge, what: str) -> bytes:
+def call(method: str, world: World, request: Message, metadata: Metadata, judge: Judge, what: str) -> bytes:
     """Make a call that the judge sees; return all that it told."""
-    found: Method = METHODS[method]
-    outcome = found.call(channel, request.SerializeToString(), metadata)
+    outcome = world.transport.call(METHODS[method], request.SerializeToString(), metadata)
     judge.see(f"{method}: {what}", outcome)
     return outcome.told

@@ -16,6 +16,7 @@ from typing import Any
 import jwt
 
 from proofs.isolation.contract import Metadata
+from proofs.isolation.way import Way
 from proofs.isolation.world import Attacker, Victim, World, new_victims
 from proofs.scripted_endpoint import Body, Chat, ScriptedEndpoint
 from proofs.subject import Subject
@@ -27,8 +28,11 @@ _COMMAND = "from nomemory.cli.main import main; main()"
 
 
 @contextmanager
-def own_world(root: Path, settings: dict[str, str]) -> Iterator[tuple[World, Subject]]:
-    """Run a server with victims and attackers until the context is left; `settings` go to the server."""
+def own_world(root: Path, settings: dict[str, str], way: Way) -> Iterator[tuple[World, Subject]]:
+    """Run a server with victims and attackers until the context is left; `settings` go to the server.
+
+    The world reaches it in one way.
+    """
     keys, secret = root / "keys.json", secrets.token_urlsafe(48)
     owner = _key(keys, "owner", *_EVERYTHING)
     neighbour = _key(keys, "neighbour", *_EVERYTHING, namespace="a")
@@ -36,10 +40,12 @@ def own_world(root: Path, settings: dict[str, str]) -> Iterator[tuple[World, Sub
     victims = [*new_victims(3), *new_victims(2, "b/")]
     with ScriptedEndpoint(_DIMENSION).serving() as endpoint:
         endpoint.chat = hostile_model(victims)
-        subject = Subject(root / "data", _settings(keys, secret, endpoint) | settings, root / "server.log")
+        subject = Subject(
+            root / "data", {**_settings(keys, secret, endpoint), **way.settings, **settings}, root / "server.log"
+        )
         subject.start()
         try:
-            with subject.channel() as channel:
+            with way.open(address(subject, way), None) as transport:
                 attackers = [
                     Attacker(
                         "a user with a token",
@@ -55,10 +61,15 @@ def own_world(root: Path, settings: dict[str, str]) -> Iterator[tuple[World, Sub
                         "somebody with a wrong key", _bearer(f"nm_{'0' * 12}_{'A' * 43}"), "", may_try_others=True
                     ),
                 ]
-                yield World(channel, owner, attackers, victims), subject
+                yield World(transport, owner, attackers, victims), subject
         finally:
             if subject.is_running:
                 subject.stop()
+
+
+def address(subject: Subject, way: Way) -> str:
+    """Return where a server is reached in one way."""
+    return subject.http if "NOMEMORY_HTTP" in way.settings else subject.target
 
 
 def hostile_model(victims: list[Victim]) -> Chat:

@@ -32,7 +32,7 @@ def attack_with_tokens(world: World, judge: Judge, share: float, seed: int) -> N
                 if chance.random() >= share:
                     continue
                 request = filled(method.request_type, values(world, attacker.user_id, cursor, at_least))
-                call(name, world.channel, request, metadata, judge, f"stolen tokens, by {attacker.name}")
+                call(name, world, request, metadata, judge, f"stolen tokens, by {attacker.name}")
 
 
 def attack_with_filters(world: World, judge: Judge) -> None:
@@ -41,10 +41,10 @@ def attack_with_filters(world: World, judge: Judge) -> None:
         for narrowed in _filters(world):
             for request in _reads(attacker, narrowed):
                 name = type(request).__name__.removesuffix("Request")
-                call(name, world.channel, request, attacker.metadata, judge, f"filters, by {attacker.name}")
+                call(name, world, request, attacker.metadata, judge, f"filters, by {attacker.name}")
         for paths in _MASKS:
             masked = q.ListMessagesRequest(user_id=attacker.user_id, return_fields=FieldMask(paths=paths))
-            call("ListMessages", world.channel, masked, attacker.metadata, judge, f"mask {paths}, by {attacker.name}")
+            call("ListMessages", world, masked, attacker.metadata, judge, f"mask {paths}, by {attacker.name}")
 
 
 def _tokens(world: World, chance: random.Random) -> Iterator[tuple[str, str]]:

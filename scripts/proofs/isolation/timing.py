@@ -89,7 +89,7 @@ def _compared(world: World, question: Question, judge: Judge, calls: int, chance
     chance.shuffle(order)
     for asked in order:
         request = question.make(asked).SerializeToString()
-        outcome = METHODS[question.method].call(world.channel, request, question.metadata)
+        outcome = world.transport.call(METHODS[question.method], request, question.metadata)
         judge.see(f"timing: {question.name}", outcome)
         times[asked].append(outcome.seconds)
     known, unknown = (np.array(some[_WARM_UP:]) for some in times.values())

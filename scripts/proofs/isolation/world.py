@@ -5,23 +5,29 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
-from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
-from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from nomemory.v1.server_service_pb2 import GetServerInfoRequest
-from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
-from proofs.isolation.contract import Metadata
+from nomemory.v1.server_service_pb2 import GetServerInfoRequest, GetServerInfoResponse
+from proofs.isolation.contract import METHODS, Metadata
+from proofs.isolation.transport import Transport
 
 _MESSAGES = 12
 _BEGIN_S = 1_750_000_000
 _TIMEOUT_S = 60.0
 TOPIC = "hotpot"
 """What victims and attackers both speak of."""
+
+ReplyT = TypeVar("ReplyT", bound=Message)
+
+
+class OwnerRefusedError(Exception):
+    """The server does not let its owner do what the attacks need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ class World:
         ids: message ids of the victims that anybody could guess.
     """
 
-    channel: grpc.Channel
+    transport: Transport
     owner: Metadata
     attackers: Sequence[Attacker]
     victims: Sequence[Victim]
@@ -92,7 +98,7 @@ class World:
 
     def plant(self) -> None:
         """Write the victims' messages and a few of each attacker's, and steal the victims' cursors and tokens."""
-        info = ServerServiceStub(self.channel).GetServerInfo(GetServerInfoRequest(), metadata=self.owner)
+        (info,) = self._asked(GetServerInfoRequest(), GetServerInfoResponse)
         self.dimension = info.embedding_dimension
         for victim in self.victims:
             token = self.write(list(victim.messages()))
@@ -104,36 +110,42 @@ class World:
 
     def write(self, messages: Sequence[message_pb2.ChatMessage]) -> str:
         """Write as the owner; return the write token."""
-        request = i.WriteMessagesRequest(messages=messages)
-        ingest = IngestServiceStub(self.channel)
-        return ingest.WriteMessages(request, metadata=self.owner, timeout=_TIMEOUT_S).write_token
+        (written,) = self._asked(i.WriteMessagesRequest(messages=messages), i.WriteMessagesResponse)
+        return written.write_token
 
     def held_by_victims(self) -> list[list[message_pb2.ChatMessage]]:
         """Return all that the victims have."""
-        query = QueryServiceStub(self.channel)
         requests = [q.ListMessagesRequest(user_id=victim.user_id, page_size=500) for victim in self.victims]
-        return [
-            list(query.ListMessages(request, metadata=self.owner, timeout=_TIMEOUT_S).items) for request in requests
-        ]
+        return [list(self._asked(request, q.ListMessagesResponse)[0].items) for request in requests]
 
     def erase(self) -> None:
         """Take everybody away again."""
-        ingest = IngestServiceStub(self.channel)
         for user_id in [*(one.user_id for one in self.victims), *(one.stored_as for one in self.attackers)]:
             if user_id:
-                ingest.EraseUser(i.EraseUserRequest(user_id=user_id), metadata=self.owner, timeout=_TIMEOUT_S)
+                self._asked(i.EraseUserRequest(user_id=user_id), i.EraseUserResponse)
 
     def _cursors(self, victim: Victim, token: str) -> list[str]:
-        query = QueryServiceStub(self.channel)
         listing = q.ListMessagesRequest(user_id=victim.user_id, page_size=3)
         words = q.LexicalSearchRequest(user_id=victim.user_id, page_size=3, query_text=TOPIC, at_least=token)
         export = q.ExportMessagesRequest(user_id=victim.user_id)
         pages = [
-            query.ListMessages(listing, metadata=self.owner, timeout=_TIMEOUT_S).next_cursor,
-            query.LexicalSearch(words, metadata=self.owner, timeout=_TIMEOUT_S).next_cursor,
-            next(iter(query.ExportMessages(export, metadata=self.owner, timeout=_TIMEOUT_S))).next_cursor,
+            self._asked(listing, q.ListMessagesResponse)[0].next_cursor,
+            self._asked(words, q.LexicalSearchResponse)[0].next_cursor,
+            self._asked(export, q.ExportMessagesResponse)[0].next_cursor,
         ]
         return [cursor for cursor in pages if cursor]
+
+    def _asked(self, request: Message, reply_type: type[ReplyT]) -> list[ReplyT]:
+        """Call as the owner; return the replies.
+
+        Raises:
+            OwnerRefusedError: the call fails.
+        """
+        method = METHODS[type(request).__name__.removesuffix("Request")]
+        outcome = self.transport.call(method, request.SerializeToString(), self.owner, _TIMEOUT_S)
+        if outcome.code is not grpc.StatusCode.OK:
+            raise OwnerRefusedError(f"{method.name}: {outcome.code.name}: {outcome.details}")
+        return [reply_type.FromString(reply) for reply in outcome.replies]
 
 
 def own_messages(user_id: str, victim: str) -> list[message_pb2.ChatMessage]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -17,6 +16,7 @@ from nomemory.cli.target import Target, target_option
 from nomemory.client import channel
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.identity import channel_credentials, with_credential
+from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def mcp(*, user: str | None, http: str | None, http_cert: Path | None, http_key:
         return
     if user or target.identity.get("api_key"):
         raise click.UsageError("With --http each request says who it is: --user and --api-key do not go with it.")
-    asyncio.run(_over_http(target, _address(http, http_cert, http_key), http_cert, http_key))
+    address = _address(http, http_cert, http_key)
+    tls = TlsFiles(http_cert, http_key, None) if http_cert and http_key else None
+    asyncio.run(_over_http(target, address, tls))
 
 
 def _address(http: str, certificate: Path | None, key: Path | None) -> ListenAddress:
@@ -71,18 +73,14 @@ async def _on_standard_input(target: Target, user: str | None) -> None:
         await stdio.serve(memory, Credential(with_credential((), target.identity), user))
 
 
-async def _over_http(target: Target, address: ListenAddress, certificate: Path | None, key: Path | None) -> None:
-    from nomemory.mcp import http  # noqa: PLC0415 - an extra
+async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
+    from nomemory.cli import mcp_over_http  # noqa: PLC0415 - an extra
 
     async with _memory(target) as memory:
         # With a certificate of this command the server may let in whoever comes through it.
         if not address.is_loopback() or target.identity.get("tls_cert"):
             await _refuse_unguarded(memory, target)
-        with socket.create_server((address.host, address.port), family=_family(address.host)) as listening:
-            scheme = "https" if certificate else "http"
-            click.echo(f"serving {scheme}://{address.host}:{listening.getsockname()[1]}{http.PATH}")
-            app = http.application(memory, on_loopback=address.is_loopback())
-            await http.serve(app, listening, certificate, key)
+        await mcp_over_http.serve(memory, address, tls, _TIMEOUT_S)
 
 
 async def _refuse_unguarded(memory: Memory, target: Target) -> None:
@@ -92,10 +90,6 @@ async def _refuse_unguarded(memory: Memory, target: Target) -> None:
             f"The server at {target} asks for no credentials beside this command's own: serve on loopback only, "
             "without a client certificate."
         )
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 @asynccontextmanager

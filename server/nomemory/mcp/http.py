@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import socket
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final, cast
 
 import grpc
-import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -22,7 +21,6 @@ from nomemory.mcp.server import Context, MemoryServer
 PATH: Final = "/mcp"
 USER: Final = "x-user-id"
 REQUEST_BYTES: Final = 1_000_000
-CONNECTIONS: Final = 256
 _STATUS: Final = {
     grpc.StatusCode.UNAUTHENTICATED: 401,
     grpc.StatusCode.PERMISSION_DENIED: 403,
@@ -60,8 +58,9 @@ def _only(headers: Headers, name: str) -> str:
         raise _HeaderError(f"the header {name} is not UTF-8") from None
 
 
-def application(memory: Memory, *, on_loopback: bool) -> ASGIApp:
-    """Return the application: the protocol at `/mcp`, behind the check of who calls.
+@asynccontextmanager
+async def application(memory: Memory, *, on_loopback: bool) -> AsyncIterator[ASGIApp]:
+    """Run the application: the protocol at `/mcp`, behind the check of who calls.
 
     Args:
         memory: the server behind the tools.
@@ -79,7 +78,8 @@ def application(memory: Memory, *, on_loopback: bool) -> ASGIApp:
         max_request_body_size=REQUEST_BYTES,
         transport_security=security,
     )
-    return _WhoCalls(app, memory)
+    async with app.router.lifespan_context(app):
+        yield _WhoCalls(app, memory)
 
 
 async def _bound(context: Context) -> BoundCaller:
@@ -111,17 +111,3 @@ class _WhoCalls:
             challenge = {"www-authenticate": "Bearer"} if error.code is grpc.StatusCode.UNAUTHENTICATED else None
             return JSONResponse({"error": error.message, "reason": error.reason}, status, challenge)
         return None
-
-
-async def serve(app: ASGIApp, listening: socket.socket, certificate: Path | None, key: Path | None) -> None:
-    """Answer on a socket until the process is told to stop; with a certificate, HTTPS."""
-    config = uvicorn.Config(
-        app,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=CONNECTIONS,
-    )
-    await uvicorn.Server(config).serve([listening])

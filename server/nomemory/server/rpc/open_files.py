@@ -22,12 +22,12 @@ class Affordable:
 def affordable(settings: Settings) -> Affordable:
     """Return how many connections the settings ask for. Where the system lets have fewer, both ways get their share."""
     grpc, http = settings.connections.connections_max, settings.http.connections_max if settings.http.listen else 0
-    there = _affordable_connections(grpc + http)
+    there = affordable_connections(grpc + http)
     for_http = there * http // (grpc + http)
     return Affordable(there - for_http, for_http)
 
 
-def _affordable_connections(wanted: int) -> int:
+def affordable_connections(wanted: int) -> int:
     """Return how many connections there can be, at most as many as wanted. Raises the limit on open files for them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + _OTHERS

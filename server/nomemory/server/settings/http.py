@@ -21,7 +21,10 @@ class HttpSettings(SettingsGroup):
         validation_alias="NOMEMORY_HTTP",
     )
     connections_max: int = Field(
-        1024, ge=1, description="Most connections of a process over HTTP; further ones are closed."
+        1024,
+        ge=1,
+        description="Most connections of a process over HTTP. Further ones take the place of those that have brought "
+        "no request, or are closed.",
     )
     head_max_bytes: int = Field(
         32_768, ge=1024, description="Most bytes of a request before its body: its line and its headers."

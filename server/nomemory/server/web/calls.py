@@ -16,6 +16,7 @@ from nomemory.server.web.context import CallEndedError, HttpContext
 from nomemory.server.web.dialect import Dialect, ErrorForm, StreamForm
 from nomemory.server.web.errors import ErrorStatus, RefusedError, error_of
 from nomemory.server.web.exchange import Exchange, Headers
+from nomemory.server.web.turns import Turns
 
 _NO_STORE: Final[Headers] = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _STREAMED: Final[Headers] = (*_NO_STORE, (b"x-accel-buffering", b"no"))
@@ -32,6 +33,7 @@ class Calls:
     def __init__(self, path: CallPath, settings: Settings) -> None:
         self._path = path
         self._heartbeat_s = settings.http.heartbeat_s
+        self._turns = Turns()
 
     async def answer(self, exchange: Exchange, path: str, dialect: Dialect) -> None:
         """Make a call and answer with what comes of it.
@@ -48,7 +50,8 @@ class Calls:
         requests = dialect.requests(exchange)
         context = HttpContext(metadata, exchange.connection.peer, exchange.auth, exchange.timeout_s(), requests)
         if handler.response_streaming:
-            await _Streaming(exchange, context, dialect.stream(), self._heartbeat_s).answer(handler, requests, dialect)
+            streaming = _Streaming(exchange, context, dialect.stream(), self._turns, self._heartbeat_s)
+            await streaming.answer(handler, requests, dialect)
         else:
             await self._answer_once(exchange, context, handler, requests, dialect)
 
@@ -65,7 +68,7 @@ class Calls:
         except CallEndedError:
             await respond_error(exchange, error_of(context.status), dialect)
             return
-        body = dialect.reply(raw)
+        body = await self._turns.written(raw, dialect.reply)
         self._note_growth(len(body) - len(raw), context)
         media_type = (b"content-type", dialect.media_type.encode())
         await exchange.respond(200, (media_type, *_NO_STORE), body)
@@ -99,13 +102,17 @@ class _Streaming:
         exchange: what is answered.
         context: the call.
         form: how the stream is written.
+        turns: when a long reply is.
         heartbeat_s: how long it may be silent.
     """
 
-    def __init__(self, exchange: Exchange, context: HttpContext, form: StreamForm, heartbeat_s: float) -> None:
+    def __init__(
+        self, exchange: Exchange, context: HttpContext, form: StreamForm, turns: Turns, heartbeat_s: float
+    ) -> None:
         self._exchange = exchange
         self._context = context
         self._form = form
+        self._turns = turns
         self._heartbeat_s = heartbeat_s
         self._last = asyncio.get_running_loop().time()
         self._sending = asyncio.Lock()
@@ -125,7 +132,7 @@ class _Streaming:
 
     async def _send_reply(self, replies: AsyncGenerator[bytes, None], raw: bytes) -> None:
         try:
-            await self._send(self._form.reply(raw))
+            await self._send(await self._turns.written(raw, self._form.reply))
         except asyncio.CancelledError as cancellation:
             # The call ends as over gRPC: cancelled where it waits for its client, and logged as such.
             with suppress(asyncio.CancelledError, StopAsyncIteration):

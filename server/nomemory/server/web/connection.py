@@ -68,6 +68,7 @@ class Connection(HttpToolsProtocol):
 
     Attributes:
         peer: the other end, as gRPC names one: `ipv4:127.0.0.1:40000`.
+        opened: when it was, as the loop tells time.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Connection(HttpToolsProtocol):
         self._limits = limits
         self._admits = admits
         self._task: asyncio.Task[Any] | None = None
-        self._opened = self._since = self.loop.time()
+        self.opened = self._since = self.loop.time()
         self._is_in_head = False
         self._head_bytes = self._unparsed_bytes = 0
         self._is_lost = False
@@ -190,9 +191,13 @@ class Connection(HttpToolsProtocol):
         tls = self.transport.get_extra_info("ssl_object")
         return tls.getpeercert(binary_form=True) if tls is not None else None
 
+    def is_silent(self) -> bool:
+        """Return whether it has never brought the whole head of a request."""
+        return not self.transport.is_closing() and self.cycle is None
+
     def is_worn(self) -> bool:
         """Return whether the connection is not used again: so clients spread over the processes of a server."""
-        return self._limits.worn_s is not None and self.loop.time() - self._opened > self._limits.worn_s
+        return self._limits.worn_s is not None and self.loop.time() - self.opened > self._limits.worn_s
 
     @contextmanager
     def working(self) -> Iterator[None]:

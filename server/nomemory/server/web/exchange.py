@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Scope = MutableMapping[str, Any]
 """ASGI's own description of a request."""
+AsgiApplication = Callable[[Scope, Any, Any], Awaitable[None]]
+"""Answers requests, as ASGI has them. Any: its messages are dicts."""
 _REQUEST_ID: Final = REQUEST_ID.encode()
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -169,7 +171,7 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": part, "more_body": False})
 
     async def _discard(self) -> None:
-        if self.header(b"expect"):
+        if any(name == b"expect" for name, _ in self._headers):
             return
         size = 0
         with suppress(TimeoutError):

@@ -12,7 +12,6 @@ import structlog
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
-from nomemory.server.settings import Settings
 
 _log = structlog.get_logger("http")
 
@@ -25,16 +24,16 @@ class Listener:
     Args:
         connection: makes the protocol of one.
         tls: the files; None: in the clear.
-        settings: how long a handshake may take.
+        handshake_s: how long a handshake may take.
         is_shared: other processes accept at the same address.
     """
 
     def __init__(
-        self, connection: Callable[[], asyncio.Protocol], tls: TlsFiles | None, settings: Settings, *, is_shared: bool
+        self, connection: Callable[[], asyncio.Protocol], tls: TlsFiles | None, handshake_s: float, *, is_shared: bool
     ) -> None:
         self._connection = connection
         self._tls = tls
-        self._handshake_s = settings.http.head_s
+        self._handshake_s = handshake_s
         self._is_shared = is_shared
         self._sockets: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []

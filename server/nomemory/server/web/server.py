@@ -1,14 +1,8 @@
-"""The HTTP server: connections, their limits, and draining."""
+"""Calls over HTTP: the server, and the watch over who says nothing."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from email.utils import formatdate
-from typing import Final
-
-from uvicorn.config import Config
-from uvicorn.server import ServerState
 
 from nomemory.server.identity.tls import tls_files
 from nomemory.server.listen_address import ListenAddress
@@ -17,12 +11,8 @@ from nomemory.server.rpc.open_files import affordable
 from nomemory.server.rpc.stranger_watch import watch_strangers
 from nomemory.server.settings import Settings
 from nomemory.server.web.application import Application
-from nomemory.server.web.connection import Connection, ConnectionLimits
-from nomemory.server.web.listener import Listener
-
-_LOOK_S: Final = 1.0
-"""How often connections are looked at, and the files for TLS."""
-_SILENT: Final = logging.CRITICAL + 1
+from nomemory.server.web.asgi_server import AsgiServer
+from nomemory.server.web.connection import ConnectionLimits
 
 
 class HttpServer:
@@ -37,12 +27,11 @@ class HttpServer:
     def __init__(self, path: CallPath, settings: Settings, *, is_shared: bool) -> None:
         self._path = path
         self._settings = settings
-        self._limits = ConnectionLimits.of(settings, is_shared=is_shared)
         self._most = affordable(settings).http
-        self._state = ServerState()
-        self._config = _config(Application(path, settings), settings)
-        self._listener = Listener(self._connection, tls_files(settings), settings, is_shared=is_shared)
-        self._jobs: list[asyncio.Task[None]] = []
+        limits = ConnectionLimits.of(settings, is_shared=is_shared)
+        application = Application(path, settings)
+        self._server = AsgiServer(application, tls_files(settings), limits, self._most, is_shared=is_shared)
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self, address: ListenAddress) -> ListenAddress:
         """Serve; return the address that was bound. Port 0 picks a free one.
@@ -51,59 +40,13 @@ class HttpServer:
             ListenAddressError: the port is taken.
             IdentitySettingsError: the files for TLS cannot be used.
         """
-        self._note_date()
-        bound = await self._listener.start(address)
+        bound = await self._server.start(address)
         watched = watch_strangers(bound.port, self._path.bounds.proven, self._settings.connections, self._most)
-        self._jobs = [asyncio.create_task(self._look()), asyncio.create_task(watched)]
+        self._watching = asyncio.create_task(watched)
         return bound
 
     async def stop(self, grace_s: float) -> None:
         """Let calls in flight finish, for so many seconds."""
-        self._listener.close()
-        for connection in list(self._state.connections):
-            connection.shutdown()
-        if self._state.tasks:
-            await asyncio.wait(self._state.tasks, timeout=grace_s)
-        for task in list(self._state.tasks):
-            task.cancel()
-        for job in self._jobs:
-            job.cancel()
-        await asyncio.gather(*self._state.tasks, return_exceptions=True)
-        for connection in list(self._state.connections):
-            connection.transport.abort()
-
-    def _connection(self) -> Connection:
-        return Connection(self._config, self._state, self._limits, self._has_room)
-
-    def _has_room(self) -> bool:
-        return len(self._state.connections) < self._most
-
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            self._note_date()
-            await self._listener.renew()
-            for connection in list(self._state.connections):
-                if isinstance(connection, Connection):
-                    connection.end_if_overdue()
-
-    def _note_date(self) -> None:
-        self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
-
-
-def _config(application: Application, settings: Settings) -> Config:
-    config = Config(
-        application,
-        http=Connection,
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        timeout_keep_alive=int(settings.connections.connection_idle_s),
-    )
-    for name in ("uvicorn.error", "uvicorn.access"):
-        logging.getLogger(name).setLevel(_SILENT)  # its lines may hold what a request says
-    config.load()
-    return config
+        if self._watching is not None:
+            self._watching.cancel()
+        await self._server.stop(grace_s)

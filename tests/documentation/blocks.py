@@ -1,0 +1,89 @@
+"""The blocks of code on the pages that people read, and the commands in them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FENCED = re.compile(r"^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"(?:^|\s)# .*$")
+ASSIGNMENT = re.compile(r"([A-Z_]+)=(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a shell: the variables that are set for it, and its words. Comments are gone."""
+
+    variables: dict[str, str]
+    words: tuple[str, ...]
+
+    @property
+    def program(self) -> str:
+        """Its first word, without the environment that it is in; empty where variables are all there is."""
+        return re.sub(r"^(\S*/bin/|\./)", "", self.words[0]) if self.words else ""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code and where it stands."""
+
+    page: str
+    language: str
+    text: str
+
+    @property
+    def is_for_the_shell(self) -> bool:
+        """Whether these are commands."""
+        return self.language == "sh" or (self.language == "text" and self.text.startswith("nomemory "))
+
+    def commands(self) -> list[Command]:
+        """Return the commands of a block for the shell, one per line, pipe or list; lines that go on are joined."""
+        found, begun = [], ""
+        for line in self.text.replace("\\\n", " ").splitlines():
+            begun += COMMENT.sub("", line) + "\n"
+            if begun.count("'") % 2 == 0:
+                found += [command(words) for words in parts(begun)]
+                begun = ""
+        return found
+
+
+def parts(line: str) -> list[list[str]]:
+    """Split a line into the words of its commands."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    found: list[list[str]] = [[]]
+    for word in lexer:
+        if set(word) <= set("|&;"):
+            found.append([])
+        else:
+            found[-1].append(word)
+    return [words for words in found if words]
+
+
+def command(words: list[str]) -> Command:
+    """Return the command that words say."""
+    variables = {}
+    rest = words[1:] if words[0] in ("env", "export") else list(words)
+    while rest and (set_to := ASSIGNMENT.fullmatch(rest[0])):
+        variables[set_to[1]] = set_to[2]
+        rest = rest[1:]
+    return Command(variables, tuple(rest))
+
+
+@cache
+def blocks() -> tuple[Block, ...]:
+    """Return every block of every page, in their order."""
+    files = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "clients").glob("*/README.md"))]
+    pages = {file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8") for file in files}
+    return tuple(
+        Block(page, one["language"], one["text"]) for page, text in pages.items() for one in FENCED.finditer(text)
+    )
+
+
+def of_page(page: str, language: str) -> list[Block]:
+    """Return the blocks of one page in one language."""
+    return [block for block in blocks() if (block.page, block.language) == (page, language)]

@@ -1,0 +1,182 @@
+"""What is done with every block of code on the pages: the one place that says so.
+
+The first rule that fits a block holds. The commands that nothing runs are checked all the same: their options, their
+variables and their scripts exist (test_commands.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from documentation.blocks import Block
+
+COMMANDS = "tests/documentation/test_commands.py::test_every_command_is_one"
+IMPORTED = "tests/documentation/test_importing_page.py::test_every_example_is_imported_as_the_page_says"
+DUMPED = "tests/documentation/test_importing_page.py::test_a_dump_is_imported_again"
+KEYS = "tests/documentation/test_authentication_page.py::test_its_commands_work"
+SHOWN = "tests/test_extending.py::test_the_page_shows_the_package_as_it_is"
+INSTALLED = "tests/test_extending.py::test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format"
+RECALLS = "tests/recall/test_public_face.py::test_the_pages_program_recalls_in_a_process_of_its_own"
+AUTHORING = "tests/cli/test_skills_page.py::test_its_lines_about_new_and_check_work_in_this_order"
+OF_THE_PACKAGE = "tests/test_distributions.py::test_both_have_the_licence_and_the_same_example"
+CLIENT_RUNS = "tests/clients/test_examples.py::test_an_example_writes_searches_and_recalls"
+TALKS = "tests/test_tutorial.py::test_its_assistant_remembers"
+IS_THE_EXAMPLE = "tests/test_tutorial.py::test_its_code_is_that_of_the_example"
+CALLED = "tests/test_readme.py::test_the_grpcurl_lines_of_other_pages_work"
+TYPED = "tests/test_readme.py::test_the_commands_of_other_pages_work"
+PROGRAM = "tests/test_readme.py::test_the_python_of_other_pages_works"
+LISTED = "tests/documentation/test_every_block.py::test_every_block_has_a_rule"
+PARSED = "tests/documentation/test_data.py::test_json_is_json"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Blocks of a page in a language, which begin so, and the test that tries them.
+
+    Attributes:
+        why: why nothing runs them, where the test only looks at them.
+    """
+
+    page: str
+    language: str
+    test: str
+    starts: str = ""
+    why: str = ""
+
+    def fits(self, block: Block) -> bool:
+        """Return whether the rule is for a block."""
+        return (self.page, self.language) == (block.page, block.language) and block.text.startswith(self.starts)
+
+
+SERVES = "it serves until it is stopped; the tests start such a server themselves"
+IN_CI = "it makes its environment, or takes minutes; .ci/run runs it"
+OF_OTHERS = "it needs another program, or somebody's key"
+
+RULES = (
+    Rule("README.md", "sh", COMMANDS, "./scripts/demo", IN_CI),
+    Rule("README.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
+    Rule("README.md", "sh", "tests/test_readme.py::test_its_grpcurl_lines_work", "grpcurl"),
+    Rule("README.md", "sh", "tests/test_readme.py::test_its_commands_work"),
+    Rule("README.md", "python", "tests/test_readme.py::test_its_python_works"),
+    Rule("README.md", "", LISTED, why="a picture"),
+    Rule("README.zh.md", "sh", COMMANDS, "./scripts/demo", IN_CI),
+    Rule("README.zh.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
+    Rule("README.zh.md", "sh", CALLED, "grpcurl"),
+    Rule("README.zh.md", "sh", TYPED),
+    Rule("README.zh.md", "python", PROGRAM),
+    Rule("CONTRIBUTING.md", "sh", COMMANDS, why=IN_CI),
+    Rule("ARCHITECTURE.md", "", "tests/documentation/test_data.py::test_the_map_of_the_tree_is_true", "proto/"),
+    Rule("ARCHITECTURE.md", "", "tests/test_layout.py::test_arrows_point_one_way", "text  <"),
+    Rule("docs/authentication.md", "sh", KEYS),
+    Rule("docs/authentication.md", "python", KEYS),
+    Rule("docs/authentication.md", "json", "tests/documentation/test_data.py::test_the_file_of_certificates_is_one"),
+    Rule("docs/cli.md", "", "tests/cli/test_docs.py::test_the_page_of_commands_is_generated_from_the_commands"),
+    Rule("docs/clients.md", "sh", COMMANDS, why=IN_CI),
+    Rule("docs/embedders.md", "sh", COMMANDS, why="it needs a model's files, or an endpoint"),
+    Rule("docs/extending.md", "sh", SHOWN, "pip install"),
+    Rule(
+        "docs/extending.md",
+        "sh",
+        INSTALLED,
+    ),
+    Rule("docs/extending.md", "toml", SHOWN),
+    Rule("docs/extending.md", "python", SHOWN),
+    Rule(
+        "docs/extending.md",
+        "json",
+        INSTALLED,
+    ),
+    Rule("docs/frameworks.md", "python", "tests/frameworks/test_page.py::test_its_example_finds_what_was_said"),
+    Rule("docs/http.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
+    Rule("docs/http.md", "sh", "tests/web/test_http_page.py::test_its_commands_work_one_after_the_other"),
+    Rule("docs/http.md", "json", PARSED, why="an answer"),
+    Rule(
+        "docs/importing.md",
+        "sh",
+        DUMPED,
+        "nomemory export",
+    ),
+    Rule(
+        "docs/importing.md",
+        "sh",
+        IMPORTED,
+    ),
+    Rule(
+        "docs/importing.md",
+        "json",
+        IMPORTED,
+    ),
+    Rule(
+        "docs/importing.md",
+        "jsonl",
+        IMPORTED,
+    ),
+    Rule(
+        "docs/importing.md",
+        "text",
+        IMPORTED,
+    ),
+    Rule("docs/installing.md", "sh", COMMANDS, why="it takes minutes; scripts/check_dists installs the packages"),
+    Rule("docs/mcp.md", "sh", COMMANDS, "claude", OF_OTHERS),
+    Rule("docs/mcp.md", "sh", COMMANDS, why=SERVES),
+    Rule("docs/mcp.md", "json", "tests/documentation/test_data.py::test_the_agents_are_told_of_a_command"),
+    Rule("docs/models.md", "sh", COMMANDS, why=OF_OTHERS),
+    Rule("docs/operating.md", "python", "tests/documentation/test_operating_page.py::test_its_interceptors_fit"),
+    Rule("docs/operating.md", "json", PARSED, why="a line of a log; tests/identity/test_audit.py holds what is in it"),
+    Rule(
+        "docs/operating.md",
+        "sh",
+        COMMANDS,
+        "docker",
+        "it needs a container engine",
+    ),
+    Rule("docs/operating.md", "sh", "tests/documentation/test_operating_page.py::test_its_commands_work"),
+    Rule("docs/proofs.md", "sh", COMMANDS, why="it takes an hour, or a server to attack; tests/proofs runs small ones"),
+    Rule("docs/quality.md", "sh", COMMANDS, why="it needs data that is not ours"),
+    Rule("docs/recall.md", "", "tests/client/test_prompt_block.py::test_the_page_shows_what_is_written"),
+    Rule(
+        "docs/recall.md",
+        "python",
+        RECALLS,
+        "import asyncio",
+    ),
+    Rule("docs/recall.md", "python", PROGRAM),
+    Rule("docs/recall.md", "sh", CALLED, "grpcurl"),
+    Rule("docs/recall.md", "sh", COMMANDS, "nomemory serve", SERVES),
+    Rule("docs/recall.md", "sh", TYPED),
+    Rule("docs/skills.md", "sh", COMMANDS, "NOMEMORY_RECALL_SKILLS", SERVES),
+    Rule(
+        "docs/skills.md",
+        "sh",
+        AUTHORING,
+        "nomemory skill",
+    ),
+    Rule("docs/skills.md", "sh", "tests/cli/test_skills_page.py::test_two_skills_give_two_views_of_one_log"),
+    Rule("docs/skills.md", "markdown", "tests/cli/test_skills_page.py::test_the_form_on_the_page_can_be_read"),
+    Rule("docs/skills.md", "text", COMMANDS, why="it needs data that is not ours"),
+    Rule("docs/skills.md", "", LISTED, why="a picture"),
+    Rule("docs/tutorial.md", "sh", COMMANDS, "scripts/setup", SERVES),
+    Rule("docs/tutorial.md", "sh", TALKS),
+    Rule("docs/tutorial.md", "python", IS_THE_EXAMPLE),
+    Rule("docs/tutorial.zh.md", "sh", COMMANDS, "scripts/setup", SERVES),
+    Rule("docs/tutorial.zh.md", "sh", TALKS),
+    Rule("docs/tutorial.zh.md", "python", IS_THE_EXAMPLE),
+    Rule(
+        "clients/python/README.md",
+        "python",
+        OF_THE_PACKAGE,
+    ),
+    Rule("clients/go/README.md", "go", CLIENT_RUNS),
+    Rule(
+        "clients/typescript/README.md",
+        "js",
+        CLIENT_RUNS,
+    ),
+    Rule("clients/java/README.md", "xml", "tests/documentation/test_data.py::test_maven_finds_what_the_pom_says"),
+    Rule(
+        "clients/java/README.md",
+        "sh",
+        "tests/clients/test_examples.py::test_the_java_readme_runs_its_example_as_it_is_run_here",
+    ),
+    Rule("clients/java/README.md", "java", CLIENT_RUNS),
+)

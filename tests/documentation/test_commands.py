@@ -1,0 +1,84 @@
+"""Every command on the pages is one: its program, its options and its variables exist."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+
+import click
+import pytest
+from documentation.blocks import ROOT, Block, Command, blocks
+
+from nomemory.cli.main import nomemory
+
+OF_OTHERS = {"buf", "claude", "curl", "docker", "echo", "grpcurl", "java", "llama-server", "ollama", "printf", "vllm"}
+VARIABLES = {
+    *(ROOT / "tests" / "settings_variables.txt").read_text(encoding="utf-8").split(),
+    *("NOMEMORY_API_KEY", "NOMEMORY_TARGET", "NOMEMORY_USER"),
+    *("OLLAMA_CONTEXT_LENGTH", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PATH"),
+}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+FOR_THE_SHELL = [block for block in blocks() if block.is_for_the_shell]
+
+
+def check_nomemory(words: Sequence[str]) -> None:
+    """Fail if the command line does not know a subcommand or an option."""
+    command: click.Command = nomemory
+    while isinstance(command, click.Group):
+        command, words = command.commands[words[0]], words[1:]
+    command.make_parser(click.Context(command)).parse_args(list(words))
+
+
+def check_script(name: str, words: Sequence[str]) -> None:
+    """Fail if a script does not exist, or neither it nor what it runs knows an option."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for module in re.findall(r"-m ([a-z._]+)|scripts/([a-z_]+)\.py", text):
+        runs = "".join(module).removesuffix(".main").replace(".", "/")
+        places = [ROOT / "scripts", ROOT / "server"]
+        files = [file for place in places for file in (*place.glob(f"{runs}.py"), *place.glob(f"{runs}/*.py"))]
+        text += "".join(file.read_text(encoding="utf-8") for file in files)
+    unknown = [word for word in words if word.startswith("--") and word not in text]
+    assert unknown == [], f"{name} knows no {unknown}"
+
+
+def check_pip(words: Sequence[str]) -> None:
+    """Fail if a page installs an extra that there is not."""
+    for extra in re.findall(r"nomemory\[(\w+)\]", " ".join(words)):
+        assert extra in PROJECT["optional-dependencies"]
+
+
+def check(command: Command) -> None:
+    """Fail if a command names what does not exist."""
+    program, words = command.program, command.words[1:]
+    assert set(command.variables) <= VARIABLES
+    assert set(re.findall(r"\bNOMEMORY_[A-Z_]+", " ".join(words))) <= VARIABLES
+    if program == "nomemory":
+        check_nomemory(words)
+    elif program == "scripts/with_small_model":  # runs a command
+        check_nomemory(words[words.index("nomemory") + 1 :])
+    elif program.startswith(("scripts/", ".ci/")):
+        check_script(program, words)
+    elif program == "pip":
+        check_pip(words)
+    elif program in ("python", "python3"):
+        assert words[0] in ("-c", "-m") or (ROOT / words[0]).exists()
+    else:
+        assert program in OF_OTHERS | {""}, program
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in FOR_THE_SHELL}))
+def test_every_command_is_one(page: str) -> None:
+    found = [command for block in FOR_THE_SHELL if block.page == page for command in block.commands()]
+    assert found
+    for command in found:
+        check(command)
+
+
+@pytest.mark.parametrize(
+    "line", ["nomemory lst", "nomemory list --no-such", "NOMEMORY_NO_SUCH=1 curl", "scripts/no_such", "no-such"]
+)
+def test_what_does_not_exist_is_seen(line: str) -> None:
+    (command,) = Block("page.md", "sh", line).commands()
+    with pytest.raises((AssertionError, KeyError, OSError, click.UsageError)):
+        check(command)

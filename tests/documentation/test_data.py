@@ -1,0 +1,47 @@
+"""Data and pictures on the pages are what the pages say."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from documentation.blocks import ROOT, blocks, of_page
+from documentation.test_commands import check_nomemory
+
+from nomemory.server.identity.certificates import CertificateFile
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in blocks() if block.language == "json"}))
+def test_json_is_json(page: str) -> None:
+    for block in of_page(page, "json"):
+        assert json.loads(block.text)
+
+
+def test_the_file_of_certificates_is_one() -> None:
+    (block,) = of_page("docs/authentication.md", "json")
+    assert len(CertificateFile.model_validate_json(block.text).callers) == 3
+
+
+def test_the_agents_are_told_of_a_command() -> None:
+    told = [json.loads(block.text) for block in of_page("docs/mcp.md", "json")]
+    servers = [one for whole in told for one in (whole.get("mcpServers") or whole["servers"]).values()]
+    assert len(servers) == len(told)
+    for one in servers:
+        assert one["command"] == "nomemory"
+        check_nomemory(one["args"])
+
+
+def test_the_map_of_the_tree_is_true() -> None:
+    (tree,) = (block.text for block in of_page("ARCHITECTURE.md", "") if block.text.startswith("proto/"))
+    folders = [line for line in tree.splitlines() if line and not line.startswith(" ")]
+    places = [place for line in folders for place in re.findall(r"(?:^|  )(\w\S*/)(?= |$)", line)]
+    assert len(places) > 8
+    assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+def test_maven_finds_what_the_pom_says() -> None:
+    (block,) = of_page("clients/java/README.md", "xml")
+    named = re.findall(r"<(groupId|artifactId|version)>(.+?)<", block.text)
+    pom = (ROOT / "clients" / "java" / "pom.xml").read_text(encoding="utf-8")
+    assert named == re.findall(r"<(groupId|artifactId|version)>(.+?)<", pom)[:3]

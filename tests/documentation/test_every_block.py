@@ -1,0 +1,23 @@
+"""Every block of code on the pages is run, checked, or said not to be, with the reason (rules.py)."""
+
+from __future__ import annotations
+
+import re
+
+from documentation.blocks import ROOT, blocks
+from documentation.rules import RULES
+
+
+def test_every_block_has_a_rule() -> None:
+    stray = [block for block in blocks() if not any(rule.fits(block) for rule in RULES)]
+    assert stray == [], "say in tests/documentation/rules.py which test runs this, or why none does"
+
+
+def test_every_rule_has_a_block() -> None:
+    used = {next(rule for rule in RULES if rule.fits(block)) for block in blocks()}
+    assert [rule for rule in RULES if rule not in used] == []
+
+
+def test_every_test_that_a_rule_names_exists() -> None:
+    for path, _, name in {tuple(rule.test.partition("::")) for rule in RULES}:
+        assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), name

@@ -1,0 +1,59 @@
+"""docs/operating.md: a backup is made and put back as the page says; its interceptors fit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from cli.conftest import Run
+from documentation.blocks import of_page
+
+from conftest import started
+from nomemory.client import Client
+from nomemory.server import app
+from nomemory.server.rpc.host_interceptors import HostInterceptors
+from nomemory.server.settings import Settings
+
+PAGE = "docs/operating.md"
+
+
+def settings() -> Settings:
+    return Settings.from_environment(data=Path("data").absolute(), listen="127.0.0.1:0", drain_s=0.0)
+
+
+def test_its_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")
+    monkeypatch.setenv("NOMEMORY_EMBEDDING_DIMENSION", "4")
+    backup, restore, accept = (
+        command for block in of_page(PAGE, "sh") for command in block.commands() if command.program == "nomemory"
+    )
+    with started(settings()) as server, Client(server.target) as client:
+        client.write([{"user_id": "ann", "role": "user", "ts": datetime.now(UTC), "content": "kept"}])
+        assert run(*backup.words[1:]).exit_code == 0
+        client.write([{"user_id": "ann", "role": "user", "ts": datetime.now(UTC), "content": "not in the backup"}])
+    for command in (restore, accept):
+        result = run(*command.words[1:])
+        assert result.exit_code == 0, result.output
+    with started(settings()) as server, Client(server.target) as client:
+        assert [item.content for item in client.list_messages("ann").items] == ["kept"]
+
+
+def test_its_interceptors_fit() -> None:
+    (program,) = (block.text for block in of_page(PAGE, "python"))
+    given: list[object] = []
+
+    class Mine(grpc.aio.ServerInterceptor):
+        async def intercept_service(self, continuation: object, details: object) -> None:
+            """Stand where a host's interceptor stands."""
+
+    def serve(settings: Settings, *, interceptors: object) -> None:
+        given.extend((settings, interceptors))
+
+    program = program.replace(f"from {app.__name__} import serve\n", "")
+    names: dict[str, Any] = {"Tracing": Mine, "Quota": Mine, "serve": serve}
+    exec(program, names)  # noqa: S102 - the page's own program
+    assert isinstance(names["interceptors"](), HostInterceptors)
+    assert given[1] is names["interceptors"]

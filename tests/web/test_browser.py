@@ -1,0 +1,116 @@
+"""A page in a real browser calls the server, where the settings name its origin, and only there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from identity.keyring import Keyring
+from web.chromium import MISSING, PROGRAM, Pages, browsing, serving_page
+from web.conftest import settings_of
+
+from conftest import Server, started
+
+if TYPE_CHECKING:
+    from web.conftest import Web
+
+pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
+SCENARIO = Path(__file__).parent / "browser" / "scenario.html"
+PATIENCE_S = 60
+
+
+@dataclass(frozen=True)
+class Visited:
+    """A server that lets pages of one origin call, and what the same page found, coming from that and another one."""
+
+    server: Server
+    key: str
+    allowed: Mapping[str, Any]
+    refused: Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def visited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visited]:
+    directory = tmp_path_factory.mktemp("browser")
+    keyring = Keyring(directory / "keys.json")
+    key = keyring.key("ingest", "query", "recall", "act-as", "admin", name="page")
+    with serving_page(SCENARIO) as pages:
+        settings = settings_of(directory, api_keys=keyring.path, http_cors_origins=pages.origin("127.0.0.1"))
+        with started(settings) as server:
+            yield Visited(server, key, seen(pages, server, key, "127.0.0.1"), seen(pages, server, key, "localhost"))
+
+
+def seen(pages: Pages, server: Server, key: str, host: str) -> Mapping[str, Any]:
+    pages.told.update(api=server.http, key=key)
+    return pages.visit(host, PATIENCE_S)
+
+
+def test_a_page_writes_and_reads(visited: Visited) -> None:
+    found = visited.allowed
+    assert found["write"]["json"]["results"][0]["messageId"] == "m1"
+    assert [one["messageId"] for one in found["list"]["json"]["items"]] == ["m1"]
+    assert "不吃辣" in found["search"]["json"]["items"][0]["content"]
+    assert found["connect"]["json"] == {"count": "1"}
+    assert found["erase"]["status"] == 200
+
+
+def test_it_reads_the_id_of_its_request(visited: Visited) -> None:
+    assert visited.allowed["list"]["id"] == "from-a-page"
+    assert visited.allowed["write"]["id"]
+
+
+def test_it_recalls_at_once_and_step_by_step(visited: Visited) -> None:
+    found = visited.allowed
+    assert "never eat anything spicy" in json.dumps(found["recall"]["json"])
+    assert found["events"]["type"].startswith("text/event-stream")
+    assert found["events"]["text"].endswith("event: end\ndata: {}\n\n")
+    assert "never eat anything spicy" in found["events"]["text"]
+    assert found["lines"]["type"] == "application/x-ndjson"
+    lines = [json.loads(line) for line in found["lines"]["text"].splitlines()]
+    assert len(lines) == found["events"]["text"].count("data: ") - 1
+    assert "error" not in lines[-1]
+
+
+def test_it_reads_errors(visited: Visited) -> None:
+    wrong, nobody = visited.allowed["wrong"], visited.allowed["nobody"]
+    assert (wrong["status"], wrong["json"]["error"]["code"]) == (400, "INVALID_ARGUMENT")
+    assert {one["field"] for one in wrong["json"]["error"]["details"][1]["fieldViolations"]} == {"colour"}
+    assert (nobody["status"], nobody["json"]["error"]["code"]) == (401, "UNAUTHENTICATED")
+
+
+def test_a_page_of_another_origin_gets_nothing(visited: Visited) -> None:
+    refused = dict(visited.refused)
+    blind = refused.pop("blind")
+    assert all("TypeError: Failed to fetch" in one.get("refused", "") for one in refused.values()), refused
+    assert blind == {"type": "opaque", "status": 0}
+
+
+def test_what_pages_send_without_asking_is_not_written(visited: Visited) -> None:
+    assert visited.allowed["blind"] == {"type": "opaque", "status": 0}
+    headers = {"authorization": f"Bearer {visited.key}"}
+    listed = httpx.get(f"{visited.server.http}/v1/users/ann/messages", headers=headers).json()
+    assert [one["messageId"] for one in listed["items"]] == ["m1"]
+
+
+def test_the_servers_own_page_shows_its_calls_and_asks_nobody_else(web: Web, tmp_path: Path) -> None:
+    log = tmp_path / "net.json"
+    arguments = ("--virtual-time-budget=20000", "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
+    with browsing(*arguments, f"{web.server.http}/") as browser:
+        page, said = browser.communicate(timeout=PATIENCE_S)
+    assert page.count("<details>") == web.client.get("/openapi.json").text.count('"operationId"')
+    assert "GET /v1/users/{user_id}/messages" in page
+    assert "CONSOLE" not in said
+    asked = asked_by_pages(log)
+    assert f"{web.server.http}/openapi.json" in asked
+    assert all(url.startswith(f"{web.server.http}/") for url in asked), asked
+
+
+def asked_by_pages(log: Path) -> set[str]:
+    """Return what a browser's pages have asked for; it asks for things of its own beside them."""
+    events = [event.get("params", {}) for event in json.loads(log.read_text("utf-8"))["events"]]
+    return {event["url"] for event in events if "url" in event and "://" in event.get("initiator", "")}
