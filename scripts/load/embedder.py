@@ -15,6 +15,7 @@ from load.usage import cpu_s
 from nomemory.server.embedding.local import cache_directory
 from nomemory.server.embedding.local_model import load, package_model
 from nomemory.server.embedding.local_speed import measured
+from nomemory.server.embedding.onnx.capacity import Capacity
 from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 
@@ -50,7 +51,7 @@ def embedder_figures(data: Path) -> dict[str, float]:
             busy_s = max(cpu_s([pid]) - before[pid] for pid in embedders)
     finally:
         server.stop()
-    speed = measured(load(package_model(cache_directory()).arguments, 1))
+    speed = measured(load(package_model(cache_directory()).arguments, Capacity()))
     return {"busy": round(busy_s / seconds, 3), "messages_per_s": round(left / seconds, 1), **asdict(speed)}
 
 

@@ -1,21 +1,21 @@
 """What do metrics cost? `PYTHONPATH=scripts python -m load.metrics_cost [--rounds 60]` (Linux).
 
-Two servers have the same messages. One counts its calls; in the other what counts does nothing. They are called in turn,
-in short rounds of alternating order, so that whatever else the machine does falls on both. Prints the CPU time of a call
-in each, the median of the rounds' ratios, and the CPU time of a scrape.
+One server is called in short rounds. Before each it is told by a signal to count its calls, or not to, in alternating
+order, so that whatever else the machine does falls on both. Prints the CPU time of a call with and without, the median
+of the ratios of neighbouring rounds with its quartiles, and the CPU time of a scrape.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -35,8 +35,19 @@ from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 USERS, MESSAGES, CONCURRENCY, SCRAPES = 20, 200, 8, 50
 CALLS = {"ListMessages": 400, "HybridSearch": 80}
 """Calls in a round."""
-_SERVE = "import sys; sys.argv = ['nomemory', 'serve']; {}; from nomemory.cli.main import main; main()"
-_OFF = "from nomemory.server.metrics.meters import CallMeter; CallMeter.ended = CallMeter.failed = lambda *a, **b: None"
+_SERVE = """
+import signal, sys
+from nomemory.server.metrics.meters import CallMeter
+counts = CallMeter.ended
+def turn(*_):
+    CallMeter.ended = (lambda *_: None) if CallMeter.ended is counts else counts
+signal.signal(signal.SIGUSR1, turn)
+sys.argv = ["nomemory", "serve"]
+from nomemory.cli.main import main
+main()
+"""
+_TURNED_S = 0.05
+"""How long a server may take to notice the signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +59,8 @@ class Measured:
     http: str
 
     @classmethod
-    def start(cls, data: Path, patch: str) -> Measured:
-        """Start a server that counts, or does not, and give it messages."""
+    def start(cls, data: Path) -> Measured:
+        """Start a server that counts, and give it messages."""
         environment = {
             **os.environ,
             "NOMEMORY_DATA": str(data),
@@ -58,7 +69,7 @@ class Measured:
             "NOMEMORY_EMBEDDER": "none",
         }
         process = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-c", _SERVE.format(patch)],
+            [sys.executable, "-c", _SERVE],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -77,6 +88,11 @@ class Measured:
                 ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
             while ingest.GetIndexStatus(i.GetIndexStatusRequest()).lexical.pending:
                 time.sleep(0.1)
+
+    def turn(self) -> None:
+        """Have it count from now on, or not any more."""
+        self.process.send_signal(signal.SIGUSR1)
+        time.sleep(_TURNED_S)
 
     def cost_us(self, method: str) -> float:
         """Return the CPU time of a call in microseconds, over one round."""
@@ -113,17 +129,22 @@ async def _round(target: str, method: str) -> None:
         await each_once(calls, CONCURRENCY)
 
 
-def compare(servers: Sequence[Measured], method: str, rounds: int) -> None:
-    """Call both servers in turn, and print what a call costs."""
-    costs: tuple[list[float], list[float]] = ([], [])
-    for number in range(rounds + 1):
-        for at in (0, 1) if number % 2 else (1, 0):
-            cost = servers[at].cost_us(method)
-            if number:  # the first round warms up
-                costs[at].append(cost)
-    off, on = map(statistics.median, costs)
-    ratios = [with_metrics / without for without, with_metrics in zip(*costs, strict=True)]
+def compare(server: Measured, method: str, rounds: int) -> None:
+    """Print what a call costs. The server counts before and after."""
+    server.cost_us(method)
+    costs: dict[bool, list[float]] = {True: [], False: []}
+    counts = True
+    for _ in range(rounds):
+        for _ in range(2):  # on, off; off, on; and so forth
+            costs[counts].append(server.cost_us(method))
+            if len(costs[True]) != len(costs[False]):
+                server.turn()
+                counts = not counts
+    if not counts:
+        server.turn()
+    ratios = [on / off for on, off in zip(costs[True], costs[False], strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4)
+    off, on = statistics.median(costs[False]), statistics.median(costs[True])
     print(f"{method}: off {off:.1f} µs, on {on:.1f} µs; ratio {middle:.3f} ({low:.3f} to {high:.3f})", flush=True)
 
 
@@ -133,16 +154,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60)
     rounds: int = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as directory:
-        servers = [Measured.start(Path(directory) / name, patch) for name, patch in (("off", _OFF), ("on", "pass"))]
+        server = Measured.start(Path(directory))
         try:
             for method in CALLS:
-                compare(servers, method, rounds)
-            print(f"a scrape: {servers[1].scrape_us():.0f} µs")
+                compare(server, method, rounds)
+            print(f"a scrape: {server.scrape_us():.0f} µs")
         finally:
-            for server in servers:
-                server.process.terminate()
-            for server in servers:
-                server.process.wait()
+            server.process.terminate()
+            server.process.wait()
 
 
 if __name__ == "__main__":

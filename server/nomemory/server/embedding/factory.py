@@ -11,16 +11,19 @@ from nomemory.server.embedding.local import (
     HOW_TO_GET_AN_EMBEDDER,
     LocalEmbedder,
     cache_directory,
+    documents_at_once,
     local_is_available,
 )
 from nomemory.server.embedding.local_model import (
     PACKAGE_DIMENSION,
     LocalModel,
-    LocalModelError,
     directory_model,
+    named_model,
     package_model,
 )
+from nomemory.server.embedding.local_model_error import LocalModelError
 from nomemory.server.embedding.metered_embedder import MeteredEmbedder
+from nomemory.server.embedding.named_models import full_name, prefixes_of
 from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.persistent_cache import KeptEmbedder
 from nomemory.server.embedding.protocol import Embedder
@@ -34,6 +37,7 @@ from nomemory.server.settings import Settings
 
 EmbedderFactory = Callable[[Settings], Embedder]
 
+_FASTEMBED: Final = "fastembed"
 _CALLERS_DIMENSION = PACKAGE_DIMENSION
 """Default dimension of callers' own vectors: that of the local model, which may be added later."""
 
@@ -103,7 +107,8 @@ def local_embedder(settings: Settings, vigil: Vigil | None = None) -> LocalEmbed
     model = local_model(settings)
     if settings.embedder.dimension not in (0, model.dimension):
         raise EmbedderSettingsError(f"the local embedder's vectors have {model.dimension} numbers: unset the dimension")
-    return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, vigil)
+    at_once = documents_at_once(settings.embedder.documents_at_once)
+    return LocalEmbedder(settings.embedder.timeout_s, model, settings.embedder.threads, vigil, at_once)
 
 
 def local_model(settings: Settings) -> LocalModel:
@@ -112,6 +117,8 @@ def local_model(settings: Settings) -> LocalModel:
     Raises:
         EmbedderSettingsError: see there.
     """
+    if settings.embedder.kind == _FASTEMBED:
+        return _by_name(settings)
     if settings.embedder.directory is None:
         if not local_is_available():
             raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
@@ -121,6 +128,15 @@ def local_model(settings: Settings) -> LocalModel:
         return directory_model(settings.embedder.directory.resolve(), *prefixes, settings.embedder.pooling)
     except LocalModelError as error:
         raise EmbedderSettingsError(f"NOMEMORY_EMBEDDER_MODEL: {error}") from None
+
+
+def _by_name(settings: Settings) -> LocalModel:
+    name, models = full_name(settings.embedder.model), settings.embedder.models or cache_directory()
+    prefixes = prefixes_of(name, settings.embedder.query_prefix, settings.embedder.document_prefix)
+    try:
+        return named_model(name, models / _FASTEMBED, prefixes)
+    except LocalModelError as error:
+        raise EmbedderSettingsError(f"NOMEMORY_EMBEDDER=fastembed: {error}") from None
 
 
 def _none(settings: Settings, _vigil: Vigil | None) -> NoEmbedder:
@@ -141,7 +157,7 @@ def _openai(settings: Settings, _vigil: Vigil | None) -> Embedder:
 
 
 _BUILT_IN: Final[Mapping[str, Callable[[Settings, Vigil | None], Embedder]]] = MappingProxyType(
-    {"auto": _auto, "local": local_embedder, "openai": _openai, "none": _none}
+    {"auto": _auto, "local": local_embedder, _FASTEMBED: local_embedder, "openai": _openai, "none": _none}
 )
 
 EMBEDDERS: Final[ExtensionPoint[EmbedderFactory]] = ExtensionPoint("nomemory.embedders", tuple(_BUILT_IN))

@@ -31,11 +31,13 @@ _CRASHES_MAX = 2
 _HARMLESS = "hello"
 _DOCUMENTS_NICENESS = 10
 _CALL_CHARS = 2000
-"""Of documents in one call, which then takes a fraction of a second."""
+"""Of documents in one call, for each batch at once. It then takes a fraction of a second."""
+_AT_ONCE_MIN, _AT_ONCE_MAX = 2, 4
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # for numpy, whose threads would only wait
     "OPENBLAS_NUM_THREADS": "1",
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # a query reads all of the weights: large pages save it a tenth
+    # A query reads all of the weights: large pages save it a tenth. Each further arena keeps what a batch has taken.
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1",
 }
 
 
@@ -49,6 +51,15 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "nomemory"
 
 
+def documents_at_once(setting: int) -> int:
+    """Return how many batches of documents are computed at the same time.
+
+    Unless it is set, that is half of the cores, and at least two where there are two: they have the lowest priority.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return setting or min(cores, max(_AT_ONCE_MIN, min(_AT_ONCE_MAX, cores // 2)))
+
+
 class LocalEmbedder:
     """Implements `Embedder` with two processes, so that a query never waits behind a document.
 
@@ -57,19 +68,27 @@ class LocalEmbedder:
         model: which one; none: that of the package, converted into the user's cache.
         threads: how many threads a text may use, in each of the two processes.
         vigil: how the processes are watched.
+        at_once: how many batches of documents are computed at the same time, each with that many threads.
     """
 
     kind = "local"
 
     def __init__(
-        self, timeout_s: float, model: LocalModel | None = None, threads: int = 1, vigil: Vigil | None = None
+        self,
+        timeout_s: float,
+        model: LocalModel | None = None,
+        threads: int = 1,
+        vigil: Vigil | None = None,
+        at_once: int = 1,
     ) -> None:
         vigil = vigil or Vigil()
         model = model or package_model(cache_directory())
         self.model, self.dimension, self.origin = model.name, model.dimension, model.origin
-        how = (str(threads), *model.arguments)
-        self._queries = _worker((str(0), *how), timeout_s, "query-embedder", vigil)
-        self._documents = _worker((str(_DOCUMENTS_NICENESS), *how), timeout_s, "document-embedder", vigil)
+        queries = (str(0), str(threads), str(1), *model.arguments)
+        documents = (str(_DOCUMENTS_NICENESS), str(threads), str(at_once), *model.arguments)
+        self._queries = _worker(queries, timeout_s, "query-embedder", vigil)
+        self._documents = _worker(documents, timeout_s, "document-embedder", vigil)
+        self._call_chars = _CALL_CHARS * at_once
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -84,7 +103,8 @@ class LocalEmbedder:
             Fault: EMBEDDER_UNAVAILABLE.
         """
         try:
-            await asyncio.gather(self._queries.start(), self._documents.start())
+            await self._queries.start()
+            await self._documents.start()
         except WorkerError as error:
             raise unavailable("the embedder cannot be started", "start") from error
 
@@ -101,7 +121,7 @@ class LocalEmbedder:
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents, those of like length together."""
         vectors: dict[int, Vector] = {}
-        for positions in batches(list(map(len, texts)), _CALL_CHARS):
+        for positions in batches(list(map(len, texts)), self._call_chars):
             vectors.update(await self._together(positions, texts))
         return [vectors[position] for position in range(len(texts))]
 
@@ -139,6 +159,7 @@ class LocalEmbedder:
     async def _called(self, texts: Sequence[str]) -> list[Vector]:
         async with self._one_at_a_time:
             try:
+                await self._queries.start()  # first: it may have to make the model, which the other would wait for
                 vectors = await self._documents.call((texts, False))
             except WorkerLostError:
                 raise

@@ -1,4 +1,4 @@
-"""The models that the local embedder may run: that of a package, or one of the operator's."""
+"""The models that the local embedder may run: that of a package, one of the operator's, or one by its name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+from nomemory.server.embedding.local_model_error import LocalModelError
+from nomemory.server.embedding.named_models import Prefixes
+from nomemory.server.embedding.onnx.capacity import Capacity
 from nomemory.server.embedding.onnx.installed import PACKAGE
 from nomemory.server.embedding.vector import Vector
 
@@ -23,8 +27,12 @@ _FILES: Final = ("model.onnx", "tokenizer.json")
 _DIGEST_SHOWN: Final = 12
 
 
-class LocalModelError(Exception):
-    """The model cannot be used; the text says why."""
+class Source(StrEnum):
+    """Where a model is from."""
+
+    PACKAGE = "package"
+    DIRECTORY = "directory"
+    NAME = "name"
 
 
 class TextModel(Protocol):
@@ -52,7 +60,7 @@ class LocalModel:
 
 def package_model(models: Path) -> LocalModel:
     """Return the model of the package, which is converted into a directory of models."""
-    return LocalModel(PACKAGE_MODEL, PACKAGE_DIMENSION, f"{PACKAGE} {version(PACKAGE)}", (str(models),))
+    return LocalModel(PACKAGE_MODEL, PACKAGE_DIMENSION, f"{PACKAGE} {version(PACKAGE)}", (Source.PACKAGE, str(models)))
 
 
 def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling: str) -> LocalModel:
@@ -68,31 +76,54 @@ def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling
         if find_spec(package) is None:
             raise LocalModelError("a model of your own needs more packages: pip install 'nomemory[tokenizers]'")
     arguments = (str(path), query_prefix, document_prefix, pooling)
-    described = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-P", "-m", "nomemory.server.embedding.onnx.describe", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if described.returncode:
-        raise LocalModelError(f"{path}: {(described.stderr.splitlines() or ['it cannot be loaded'])[-1]}")
-    found = json.loads(described.stdout)
+    found = _described("nomemory.server.embedding.onnx.describe", arguments, str(path))
     name = f"{path.name}-{found['digest'][:_DIGEST_SHOWN]}"
-    return LocalModel(name, found["dimension"], str(path), arguments)
+    return LocalModel(name, found["dimension"], str(path), (Source.DIRECTORY, *arguments))
 
 
-def load(arguments: Sequence[str], threads: int) -> TextModel:
+def named_model(name: str, models: Path, prefixes: Prefixes) -> LocalModel:
+    """Look at a model that fastembed knows by its name, and download it if need be, in another process (3 s).
+
+    Raises:
+        LocalModelError: there is none, it cannot be downloaded, or it cannot be used.
+    """
+    if find_spec("fastembed") is None:
+        raise LocalModelError("a model by its name needs one more package: pip install 'nomemory[fastembed]'")
+    arguments = (name, str(models), prefixes.query, prefixes.document)
+    found = _described("nomemory.server.embedding.fastembed_description", arguments, name)
+    shown = f"{name.rpartition('/')[2]}-{found['digest'][:_DIGEST_SHOWN]}"
+    return LocalModel(shown, found["dimension"], f"fastembed, {found['directory']}", (Source.NAME, *arguments))
+
+
+def _described(module: str, arguments: Sequence[str], what: str) -> dict[str, Any]:
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-P", "-m", module, *arguments], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise LocalModelError(f"{what}: {(done.stderr.splitlines() or ['it cannot be loaded'])[-1]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def load(arguments: Sequence[str], capacity: Capacity) -> TextModel:
     """Load a model into this process.
 
     Raises:
         OSError: there is no room for it, or it is gone.
         WeightsError: the package's weights are of another format.
+        LocalModelError: fastembed does not have it.
     """
     # Imported late: the server itself holds no model.
-    if len(arguments) == 1:
+    source, *rest = arguments
+    if source == Source.PACKAGE:
         from nomemory.server.embedding.onnx.converted import load_model  # noqa: PLC0415
 
-        return load_model(Path(arguments[0]), threads)
+        return load_model(Path(rest[0]), capacity)
+    if source == Source.NAME:
+        from nomemory.server.embedding.fastembed_model import FastembedModel  # noqa: PLC0415
+
+        name, models, query_prefix, document_prefix = rest
+        return FastembedModel(name, Path(models), Prefixes(query_prefix, document_prefix), capacity)
     from nomemory.server.embedding.onnx.directory_model import DirectoryModel, directory_of  # noqa: PLC0415
 
-    return DirectoryModel(directory_of(arguments), threads)
+    return DirectoryModel(directory_of(rest), capacity)

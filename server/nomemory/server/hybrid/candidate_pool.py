@@ -56,18 +56,26 @@ class Stretches:
         speakers: of a log that is too long to be ranked whole.
         candidates_max: how many messages each of words and meaning proposes.
         timeline_max: all messages of a user with at most this many are ranked.
+        cache_bytes: about how much memory what is known of messages from before may take.
     """
 
     def __init__(
-        self, log: LogReader, words: LexicalIndex, speakers: Speakers, candidates_max: int, timeline_max: int
+        self,
+        log: LogReader,
+        words: LexicalIndex,
+        speakers: Speakers,
+        *,
+        candidates_max: int,
+        timeline_max: int,
+        cache_bytes: int,
     ) -> None:
         self._log = log
         self._words = words
         self._speakers = speakers
         self._candidates_max = candidates_max
         self._timeline_max = timeline_max
-        self._kept = KeptTimelines()
-        self._features = KeptFeatures()
+        self._kept = KeptTimelines(cache_bytes // 2)
+        self._features = KeptFeatures(cache_bytes // 2)
 
     async def open_ended(self, user_id: str, narrowed: Filter) -> Filter:
         """Return a filter that admits the same messages, without an end that lies after all of them.

@@ -30,6 +30,7 @@ class Meaning:
         found: 1 for the messages that it found.
         mean: of the cosines of all of the user's messages.
         deviation: the standard deviation of the same.
+        count: how many messages these are.
     """
 
     nearness: Floats
@@ -37,6 +38,7 @@ class Meaning:
     found: Floats
     mean: float
     deviation: float
+    count: int
 
     @cached_property
     def deviations(self) -> Floats:
@@ -71,8 +73,9 @@ def meaning_of(timeline: Timeline, hits: Sequence[VectorHit], *, complete: bool,
     cosines[places], found[places] = scores, 1.0
     span = best - least
     nearness = (cosines - least) / span if span > 0 else found
-    mean, deviation = _spread(scores, unseen, 0 if complete else max(0, total - len(scores)))
-    return Meaning(nearness, np.where(found > 0, cosines, 0.0), found, mean, deviation)
+    missing = 0 if complete else max(0, total - len(scores))
+    mean, deviation = _spread(scores, unseen, missing)
+    return Meaning(nearness, np.where(found > 0, cosines, 0.0), found, mean, deviation, len(scores) + missing)
 
 
 def _spread(scores: Floats, unseen: float, missing: int) -> tuple[float, float]:

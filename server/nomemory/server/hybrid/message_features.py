@@ -27,8 +27,6 @@ _WEIGHT: Final = 320
 """About how many bytes of memory the features of a message take, and their place in a dictionary."""
 _ENTRY_BYTES: Final = 300
 """The same of each entry of its metadata, and of each name in it."""
-_KEPT_BYTES: Final = 32_000_000
-"""About how much memory the kept features take."""
 
 
 class Features(NamedTuple):
@@ -71,7 +69,7 @@ class KeptFeatures:
         most_bytes: about how much memory they may take together.
     """
 
-    def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
+    def __init__(self, most_bytes: int) -> None:
         self._generation_bytes = most_bytes // 2
         self._young: dict[int, Features] = {}
         self._old: dict[int, Features] = {}

@@ -29,7 +29,7 @@ from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
-from nomemory.server.reads.speakers import SPEAKERS_MAX, Speakers
+from nomemory.server.reads.speakers import SPEAKERS_MAX
 from nomemory.server.vector.protocol import VectorHit
 from nomemory.server.vector.space import VectorSpace
 from nomemory.text.question_reading import QuestionReading
@@ -98,10 +98,9 @@ class HybridMessages:
     Args:
         words: the lexical index.
         log: where the messages are.
-        speakers: who speaks in a long log.
+        stretches: reads the messages that are ranked.
         weights: of the ranking's steps.
         candidates_max: how many messages each of words and meaning proposes.
-        timeline_max: all messages of a user with at most this many are ranked.
         reply_max_bytes: where a reply ends early.
         reranking: reads the best messages once more; None if nothing does.
     """
@@ -110,11 +109,10 @@ class HybridMessages:
         self,
         words: LexicalIndex,
         log: LogReader,
-        speakers: Speakers,
+        stretches: Stretches,
         *,
         weights: Weights,
         candidates_max: int,
-        timeline_max: int,
         reply_max_bytes: int,
         reranking: Reranking | None = None,
     ) -> None:
@@ -122,7 +120,7 @@ class HybridMessages:
         self._log = log
         self._weights = weights
         self._candidates_max = candidates_max
-        self._stretches = Stretches(log, words, speakers, candidates_max, timeline_max)
+        self._stretches = stretches
         self._reply_max_bytes = reply_max_bytes
         self._reranking = reranking
 
@@ -266,12 +264,14 @@ def _candidates(space: VectorSpace, timeline: Timeline, ranked: Sequence[_Ranked
     cosines = None
     if space.embedder.model == PACKAGE_MODEL and all(one.meaning for one in ranked):
         cosines = np.max([one.meaning.cosines for one in ranked if one.meaning], axis=0)[eligible]
+    usual = max((one.meaning for one in ranked if one.meaning), key=lambda meaning: meaning.mean, default=None)
     has_words = any(one.words.has_terms for one in ranked)
     coverage = np.max([one.words.coverage for one in ranked], axis=0)[eligible]
     return Candidates(
         matching=np.max([one.matching for one in ranked], axis=0)[eligible],
         cosines=cosines,
-        mean=max((one.meaning.mean for one in ranked if one.meaning), default=0.0),
+        mean=usual.mean if usual else 0.0,
+        count=usual.count if usual else 0,
         coverage=coverage if has_words else None,
         unknown=min(one.words.unknown for one in ranked),
         asserting=_asserting(timeline, eligible),

@@ -10,9 +10,6 @@ from cachetools import LRUCache
 
 from nomemory.server.hybrid.timeline import Timeline
 
-_KEPT_BYTES: Final = 32_000_000
-"""About how much memory the kept timelines take; the one that is looked at may take more."""
-
 _OVERHEAD: Final = 1_000
 """Bytes of an entry that has no timeline, about."""
 
@@ -36,10 +33,10 @@ class KeptTimelines:
     never comes to mean something else.
 
     Args:
-        most_bytes: about how much memory they may take together.
+        most_bytes: about how much memory they may take together; the one that is looked at may take more.
     """
 
-    def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
+    def __init__(self, most_bytes: int) -> None:
         self._kept: LRUCache[str, tuple[Key, Timeline | None]] = LRUCache(most_bytes, getsizeof=_weight)
 
     @property

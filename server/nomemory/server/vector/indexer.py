@@ -16,6 +16,7 @@ import structlog
 
 from nomemory.server.backoff import Backoff
 from nomemory.server.embedding.document_vectors import DocumentVectors
+from nomemory.server.embedding.local import documents_at_once
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.unavailable import is_about_texts
 from nomemory.server.faults import Fault, Reason
@@ -41,7 +42,10 @@ _GATHER_S = 0.005
 """How long a change waits: whoever wrote it is answered first, and what comes together is taken in together."""
 _TAKE_MIN = 32
 _LOCAL_TEXTS = 32
-"""In a call of the local embedder, a third of a second. Who is queried waits for one call; fewer are less alike."""
+"""In a call of the local embedder, for each batch at once, a third of a second.
+
+Who is queried waits for one call; fewer are less alike.
+"""
 _FIRST_WAIT_S, _LONGEST_WAIT_S, _LONGEST_PATIENCE_S = 0.2, 30.0, 300.0
 _PASSING = frozenset({Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, Reason.ERROR_REASON_INDEX_UNAVAILABLE})
 
@@ -97,7 +101,8 @@ class VectorIndexer:
         self._settings = settings
         self._progress = BacklogReader(collection.backlog)
         self._hot = HotUsers(settings.vector.hot_user_s)
-        call_max = {"openai": settings.embedder.batch_max, "local": _LOCAL_TEXTS}.get(embedder.kind, 1)
+        at_once = documents_at_once(settings.embedder.documents_at_once)
+        call_max = {"openai": settings.embedder.batch_max, "local": _LOCAL_TEXTS * at_once}.get(embedder.kind, 1)
         self._take_max = max(_TAKE_MIN, call_max)
         self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.parts_max)
         self._applier = Applier(index, self._vectors, call_max, self._is_interrupted)

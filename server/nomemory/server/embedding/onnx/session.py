@@ -7,22 +7,25 @@ from typing import Final
 
 import onnxruntime
 
+from nomemory.server.embedding.onnx.capacity import Capacity
+
 _ERRORS_ONLY: Final = 3
 
 
-def session(model: Path, threads: int) -> onnxruntime.InferenceSession:
+def session(model: Path, capacity: Capacity) -> onnxruntime.InferenceSession:
     """Load a model.
 
     Args:
         model: the ONNX file; it may be deleted afterwards.
-        threads: how many threads a run may use.
+        capacity: how much a run may use.
     """
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = capacity.threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _ERRORS_ONLY
     # Beyond the basic ones, an addition and a layer normalisation become one operator, which is five times as slow.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.enable_mem_pattern = capacity.keeps_plans
     options.enable_cpu_mem_arena = False  # an arena keeps what the longest text took
     return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])

