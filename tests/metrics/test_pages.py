@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.metrics.catalog import BY_NAME, CATALOG
 from nomemory.server.metrics.family import Family, Kind
 from nomemory.server.metrics.samples import Samples
@@ -95,6 +96,17 @@ def test_the_page_is_generated_from_the_catalog() -> None:
     script = ROOT / "scripts" / "gen_metrics_docs.py"
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_shows_a_scrape_that_prometheus_takes() -> None:
+    [block] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "metrics.md").read_text("utf-8"), re.DOTALL)
+    [job] = yaml.safe_load(block)["scrape_configs"]
+    assert job.keys() == {"job_name", "authorization", "static_configs"}
+    assert job["authorization"].keys() == {
+        "credentials_file"
+    }  # sent as `Authorization: Bearer`, from /metrics by default
+    for config in job["static_configs"]:
+        assert all(parse_listen_address(target).port for target in config["targets"])
 
 
 def test_names_and_kinds_are_those_that_prometheus_expects() -> None:
