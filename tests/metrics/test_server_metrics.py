@@ -1,0 +1,112 @@
+"""What a scrape puts together: faults, processes that do not answer, a log that cannot be read, the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+import numpy as np
+import pytest
+from metrics.scraping import read, scraped
+
+from conftest import Server
+from nomemory.server.composition.server_metrics import ServerMetrics
+from nomemory.server.embedding.metered_embedder import MeteredEmbedder
+from nomemory.server.embedding.query_cache import CachedEmbedder
+from nomemory.server.embedding.unavailable import unavailable
+from nomemory.server.embedding.vector import Vector
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.damage import Met
+from nomemory.server.metrics.meters import Meters
+from nomemory.server.readers.readers import Heard
+from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import QDRANT, UNREACHABLE, StandingFaults
+from nomemory.v1 import ingest_service_pb2 as pb
+
+
+class Unreadable:
+    """A report on a log that cannot be read."""
+
+    async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:  # noqa: ARG002 - as a Report
+        raise Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the log cannot be read")
+
+    def note_damage(self, met: Met) -> None:
+        raise NotImplementedError
+
+
+class Model:
+    """An embedder that refuses one text."""
+
+    kind, model, dimension = "scripted", "scripted", 2
+
+    async def embed_query(self, text: str) -> Vector:
+        if text == "refused":
+            raise unavailable("it refuses", "scripted")
+        return np.ones(2, np.float32).tobytes()
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return [await self.embed_query(text) for text in texts]
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_a_fault_that_stands_is_told_until_it_is_over() -> None:
+    faults = StandingFaults()
+    metrics = ServerMetrics(Meters(), faults)
+    faults.stand(QDRANT, UNREACHABLE, "the Qdrant server does not answer")
+    assert read((await metrics.text()).decode()).value("nomemory_fault", part=QDRANT, kind=UNREACHABLE) == 1
+    faults.clear(QDRANT)
+    assert read((await metrics.text()).decode()).sum("nomemory_fault") == 0
+
+
+async def test_what_cannot_be_read_does_not_hide_the_rest() -> None:
+    meters = Meters()
+    meters.calls.ended("ListMessages", "grpc", "UNAVAILABLE", 0.001)
+    scrape = read((await ServerMetrics(meters, StandingFaults(), report=Unreadable()).text()).decode())
+    assert ("nomemory_log_readable", ()) in scrape.samples
+    assert scrape.value("nomemory_log_readable") == 0
+    assert scrape.sum("nomemory_call_duration_seconds_count", code="UNAVAILABLE") == 1
+
+
+async def test_a_reader_that_does_not_answer_is_told_and_its_counts_stay() -> None:
+    reader = Meters("reader-1")
+    reader.calls.ended("ListMessages", "grpc", "OK", 0.001)
+    heard = [Heard("reader-1", 7, reader.samples())]
+
+    async def ask() -> list[Heard]:
+        return heard
+
+    metrics = ServerMetrics(Meters(), StandingFaults(), ask)
+    assert read((await metrics.text()).decode()).value("nomemory_processes_unheard") == 0
+    heard[0] = Heard("reader-1", 7, None)
+    scrape = read((await metrics.text()).decode())
+    assert scrape.value("nomemory_processes_unheard") == 1
+    assert scrape.sum("nomemory_call_duration_seconds_count") == 1
+
+
+async def test_the_embedder_is_counted_beneath_its_cache() -> None:
+    meters = Meters()
+    cached = CachedEmbedder(MeteredEmbedder(Model(), meters.embedder), 10, meters.embedder)
+    for text in ("one", "one", "two"):
+        await cached.embed_query(text)
+    with pytest.raises(Fault):
+        await cached.embed_query("refused")
+    await cached.embed_documents(["a", "b", "c"])
+    scrape = read((await ServerMetrics(meters, StandingFaults()).text()).decode())
+    assert scrape.value("nomemory_embedder_texts_total", purpose="query") == 2
+    assert scrape.value("nomemory_embedder_texts_total", purpose="document") == 3
+    assert scrape.value("nomemory_embedder_errors_total", purpose="query") == 1
+    assert scrape.value("nomemory_embedder_call_duration_seconds_count", purpose="query") == 3
+    assert scrape.value("nomemory_embedder_cache_total", cache="memory", result="hit") == 1
+    assert scrape.value("nomemory_embedder_cache_total", cache="memory", result="miss") == 3
+
+
+def test_a_server_that_only_recalls_has_metrics_too(
+    own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]], vector_server: Server
+) -> None:
+    changed = own_settings.with_changes(recall_query_target=vector_server.target, metrics="127.0.0.1:0")
+    with start(changed) as server:
+        scrape = scraped(server.metrics)
+    assert scrape.value("nomemory_process_memory_bytes", process="writer", role="writer") > 1_000_000
+    assert scrape.sum("nomemory_log_readable") == 0
