@@ -49,6 +49,7 @@ class ServerMetrics:
         self._ask_readers = ask_readers
         self._report = report
         self._totals = Totals()
+        self._one_at_a_time = asyncio.Lock()
         self._started = time.time()
         meters.roster.began(meters.process, os.getpid())
 
@@ -65,12 +66,13 @@ class ServerMetrics:
 
     async def _counted(self) -> Samples:
         """Return what all processes have counted."""
-        own, heard = self._meters.process, await self._ask_readers()
-        self._totals.note(own, os.getpid(), self._meters.samples())
-        for one in heard:
-            if one.samples is not None:
-                self._totals.note(one.process, one.process_id, one.samples)
-        total = self._totals.sum({own, *(one.process for one in heard if one.samples is not None)})
+        async with self._one_at_a_time:  # what was asked for earlier must not be noted later
+            own, heard = self._meters.process, await self._ask_readers()
+            self._totals.note(own, os.getpid(), self._meters.samples())
+            for one in heard:
+                if one.samples is not None:
+                    self._totals.note(one.process, one.process_id, one.samples)
+            total = self._totals.sum({own, *(one.process for one in heard if one.samples is not None)})
         total.put(catalog.PROCESSES_UNHEARD, sum(one.samples is None for one in heard))
         return total
 
