@@ -58,8 +58,8 @@ Whichever process answers a scrape tells of all of them. It asks the writer, and
 that scrape and a crash is lost, and no sum goes down. When the server itself starts again all counts begin at 0, which
 `rate()` and `increase()` know.
 
-A call that an outer interceptor of a host ends by itself is not counted, nor are health and reflection. Counting costs a
-call next to nothing ([measured](performance.md#what-metrics-cost)). Scrapes that come together share one answer.
+A call that an outer interceptor of a host ends by itself is not counted, nor are health and reflection. Counting costs
+a call next to nothing ([measured](performance.md#what-metrics-cost)). Scrapes that come together share one answer.
 
 ## The dashboard and the alerts
 
