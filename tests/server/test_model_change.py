@@ -274,12 +274,14 @@ def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endp
 
 def test_an_erasure_that_waits_for_the_coming_index_is_said(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
-    soon = {"NOMEMORY_ERASE_WITHIN_S": "1", "NOMEMORY_ERASE_RETRY_S": "0.1"}
+    soon = {"NOMEMORY_ERASE_WITHIN_S": "6", "NOMEMORY_ERASE_RETRY_S": "0.1"}  # the index of words keeps up with that
     with run(data, endpoint, NEW, **soon) as server, grpc.insecure_channel(server.target) as channel:
         ingest = IngestServiceStub(channel)
         ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["text-11"]))
         waits = ("ERASURE_WAITS", f"the index new-{DIMENSION} is behind")
-        assert until(lambda: [(one.kind, one.detail) for one in status(channel).faults] == [waits])
+        assert until(lambda: [(one.kind, one.detail) for one in status(channel).faults] == [waits]), [
+            str(one) for one in status(channel).faults
+        ]
         receipt = ingest.EraseUser(i.EraseUserRequest(user_id="u"))
         assert {one.place for one in receipt.residues if one.HasField("expire_ts")} == {"lexical", "backlog"}
         endpoint.release()

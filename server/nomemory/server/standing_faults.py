@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
@@ -62,10 +62,13 @@ class StandingFaults:
         return part
 
     def stand(self, part: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
-        """Note that something is wrong, since so many seconds ago. What stood before keeps its time."""
-        if (part, kind) not in self._standing:
+        """Note what is wrong, since so many seconds ago. What stood before keeps its time, and gets the detail."""
+        stood = self._standing.get((part, kind))
+        if stood is None:
             self._standing[part, kind] = StandingFault(part, kind, time.time() - ago_s, detail)
             _log.error("a fault stands", part=part, kind=kind, detail=detail)
+        elif stood.detail != detail:
+            self._standing[part, kind] = replace(stood, detail=detail)
 
     def clear(self, part: str, kind: str | None = None) -> None:
         """Note that a part is well again, or as far as one kind of fault is concerned."""
