@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import httpx2
 import pytest
 from model_context.conftest import Guarded, command
+from server.fleet import until
 from web.raw_http import all_read, connected, request
 
-PATIENCE_S = 30
 LIMITS = {
     "NOMEMORY_HTTP_HEAD_S": "0.5",
     "NOMEMORY_HTTP_CONNECTIONS_MAX": "8",
@@ -29,15 +28,6 @@ def hasty(guarded: Guarded) -> Iterator[str]:
     environment = {"NOMEMORY_TARGET": guarded.server.target, "PATH": os.environ["PATH"], **LIMITS}
     with command(environment, "--http", "127.0.0.1:0") as address:
         yield address
-
-
-def soon(is_so: Callable[[], bool]) -> bool:
-    give_up = time.monotonic() + PATIENCE_S
-    while not is_so():
-        if time.monotonic() > give_up:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def is_answered(url: str) -> bool:
@@ -71,8 +61,8 @@ def test_half_a_body_is_given_up(hasty: str, guarded: Guarded) -> None:
 def test_silent_connections_keep_others_out_for_a_moment_only(hasty: str) -> None:
     with ExitStack() as stack:
         peers = [stack.enter_context(closing(connected(hasty))) for _ in range(20)]
-        assert soon(lambda: is_answered(hasty))
-        assert soon(lambda: all(map(is_closed, peers)))
+        assert until(lambda: is_answered(hasty))
+        assert until(lambda: all(map(is_closed, peers)))
 
 
 def is_closed(peer: socket.socket) -> bool:

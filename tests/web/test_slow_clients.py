@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from server.fleet import until
 from web.conftest import settings_of
 from web.raw_http import all_read, answered, connected, request
 
@@ -36,15 +37,6 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     )
     with started(settings) as server:
         yield server
-
-
-def soon(is_so: Callable[[], bool]) -> bool:
-    give_up = time.monotonic() + PATIENCE_S
-    while not is_so():
-        if time.monotonic() > give_up:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @pytest.mark.parametrize(
@@ -89,7 +81,7 @@ def test_connections_beyond_the_limit_are_closed(hasty: Server) -> None:
         peers = [stack.enter_context(closing(connected(hasty.http))) for _ in range(20)]
         for peer in peers:
             peer.settimeout(0.2)
-        assert soon(lambda: sum(is_closed(peer) for peer in peers) >= 12)
+        assert until(lambda: sum(is_closed(peer) for peer in peers) >= 12)
 
     def answers() -> bool:
         try:
@@ -97,7 +89,7 @@ def test_connections_beyond_the_limit_are_closed(hasty: Server) -> None:
         except httpx.HTTPError:
             return False
 
-    assert soon(answers)
+    assert until(answers)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nx: "])
@@ -158,4 +150,4 @@ def test_a_silent_stream_shows_that_it_lives(hasty: Server) -> None:
         head = request("POST /v1/recall:stream", "content-type: application/json", "x-user-id: u", "content-length: 99")
         peer.sendall(head + lines)
         assert peer.recv(65_536).startswith(b"HTTP/1.1 200 ")
-        assert soon(lambda: b":\n\n" in peer.recv(65_536))
+        assert until(lambda: b":\n\n" in peer.recv(65_536))

@@ -27,7 +27,7 @@ class HybridSettings(SettingsGroup):
     cache_bytes: int = Field(
         64_000_000,
         ge=0,
-        description="About how many bytes of memory each process keeps what it has read of ranked messages in.",
+        description="About how many bytes of memory each process spends on what it has read of ranked messages.",
     )
     without: str = Field(
         "",
