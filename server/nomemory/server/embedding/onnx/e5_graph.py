@@ -4,9 +4,12 @@ What is rounded, and how, decides whether it finds the same messages as with 32-
 
 - A matrix has one scale for each column.
 - The state of a token goes into a matrix before the layer normalisation's own weights are applied, which are part of
-  the matrix instead. There the numbers of all tokens have one range, but for the few of `OUTLIERS`.
+  the matrix instead. There the numbers of all tokens have one range, but for the few of `OUTLIERS`, which are shrunk.
 - What attention and the feed-forward's first half give differs from token to token, so each token has its own scale.
   One for a whole text is ruled by a single token with numbers of 30 or 60.
+
+A query is short: it waits for the matrices to come from memory, and for each operator to begin. So there are as few
+operators as can be. What is added to a state beside the change of a half layer is part of the normalisation before.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ NUMBERS_FILE = "model.onnx.data"
 OUTLIERS: Final = (15, 35, 60, 87, 146, 297, 321, 351)
 """Places of a token's state whose normalised numbers leave `_RANGE`, in any layer and on any text that was tried."""
 _RANGE: Final = 7.0
-"""Of the normalised numbers at all other places: their standard deviation is one."""
+"""Of the normalised numbers at all other places: their standard deviation is one. What is added is mostly below one."""
 _OUTLIERS_SHRINK: Final = 1 / 3
 """They are at most the square root of 384."""
 _GELU_ZERO: Final = 24
@@ -76,16 +79,11 @@ class E5Graph:
         )
 
     def _constants(self) -> None:
-        """Add what every layer uses: shapes, zeros, and the scales that are known beforehand."""
-        width = self._shape.width
-        self._integers("rows", [-1, width])
-        self._integers("width", [width])
-        self._integers("flat", [-1])
-        self._integers("outliers", OUTLIERS)
+        """Add what every layer uses: zeros, and the scales that are known beforehand."""
         self._integers("last", [-1])
+        self._integers("one.of", [1])
         self._node("Shape", ["position_ids"], "texts_tokens")
-        self._node("Concat", ["texts_tokens", "width"], "cube", axis=0)
-        self._node("ReduceProd", ["texts_tokens"], "count", keepdims=1)
+        self._node("Concat", ["texts_tokens", "one.of"], "each_token", axis=0)
         self._scalar("state.scale", _RANGE / LARGEST)
         self._scalar("one", 1.0)
         self._scalar("signed.scale", 1 / LARGEST)
@@ -93,8 +91,7 @@ class E5Graph:
         self._scalar("gelu.least", _GELU_LEAST / _GELU_ZERO)
         for name, zero in (("middle", MIDDLE), ("gelu.zero", _GELU_ZERO)):
             self._bytes(name, np.full((), zero, np.uint8))
-            self._bytes(f"{name}.one", np.full(1, zero, np.uint8))
-            self._node("Expand", [f"{name}.one", "count"], f"{name}s")
+            self._node("Expand", [name, "each_token"], f"{name}s")
 
     def _embed(self) -> str:
         """Add up what a token's piece and place give; its type is the same for all."""
@@ -103,54 +100,48 @@ class E5Graph:
         self._floats("places", self._weights.numbers("emb.pos").reshape(-1, width) + types)
         self._node("Gather", ["places", "position_ids"], "place")
         self._node("Add", ["pieces", "place"], "token")
-        self._node("Reshape", ["token", "rows"], "token.rows")
-        return self._normalised("emb.ln", "token.rows", self._shrink)
+        return self._normalised("emb.ln", "token", self._added_after("emb.ln", "l0.ao"))
 
     def _layer(self, layer: int, state: str) -> str:
         """Add a layer, whose state comes in and goes out normalised, with outliers shrunk."""
-        name = f"l{layer}"
+        name, following = f"l{layer}", f"l{layer + 1}.ao" if layer + 1 < self._shape.layers else None
         before = f"l{layer - 1}.oln" if layer else "emb.ln"
         attended = self._attend(name, state, before)
         change = self._by_token(f"{name}.ao", self._signed_by_token(attended), "middle")
-        state = self._normalised(f"{name}.aln", self._added(f"{name}.ao", state, before, self._shrink, change))
+        changed = self._changed(f"{name}.ao", state, before, change)
+        state = self._normalised(f"{name}.aln", changed, self._added_after(f"{name}.aln", f"{name}.fo"))
         active = self._activate(name, state)
         change = self._by_token(f"{name}.fo", self._gelu_by_token(active), "gelu.zero")
-        around = self._added(f"{name}.fo", state, f"{name}.aln", np.ones_like(self._shrink), change)
-        return self._normalised(f"{name}.oln", around, self._shrink)
+        changed = self._changed(f"{name}.fo", state, f"{name}.aln", change)
+        return self._normalised(f"{name}.oln", changed, self._added_after(f"{name}.oln", following))
 
     def _attend(self, name: str, state: str, before: str) -> str:
         """Let tokens look at each other: queries, keys and values in one matrix."""
-        scale, shift = self._affine(before)
-        parts = [self._matrix(f"{name}.{each}", self._shape.width) for each in "qkv"]
-        matrix = np.concatenate(parts, axis=1)
-        bias = np.concatenate([self._weights.numbers(f"{name}.{each}.b") for each in "qkv"]) + shift @ matrix
-        weights = self._rounded(
-            f"{name}.qkv", np.asarray(matrix * (scale / self._shrink)[:, np.newaxis], np.float32), each_zero=True
-        )
-        self._floats(f"{name}.qkv.b", bias)
-        self._node("Reshape", [self._state_in_8_bits(state), "cube"], f"{name}.cube")
-        inputs = [f"{name}.cube", weights, f"{name}.qkv.b", "state.scale", f"{weights}.scale", "lengths", "middle"]
-        self._node("QAttention", [*inputs, f"{weights}.zero"], f"{name}.seen", MICROSOFT, num_heads=self._shape.heads)
-        self._node("Reshape", [f"{name}.seen", "rows"], f"{name}.attended")
+        matrix = np.concatenate([self._matrix(f"{name}.{each}", self._shape.width) for each in "qkv"], axis=1)
+        bias = np.concatenate([self._weights.numbers(f"{name}.{each}.b") for each in "qkv"])
+        weights = self._of_state(f"{name}.qkv", before, f"{name}.ao", matrix, bias, each_zero=True)
+        inputs = [self._state_in_8_bits(state), weights, f"{name}.qkv.b", "state.scale", f"{weights}.scale"]
+        inputs += ["lengths", "middle", f"{weights}.zero"]
+        self._node("QAttention", inputs, f"{name}.attended", MICROSOFT, num_heads=self._shape.heads)
         return f"{name}.attended"
 
     def _activate(self, name: str, state: str) -> str:
-        """Widen the state, outliers in full, and take GELU of it."""
-        scale, shift = self._affine(f"{name}.aln")
-        matrix = self._matrix(f"{name}.fi", self._shape.inner)
-        bias = self._weights.numbers(f"{name}.fi.b") + shift @ matrix
-        matrix *= scale[:, np.newaxis]
-        places = list(OUTLIERS)
-        self._floats(f"{name}.fi.outliers", matrix[places])
-        matrix[places] = 0
-        weights = self._rounded(f"{name}.fi", matrix)
-        self._floats(f"{name}.fi.b", bias)
+        """Widen the state, and take GELU of it."""
+        matrix, bias = self._matrix(f"{name}.fi", self._shape.inner), self._weights.numbers(f"{name}.fi.b")
+        weights = self._of_state(f"{name}.fi", f"{name}.aln", f"{name}.fo", matrix, bias)
         inputs = [self._state_in_8_bits(state), weights, "state.scale", f"{weights}.scale", "middle", f"{weights}.zero"]
-        self._node("MatMulIntegerToFloat", [*inputs, f"{name}.fi.b"], f"{name}.most", MICROSOFT)
-        self._node("Gather", [state, "outliers"], f"{name}.few", axis=1)
-        self._node("Gemm", [f"{name}.few", f"{name}.fi.outliers", f"{name}.most"], f"{name}.wide")
+        self._node("MatMulIntegerToFloat", [*inputs, f"{name}.fi.b"], f"{name}.wide", MICROSOFT)
         self._node("Gelu", [f"{name}.wide"], f"{name}.active", MICROSOFT)
         return f"{name}.active"
+
+    def _of_state(
+        self, name: str, before: str, following: str, matrix: _Floats, bias: _Floats, *, each_zero: bool = False
+    ) -> str:
+        """Add a matrix that a state is multiplied with, and its bias: it takes back what was added to the state."""
+        scale, shift = self._affine(before)
+        self._floats(f"{name}.b", bias + (shift - self._added_after(before, following) * scale) @ matrix)
+        own = np.asarray(matrix * (scale / self._shrink)[:, np.newaxis], np.float32)
+        return self._rounded(name, own, each_zero=each_zero)
 
     def _state_in_8_bits(self, state: str) -> str:
         self._node("QuantizeLinear", [state, "state.scale", "middle"], f"{state}.8")
@@ -161,18 +152,17 @@ class E5Graph:
         self._node("Abs", [name], f"{name}.abs")
         self._node("ReduceMax", [f"{name}.abs", "last"], f"{name}.largest")
         self._node("Mul", [f"{name}.largest", "signed.scale"], f"{name}.scale")
-        return self._quantised_by_token(name, "middles")
+        return self._quantised_by_token(name, "middles", self._shape.width)
 
     def _gelu_by_token(self, name: str) -> str:
         """Round to 8 bits what is never far below zero."""
         self._node("ReduceMax", [name, "last"], f"{name}.largest")
         self._node("Mul", [f"{name}.largest", "gelu.scale"], f"{name}.fitting")
         self._node("Max", [f"{name}.fitting", "gelu.least"], f"{name}.scale")
-        return self._quantised_by_token(name, "gelu.zeros")
+        return self._quantised_by_token(name, "gelu.zeros", self._shape.inner)
 
-    def _quantised_by_token(self, name: str, zeros: str) -> str:
-        self._node("Reshape", [f"{name}.scale", "flat"], f"{name}.scales")
-        self._node("QuantizeLinear", [name, f"{name}.scales", zeros], f"{name}.8", axis=0)
+    def _quantised_by_token(self, name: str, zeros: str, numbers: int) -> str:
+        self._node("QuantizeLinear", [name, f"{name}.scale", zeros], f"{name}.8", axis=2, block_size=numbers)
         return name
 
     def _by_token(self, name: str, state: str, zero: str) -> str:
@@ -183,20 +173,25 @@ class E5Graph:
         self._node("Mul", [f"{name}.unscaled", f"{state}.scale"], name)
         return name
 
-    def _added(self, name: str, state: str, before: str, shrink: _Floats, change: str) -> str:
-        """Add a change to the state with its own weights, and both biases."""
-        scale, shift = self._affine(before)
-        self._floats(f"{name}.own", scale / shrink)
-        self._floats(f"{name}.b", shift + self._weights.numbers(f"{name}.b"))
+    def _changed(self, name: str, state: str, before: str, change: str) -> str:
+        """Add a change to the state with its own weights; the biases are in the state."""
+        scale, _ = self._affine(before)
+        self._floats(f"{name}.own", scale / self._shrink)
         self._node("Mul", [state, f"{name}.own"], f"{name}.state")
-        self._node("Add", [change, f"{name}.b"], f"{name}.change")
-        self._node("Add", [f"{name}.state", f"{name}.change"], f"{name}.sum")
+        self._node("Add", [f"{name}.state", change], f"{name}.sum")
         return f"{name}.sum"
 
-    def _normalised(self, name: str, state: str, shrink: _Floats | None = None) -> str:
-        """Normalise without the layer's own weights."""
-        self._floats(f"{name}.w", np.ones_like(self._shrink) if shrink is None else shrink)
-        self._node("LayerNormalization", [state, f"{name}.w"], name, epsilon=self._shape.epsilon)
+    def _added_after(self, before: str, following: str | None) -> _Floats:
+        """Return what a normalisation adds: its own bias, and that of the change that follows, if one does."""
+        scale, shift = self._affine(before)
+        bias = shift + self._weights.numbers(f"{following}.b") if following else np.zeros_like(shift)
+        return np.asarray(bias / scale, np.float32)
+
+    def _normalised(self, name: str, state: str, added: _Floats) -> str:
+        """Normalise without the layer's own weights, add something, and shrink outliers."""
+        self._floats(f"{name}.w", self._shrink)
+        self._floats(f"{name}.added", added * self._shrink)
+        self._node("LayerNormalization", [state, f"{name}.w", f"{name}.added"], name, epsilon=self._shape.epsilon)
         return name
 
     def _pool(self, state: str) -> None:
@@ -204,8 +199,7 @@ class E5Graph:
         scale, shift = self._affine(f"l{self._shape.layers - 1}.oln")
         self._floats("pool.w", np.asarray(scale / self._shrink, np.float32))
         self._floats("pool.b", shift)
-        self._node("Reshape", [state, "cube"], "states")
-        self._node("MatMul", ["shares", "states"], "mean")
+        self._node("MatMul", ["shares", state], "mean")
         self._node("Mul", ["mean", "pool.w"], "mean.own")
         self._node("Add", ["mean.own", "pool.b"], "sentence_embedding")
 
