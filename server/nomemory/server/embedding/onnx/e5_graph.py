@@ -139,7 +139,8 @@ class E5Graph:
     ) -> str:
         """Add a matrix that a state is multiplied with, and its bias: it takes back what was added to the state."""
         scale, shift = self._affine(before)
-        self._floats(f"{name}.b", bias + (shift - self._added_after(before, following) * scale) @ matrix)
+        taken_back = shift - self._added_after(before, following) * scale
+        self._floats(f"{name}.b", np.asarray(bias + taken_back @ matrix, np.float32))
         own = np.asarray(matrix * (scale / self._shrink)[:, np.newaxis], np.float32)
         return self._rounded(name, own, each_zero=each_zero)
 
@@ -176,7 +177,7 @@ class E5Graph:
     def _changed(self, name: str, state: str, before: str, change: str) -> str:
         """Add a change to the state with its own weights; the biases are in the state."""
         scale, _ = self._affine(before)
-        self._floats(f"{name}.own", scale / self._shrink)
+        self._floats(f"{name}.own", np.asarray(scale / self._shrink, np.float32))
         self._node("Mul", [state, f"{name}.own"], f"{name}.state")
         self._node("Add", [f"{name}.state", change], f"{name}.sum")
         return f"{name}.sum"
@@ -190,7 +191,7 @@ class E5Graph:
     def _normalised(self, name: str, state: str, added: _Floats) -> str:
         """Normalise without the layer's own weights, add something, and shrink outliers."""
         self._floats(f"{name}.w", self._shrink)
-        self._floats(f"{name}.added", added * self._shrink)
+        self._floats(f"{name}.added", np.asarray(added * self._shrink, np.float32))
         self._node("LayerNormalization", [state, f"{name}.w", f"{name}.added"], name, epsilon=self._shape.epsilon)
         return name
 

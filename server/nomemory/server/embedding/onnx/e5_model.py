@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,8 @@ from nomemory.server.embedding.vector import Vector
 _QUERY, _PASSAGE = "query: ", "passage: "
 _BATCH_TOKENS = 192
 """Larger batches are no faster: they leave the processor's caches. They take more memory."""
+_LENGTHS_KEPT = 128
+"""Of queries, which come alone; those of batches are rarely met again."""
 _Floats = npt.NDArray[np.float32]
 
 
@@ -66,21 +70,25 @@ class E5Model:
 
     def _embed(self, windows: Sequence[Sequence[int]]) -> _Floats:
         """Embed windows of tokens, in one batch. What fills the shorter ones up changes nothing."""
-        lengths = np.array([len(window) + 2 for window in windows], np.int32)
-        tokens = np.full((len(windows), lengths.max()), self._vocabulary.end, np.int64)
-        for row, window in zip(tokens, windows, strict=True):
-            row[0] = self._vocabulary.start
-            row[1 : len(window) + 1] = window
-        places = np.arange(tokens.shape[1], dtype=np.int64)
-        shares = (places < lengths[:, np.newaxis]) / lengths[:, np.newaxis]
-        inputs = {
-            "pieces": self._table.of(tokens),
-            "position_ids": np.ascontiguousarray(np.broadcast_to(places, tokens.shape)),
-            "lengths": lengths,
-            "shares": shares.astype("<f4")[:, np.newaxis],
-        }
-        (vectors,) = self._session.run(None, inputs)
+        vocabulary, lengths = self._vocabulary, tuple(len(window) + 2 for window in windows)
+        longest = max(lengths)
+        filled = [[vocabulary.start, *each, *[vocabulary.end] * (longest - 1 - len(each))] for each in windows]
+        pieces = self._table.of(list(chain.from_iterable(filled)), (len(windows), longest))
+        (vectors,) = self._session.run(None, {"pieces": pieces, **_places(lengths)})
         return np.asarray(vectors[:, 0], np.float32)
+
+
+@lru_cache(_LENGTHS_KEPT)
+def _places(lengths: tuple[int, ...]) -> Mapping[str, npt.NDArray[np.generic]]:
+    """Return what the model is told of texts of these lengths, whatever they say."""
+    each = np.array(lengths, np.int32)
+    places = np.arange(each.max(), dtype=np.int64)
+    shares = (places < each[:, np.newaxis]) / each[:, np.newaxis]
+    return {
+        "position_ids": np.ascontiguousarray(np.broadcast_to(places, shares.shape)),
+        "lengths": each,
+        "shares": shares.astype("<f4")[:, np.newaxis],
+    }
 
 
 def opened(path: Path) -> Weights:
