@@ -30,7 +30,7 @@ def _local_package(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("embedder", ["auto", "local"])
 def test_the_local_model_is_chosen_where_it_is_installed(embedder: str) -> None:
     chosen = choose_embedder(settings(embedder=embedder))
-    assert (chosen.kind, chosen.model, chosen.dimension) == ("local", "multilingual-e5-small-int8-2", 384)
+    assert (chosen.kind, chosen.model, chosen.dimension) == ("local", "multilingual-e5-small-int8", 384)
 
 
 @pytest.mark.usefixtures("_no_local_package")

@@ -19,7 +19,7 @@ from nomemory.server.embedding.onnx.capacity import Capacity
 from nomemory.server.embedding.onnx.installed import PACKAGE
 from nomemory.server.embedding.vector import Vector
 
-PACKAGE_MODEL: Final = "multilingual-e5-small-int8-2"
+PACKAGE_MODEL: Final = "multilingual-e5-small-int8"
 """Another name than that of versions before, whose engine gave other vectors: the two are never compared."""
 PACKAGE_DIMENSION: Final = 384
 

@@ -4,12 +4,11 @@ What is rounded, and how, decides whether it finds the same messages as with 32-
 
 - A matrix has one scale for each column.
 - The state of a token goes into a matrix before the layer normalisation's own weights are applied, which are part of
-  the matrix instead. There the numbers of all tokens have one range, but for the few of `OUTLIERS`, which are shrunk.
+  the matrix instead. There the numbers of all tokens have one range, but for the few of `OUTLIERS`.
 - What attention and the feed-forward's first half give differs from token to token, so each token has its own scale.
   One for a whole text is ruled by a single token with numbers of 30 or 60.
 
-A query is short: it waits for the matrices to come from memory, and for each operator to begin. So there are as few
-operators as can be. What is added to a state beside the change of a half layer is part of the normalisation before.
+For a query each operator costs some microseconds more than its arithmetic, so none is there for a tensor's shape alone.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NUMBERS_FILE = "model.onnx.data"
 OUTLIERS: Final = (15, 35, 60, 87, 146, 297, 321, 351)
 """Places of a token's state whose normalised numbers leave `_RANGE`, in any layer and on any text that was tried."""
 _RANGE: Final = 7.0
-"""Of the normalised numbers at all other places: their standard deviation is one. What is added is mostly below one."""
+"""Of the normalised numbers at all other places: their standard deviation is one."""
 _OUTLIERS_SHRINK: Final = 1 / 3
 """They are at most the square root of 384."""
 _GELU_ZERO: Final = 24
@@ -80,6 +79,7 @@ class E5Graph:
 
     def _constants(self) -> None:
         """Add what every layer uses: zeros, and the scales that are known beforehand."""
+        self._integers("outliers", OUTLIERS)
         self._integers("last", [-1])
         self._integers("one.of", [1])
         self._node("Shape", ["position_ids"], "texts_tokens")
@@ -100,49 +100,53 @@ class E5Graph:
         self._floats("places", self._weights.numbers("emb.pos").reshape(-1, width) + types)
         self._node("Gather", ["places", "position_ids"], "place")
         self._node("Add", ["pieces", "place"], "token")
-        return self._normalised("emb.ln", "token", self._added_after("emb.ln", "l0.ao"))
+        return self._normalised("emb.ln", "token", self._shrink)
 
     def _layer(self, layer: int, state: str) -> str:
         """Add a layer, whose state comes in and goes out normalised, with outliers shrunk."""
-        name, following = f"l{layer}", f"l{layer + 1}.ao" if layer + 1 < self._shape.layers else None
+        name = f"l{layer}"
         before = f"l{layer - 1}.oln" if layer else "emb.ln"
         attended = self._attend(name, state, before)
         change = self._by_token(f"{name}.ao", self._signed_by_token(attended), "middle")
-        changed = self._changed(f"{name}.ao", state, before, change)
-        state = self._normalised(f"{name}.aln", changed, self._added_after(f"{name}.aln", f"{name}.fo"))
+        state = self._normalised(f"{name}.aln", self._added(f"{name}.ao", state, before, self._shrink, change))
         active = self._activate(name, state)
         change = self._by_token(f"{name}.fo", self._gelu_by_token(active), "gelu.zero")
-        changed = self._changed(f"{name}.fo", state, f"{name}.aln", change)
-        return self._normalised(f"{name}.oln", changed, self._added_after(f"{name}.oln", following))
+        around = self._added(f"{name}.fo", state, f"{name}.aln", np.ones_like(self._shrink), change)
+        return self._normalised(f"{name}.oln", around, self._shrink)
 
     def _attend(self, name: str, state: str, before: str) -> str:
         """Let tokens look at each other: queries, keys and values in one matrix."""
-        matrix = np.concatenate([self._matrix(f"{name}.{each}", self._shape.width) for each in "qkv"], axis=1)
-        bias = np.concatenate([self._weights.numbers(f"{name}.{each}.b") for each in "qkv"])
-        weights = self._of_state(f"{name}.qkv", before, f"{name}.ao", matrix, bias, each_zero=True)
+        scale, shift = self._affine(before)
+        parts = [self._matrix(f"{name}.{each}", self._shape.width) for each in "qkv"]
+        matrix = np.concatenate(parts, axis=1)
+        bias = np.concatenate([self._weights.numbers(f"{name}.{each}.b") for each in "qkv"]) + shift @ matrix
+        weights = self._rounded(
+            f"{name}.qkv", np.asarray(matrix * (scale / self._shrink)[:, np.newaxis], np.float32), each_zero=True
+        )
+        self._floats(f"{name}.qkv.b", bias)
         inputs = [self._state_in_8_bits(state), weights, f"{name}.qkv.b", "state.scale", f"{weights}.scale"]
         inputs += ["lengths", "middle", f"{weights}.zero"]
         self._node("QAttention", inputs, f"{name}.attended", MICROSOFT, num_heads=self._shape.heads)
         return f"{name}.attended"
 
     def _activate(self, name: str, state: str) -> str:
-        """Widen the state, and take GELU of it."""
-        matrix, bias = self._matrix(f"{name}.fi", self._shape.inner), self._weights.numbers(f"{name}.fi.b")
-        weights = self._of_state(f"{name}.fi", f"{name}.aln", f"{name}.fo", matrix, bias)
+        """Widen the state, outliers in full, and take GELU of it."""
+        scale, shift = self._affine(f"{name}.aln")
+        matrix = self._matrix(f"{name}.fi", self._shape.inner)
+        bias = self._weights.numbers(f"{name}.fi.b") + shift @ matrix
+        matrix *= scale[:, np.newaxis]
+        places = list(OUTLIERS)
+        self._floats(f"{name}.fi.outliers", matrix[places])
+        matrix[places] = 0
+        weights = self._rounded(f"{name}.fi", matrix)
+        self._floats(f"{name}.fi.b", bias)
         inputs = [self._state_in_8_bits(state), weights, "state.scale", f"{weights}.scale", "middle", f"{weights}.zero"]
-        self._node("MatMulIntegerToFloat", [*inputs, f"{name}.fi.b"], f"{name}.wide", MICROSOFT)
+        self._node("MatMulIntegerToFloat", [*inputs, f"{name}.fi.b"], f"{name}.most", MICROSOFT)
+        self._node("Gather", [state, "outliers"], f"{name}.few", axis=2)
+        self._node("MatMul", [f"{name}.few", f"{name}.fi.outliers"], f"{name}.rest")
+        self._node("Add", [f"{name}.rest", f"{name}.most"], f"{name}.wide")
         self._node("Gelu", [f"{name}.wide"], f"{name}.active", MICROSOFT)
         return f"{name}.active"
-
-    def _of_state(
-        self, name: str, before: str, following: str, matrix: _Floats, bias: _Floats, *, each_zero: bool = False
-    ) -> str:
-        """Add a matrix that a state is multiplied with, and its bias: it takes back what was added to the state."""
-        scale, shift = self._affine(before)
-        taken_back = shift - self._added_after(before, following) * scale
-        self._floats(f"{name}.b", np.asarray(bias + taken_back @ matrix, np.float32))
-        own = np.asarray(matrix * (scale / self._shrink)[:, np.newaxis], np.float32)
-        return self._rounded(name, own, each_zero=each_zero)
 
     def _state_in_8_bits(self, state: str) -> str:
         self._node("QuantizeLinear", [state, "state.scale", "middle"], f"{state}.8")
@@ -174,25 +178,20 @@ class E5Graph:
         self._node("Mul", [f"{name}.unscaled", f"{state}.scale"], name)
         return name
 
-    def _changed(self, name: str, state: str, before: str, change: str) -> str:
-        """Add a change to the state with its own weights; the biases are in the state."""
-        scale, _ = self._affine(before)
-        self._floats(f"{name}.own", np.asarray(scale / self._shrink, np.float32))
+    def _added(self, name: str, state: str, before: str, shrink: _Floats, change: str) -> str:
+        """Add a change to the state with its own weights, and both biases."""
+        scale, shift = self._affine(before)
+        self._floats(f"{name}.own", scale / shrink)
+        self._floats(f"{name}.b", shift + self._weights.numbers(f"{name}.b"))
         self._node("Mul", [state, f"{name}.own"], f"{name}.state")
-        self._node("Add", [f"{name}.state", change], f"{name}.sum")
+        self._node("Add", [change, f"{name}.b"], f"{name}.change")
+        self._node("Add", [f"{name}.state", f"{name}.change"], f"{name}.sum")
         return f"{name}.sum"
 
-    def _added_after(self, before: str, following: str | None) -> _Floats:
-        """Return what a normalisation adds: its own bias, and that of the change that follows, if one does."""
-        scale, shift = self._affine(before)
-        bias = shift + self._weights.numbers(f"{following}.b") if following else np.zeros_like(shift)
-        return np.asarray(bias / scale, np.float32)
-
-    def _normalised(self, name: str, state: str, added: _Floats) -> str:
-        """Normalise without the layer's own weights, add something, and shrink outliers."""
-        self._floats(f"{name}.w", self._shrink)
-        self._floats(f"{name}.added", np.asarray(added * self._shrink, np.float32))
-        self._node("LayerNormalization", [state, f"{name}.w", f"{name}.added"], name, epsilon=self._shape.epsilon)
+    def _normalised(self, name: str, state: str, shrink: _Floats | None = None) -> str:
+        """Normalise without the layer's own weights."""
+        self._floats(f"{name}.w", np.ones_like(self._shrink) if shrink is None else shrink)
+        self._node("LayerNormalization", [state, f"{name}.w"], name, epsilon=self._shape.epsilon)
         return name
 
     def _pool(self, state: str) -> None:
