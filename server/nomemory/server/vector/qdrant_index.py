@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 import grpc
 import numpy as np
-import structlog
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException
@@ -19,6 +18,7 @@ from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Filter
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.best_parts import nearest
 from nomemory.server.vector.points import (
     CONVERSATION,
@@ -37,7 +37,7 @@ from nomemory.server.vector.points import (
 from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
 from nomemory.server.vector.usable import usable_points, usable_query
 
-_log = structlog.get_logger("vectors")
+_log = get_logger("vectors")
 _T = TypeVar("_T")
 _UPSERT_MAX = 256
 _READ_MAX = 1000
