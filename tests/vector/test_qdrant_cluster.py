@@ -58,7 +58,8 @@ class Cluster:
         return qdrant.CountResponse(result=qdrant.CountResult(count=self.points))
 
     def Get(self) -> Message:  # noqa: N802 - as above
-        schema = {name: qdrant.PayloadSchemaInfo(data_type=qdrant.PayloadSchemaType.Keyword, points=self.points) for name in FILTERED}
+        keyword = qdrant.PayloadSchemaType.Keyword
+        schema = {name: qdrant.PayloadSchemaInfo(data_type=keyword, points=self.points) for name in FILTERED}
         schema["user_id"].points = self.indexed
         config = qdrant.CollectionConfig(
             hnsw_config=qdrant.HnswConfigDiff(m=0, ef_construct=100, full_scan_threshold=10_000),
