@@ -20,6 +20,11 @@ def run(volume: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([BARE, str(volume), *command], capture_output=True, text=True, check=False)
 
 
+def skip_unless_sealed(done: subprocess.CompletedProcess[str]) -> None:
+    if "no mount can be made read-only" in done.stderr:
+        pytest.skip("this system lets nobody make a mount read-only")
+
+
 def test_nothing_of_here_reaches_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_LOG_LEVEL", "debug")
     done = run(tmp_path, "NOMEMORY_WORKERS=2", PYTHON, "-c", "import os; print(os.getcwd(), dict(os.environ))")
@@ -44,12 +49,12 @@ except OSError:
     print("refused")
 """
     done = run(volume, PYTHON, "-c", writes)
-    if "no mount can be made read-only" in done.stderr:
-        pytest.skip("this system lets nobody make a mount read-only")
+    skip_unless_sealed(done)
     assert done.stdout == "refused\n", done.stderr
     assert (volume / "within").exists()
 
 
 def test_the_command_has_no_capability(tmp_path: Path) -> None:
     done = run(tmp_path, PYTHON, "-c", "print(*open('/proc/self/status'), sep='')")
+    skip_unless_sealed(done)
     assert "CapEff:\t0000000000000000\n" in done.stdout, done.stderr

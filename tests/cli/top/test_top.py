@@ -10,10 +10,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from cli.conftest import PLAIN, Run
 from cli.top.told import FIRST_AT, SECONDS, STARTED, busy, calm, telling
+from identity.authority import LOCALHOST, authority, issued
+from identity.keyring import Keyring
 from metrics.scraping import read
 from rich.console import Console
 from web.conftest import settings_of
@@ -147,6 +150,23 @@ def test_whoever_may_not_scrape_is_told_what_to_give(watched: Server, run: Run) 
     done = run("top", "--once", "--target", watched.metrics.removeprefix("http://"))
     assert done.exit_code == 1
     assert "NOMEMORY_METRICS_TOKEN" in done.stderr
+
+
+def test_over_tls_a_key_that_sees_the_whole_server_is_enough(run: Run, tmp_path: Path) -> None:
+    ca, keyring = authority(), Keyring(tmp_path / "keys.json")
+    (tmp_path / "ca.pem").write_bytes(ca.pem())
+    certificate, key = issued(ca, "server", *LOCALHOST).written_to(tmp_path, "server")
+    admin, reader = keyring.key("admin", name="operator"), keyring.key("query", name="chat")
+    settings = settings_of(tmp_path, metrics="127.0.0.1:0", tls_cert=certificate, tls_key=key, api_keys=keyring.path)
+    with started(settings) as server:
+        address = ["--target", server.metrics.removeprefix("http://"), "--tls-ca", str(tmp_path / "ca.pem")]
+        seen = run("top", "--once", "--interval", "0.2", *address, "--api-key", admin)
+        assert seen.exit_code == 0, seen.output
+        assert "writer" in seen.stdout
+        assert run("top", "--once", *address, "--api-key", reader).exit_code == 1
+        untrusted = run("top", "--once", "--tls", *address[:2], "--api-key", admin)
+    assert untrusted.exit_code == 1
+    assert "CERTIFICATE_VERIFY_FAILED" in untrusted.stderr.upper().replace(" ", "_")
 
 
 def test_where_nothing_answers_a_line_says_so(run: Run) -> None:
