@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import structlog
 from qdrant_client import AsyncQdrantClient, models
 
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.points import CONVERSATION, METADATA, ROLE, SEQUENCE, TIME, USER
 from nomemory.server.vector.qdrant_answers import answered
 from nomemory.server.vector.qdrant_layout import QdrantLayout
 
-_log = structlog.get_logger("vectors")
+_log = get_logger("vectors")
 
 _PAYLOAD_INDEXES: dict[str, models.KeywordIndexParams | models.IntegerIndexParams] = {
     USER: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),

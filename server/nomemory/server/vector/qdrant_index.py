@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Sequence
 from urllib.parse import urlsplit
 
 import numpy as np
-import structlog
 from qdrant_client import AsyncQdrantClient, models
 
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault
 from nomemory.server.message import Filter
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.best_parts import nearest
 from nomemory.server.vector.points import (
     SEQUENCE,
@@ -33,7 +33,7 @@ from nomemory.server.vector.qdrant_collection import QdrantCollection
 from nomemory.server.vector.qdrant_layout import QdrantLayout
 from nomemory.server.vector.usable import usable_points, usable_query
 
-_log = structlog.get_logger("vectors")
+_log = get_logger("vectors")
 _UPSERT_MAX = 256
 _READ_MAX = 1000
 _USERS_MAX = 2**31
