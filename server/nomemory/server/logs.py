@@ -10,6 +10,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 from nomemory.server.interpreter_messages import log_interpreter_messages
 from nomemory.server.standard_error import log_descriptor, log_stream
+from nomemory.spans.span import trace_fields
 
 _process_fields: dict[str, int] = {}
 """What every line of this process says of it."""
@@ -45,4 +46,5 @@ def configure_logs(level: str, worker: int | None = None) -> None:
 
 def _name_process(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     event.update(_process_fields)
+    event.update(trace_fields())
     return event

@@ -22,6 +22,7 @@ from nomemory.server.web.connection import ConnectionLimits
 from nomemory.server.web.metrics_application import MetricsApplication
 from nomemory.server.web.metrics_page import MetricsPage
 from nomemory.server.web.server import HttpServer
+from nomemory.spans.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ async def serving(
     is_shared: bool = False,
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
     figures: Figures | None = None,
+    tracer: Tracer | None = None,
 ) -> AsyncIterator[Addresses]:
     """Serve until the context is left, then let calls in flight finish. Return the addresses that were bound.
 
@@ -53,12 +55,13 @@ async def serving(
         is_shared: other processes serve at the same addresses. Somebody has to hold them for all of them.
         host: interceptors to run before and after NoMemory's own.
         figures: what counts, and what answers a scrape; None: nothing does.
+        tracer: begins the spans of calls; None: there are none.
 
     Raises:
         ListenAddressError: a port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    path = CallPath(services, settings, access, host, figures.meters.calls if figures else None)
+    path = CallPath(services, settings, access, host, figures.meters.calls if figures else None, tracer)
     page = MetricsPage(figures.exposition, path.bounds, access, settings) if figures else None
     servers: list[GrpcServer | HttpServer | AsgiServer] = []
     try:
