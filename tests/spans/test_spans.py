@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from spans.kept import Kept
 
-from nomemory.spans.span import FinishedSpan, Kind, Span, current, span, trace_fields
+from nomemory.spans.span import Kind, Span, current, span, trace_fields
 from nomemory.spans.tracer import Sampling, Tracer
 from nomemory.spans.w3c import Context, as_metadata, in_metadata, parsed, traceparent_of
 
@@ -23,17 +24,6 @@ NONSENSE = (
     f"00-{TRACE}-{PARENT}-0x",
     f"00-{TRACE}\n-{PARENT}-01",
 )
-
-
-class Kept:
-    """Keeps what it records."""
-
-    def __init__(self, *, shows_content: bool = False) -> None:
-        self.shows_content = shows_content
-        self.spans: list[FinishedSpan] = []
-
-    def record(self, finished: FinishedSpan) -> None:
-        self.spans.append(finished)
 
 
 def test_a_context_is_read() -> None:
