@@ -183,17 +183,21 @@ def collector(stack: ExitStack) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-def main() -> None:
-    """Measure."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=30)
-    rounds: int = parser.parse_args().rounds
+def measure(rounds: int) -> None:
+    """Print what each kind of call costs."""
     with ExitStack() as stack:
         data = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = Measured.start(data, collector(stack))
         stack.callback(server.stop)
         for method in CALLS:
             compare(server, method, rounds)
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=30)
+    measure(parser.parse_args().rounds)
 
 
 if __name__ == "__main__":

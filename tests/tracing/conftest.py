@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from server.fleet import Fleet, fleet
-from tracing.collector import Collector, collecting
 
 from nomemory.server.settings import Settings
+
+if TYPE_CHECKING:
+    from tracing.collector import Collector
+
+# The collector is imported where it is used: without the extra that skips modules of tests, and says why.
 
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
     """A collector of its own."""
+    from tracing.collector import collecting  # noqa: PLC0415 - see above
+
     with collecting() as running:
         yield running
 
@@ -27,6 +34,8 @@ def traced_settings(own_settings: Settings, collector: Collector) -> Settings:
 @pytest.fixture(scope="module")
 def shared_collector() -> Iterator[Collector]:
     """A collector for all tests of a module."""
+    from tracing.collector import collecting  # noqa: PLC0415 - see above
+
     with collecting() as running:
         yield running
 
