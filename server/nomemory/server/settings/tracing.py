@@ -29,7 +29,7 @@ class TracingSettings(SettingsGroup):
     )
     ca: Path | None = Field(
         None,
-        description="Certificates that the collector's may be signed by. Unset: those that the system trusts.",
+        description="Certificates (PEM) to trust there. Unset: those that gRPC trusts.",
         validation_alias="NOMEMORY_OTLP_CA",
     )
     ratio: float = Field(

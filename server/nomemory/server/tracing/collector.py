@@ -12,7 +12,7 @@ class Collector:
     Attributes:
         target: HOST:PORT.
         is_tls: whether the connection is encrypted.
-        trusted: certificates that it may be signed by, PEM; None: those that the system trusts.
+        trusted: certificates to trust, PEM; None: those that gRPC trusts.
         headers: what is sent along.
         timeout_s: how long it may take for a batch.
         service: what this server is called.
