@@ -1,9 +1,9 @@
 """What do traces cost? `PYTHONPATH=scripts python -m load.tracing_cost [--rounds 30]` (Linux).
 
 One server is called in short rounds. Before each it is told by a signal what to do with traces: it begins no span at
-all, records none, a tenth, or all. So whatever else the machine does falls on all of them. A collector takes the spans.
-Prints for each kind of call the CPU time of a call over all processes of the server, the one that sends spans
-among them, and the median of the ratios to the round without spans beside it, with its quartiles.
+all, records none, a tenth, or all, and in the next turn the other way round. So whatever else the machine does falls on
+all of them. A collector takes the spans. Prints for each kind of call the CPU time of a call over all processes of the
+server, the one that sends spans among them, and the median of the ratios to rounds without spans, with its quartiles.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ USERS, MESSAGES, CONCURRENCY = 20, 200, 8
 CALLS = {"QueryService/ListMessages": 400, "QueryService/HybridSearch": 80, "RecallService/Recall": 40}
 """Calls in a round."""
 KINDS = ("off", "none recorded", "a tenth", "all")
-"""What the server does in a round, in the order of its signal."""
+"""What the server does in a round, in the order of its signals."""
 _SERVE = """
 import signal, sys
-from itertools import cycle
+from functools import partial
 from nomemory.server.rpc import call_lifecycle
 from nomemory.spans.tracer import Sampling
-begin, turns = call_lifecycle.begin_call, cycle([None, Sampling(0), Sampling(0.1), Sampling(1)])
-sampling = next(turns)
+begin, sampling = call_lifecycle.begin_call, None
 def begun(tracer, path, metadata):
     if sampling is None:
         return None
     tracer.sampling = sampling
     return begin(tracer, path, metadata)
-def turn(*_):
+def turn(to, *_):
     global sampling
-    sampling = next(turns)
-signal.signal(signal.SIGUSR1, turn)
+    sampling = to
+for n, to in enumerate((None, Sampling(0), Sampling(0.1), Sampling(1))):
+    signal.signal(signal.SIGRTMIN + n, partial(turn, to))
 call_lifecycle.begin_call = begun
 sys.argv = ["nomemory", "serve"]
 from nomemory.cli.main import main
@@ -102,9 +102,9 @@ class Measured:
         self.process.terminate()
         self.process.wait()
 
-    def turn(self) -> None:
-        """Have it do what comes next."""
-        self.process.send_signal(signal.SIGUSR1)
+    def turn(self, kind: str) -> None:
+        """Tell it what to do."""
+        self.process.send_signal(signal.SIGRTMIN + KINDS.index(kind))
         time.sleep(_TURNED_S)
 
     def fill(self) -> None:
@@ -150,13 +150,13 @@ async def _round(target: str, method: str) -> None:
 
 
 def compare(server: Measured, method: str, rounds: int) -> None:
-    """Print what a call costs. The server begins no spans before and after."""
+    """Print what a call costs."""
     costs: dict[str, list[float]] = {name: [] for name in KINDS}
     server.cost_us(method)
-    for _ in range(rounds):
-        for name in KINDS:
+    for number in range(rounds):
+        for name in KINDS if number % 2 else KINDS[::-1]:
+            server.turn(name)
             costs[name].append(server.cost_us(method))
-            server.turn()
     print(f"{method}: {_figures(costs)}", flush=True)
 
 
