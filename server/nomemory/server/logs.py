@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 import orjson
-import structlog
-from structlog.typing import EventDict, WrappedLogger
 
 from nomemory.server.interpreter_messages import log_interpreter_messages
 from nomemory.server.standard_error import log_descriptor, log_stream
+from nomemory.server.structured_logs import structlog
 from nomemory.spans.span import trace_fields
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, WrappedLogger
 
 _process_fields: dict[str, int] = {}
 """What every line of this process says of it."""
@@ -30,7 +33,7 @@ def configure_logs(level: str, worker: int | None = None) -> None:
     _process_fields.update({} if worker is None else {"worker": worker})
     structlog.configure(
         processors=[
-            _name_process,
+            _say_where_from,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
@@ -44,7 +47,7 @@ def configure_logs(level: str, worker: int | None = None) -> None:
         log_interpreter_messages()
 
 
-def _name_process(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _say_where_from(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     event.update(_process_fields)
     event.update(trace_fields())
     return event

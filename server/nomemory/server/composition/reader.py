@@ -17,7 +17,6 @@ import threading
 from contextlib import AsyncExitStack
 from functools import partial
 
-import structlog
 import uvloop
 
 from nomemory.server.composition.entrance import make_access
@@ -49,9 +48,10 @@ from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.index_status import Report
 from nomemory.server.settings import Settings
+from nomemory.server.structured_logs import get_logger
 from nomemory.spans.tracer import Tracer
 
-_log = structlog.get_logger("workers")
+_log = get_logger("workers")
 
 
 async def serve(pipe: socket.socket, number: int) -> int:

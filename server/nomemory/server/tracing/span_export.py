@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-import structlog
-
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.tracing.span_queue import SpanQueue
 
-_log = structlog.get_logger("tracing")
+_log = get_logger("tracing")
 
 
 class Delivery(NamedTuple):
