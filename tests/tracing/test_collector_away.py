@@ -83,9 +83,11 @@ def test_what_a_collector_rejects_is_counted(start: Start, traced_settings: Sett
 
 
 def test_what_is_left_is_sent_when_a_server_ends(start: Start, traced_settings: Settings, collector: Collector) -> None:
-    with start(traced_settings.with_changes(trace_flush_s=60.0)) as server:
-        listed(server, 3)
-        assert collector.spans == []
+    with start(traced_settings.with_changes(trace_flush_s=60.0, trace_batch_max=4)) as server:
+        listed(server, 2)
+        collector.wait(lambda spans: len(spans) == 4)
+        listed(server, 1)
+        assert len(collector.spans) == 4
     assert len(collector.spans) == 6
 
 

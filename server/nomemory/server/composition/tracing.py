@@ -16,7 +16,7 @@ from nomemory.server.tracing.span_export import Deliver, SpanExport
 from nomemory.server.tracing.span_queue import SpanQueue
 from nomemory.spans.tracer import Sampling, Tracer
 
-_LAST_S: Final = 2.0
+_LAST_S: Final = 3.0
 """How long a process that ends may take to send what is left."""
 
 
@@ -32,6 +32,9 @@ def start_exporter(settings: Settings, faults: StandingFaults, meters: Meters, s
         return None
     exporter = ExporterProcess(collector, Vigil(Patience.of(settings), faults, meters.roster))
     stack.push_async_callback(exporter.close)
+    starting = asyncio.create_task(exporter.start(), name="span-exporter")
+    stack.push_async_callback(asyncio.wait, [starting])
+    stack.callback(starting.cancel)
     return exporter.deliver
 
 

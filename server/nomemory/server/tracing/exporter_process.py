@@ -5,6 +5,7 @@ It is also the only process that loads what OpenTelemetry needs.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from nomemory.server.processes.launch import Launch
@@ -31,6 +32,11 @@ class ExporterProcess:
     def __init__(self, collector: Collector, vigil: Vigil) -> None:
         self._collector = collector
         self._worker = Worker(Launch(_MODULE), _SILENT_S, _PART, vigil)
+
+    async def start(self) -> None:
+        """Start the process ahead of the first batch; if it cannot be, that is tried again then."""
+        with suppress(WorkerError):
+            await self._worker.start()
 
     async def deliver(self, batch: bytes, spans: int) -> Delivery:
         """Send a batch; returns when the collector has it, or will not have it."""
