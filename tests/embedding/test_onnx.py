@@ -189,7 +189,7 @@ def test_a_row_that_is_read_alone_is_that_of_the_whole_matrix() -> None:
     weights = opened(weights_path())
     whole = weights.matrix("emb.word", weights.shape.vocabulary)
     numbers = np.array([[0, 5, 250_000], [5, 2, weights.shape.vocabulary - 1]])
-    assert (token_table(weights).of(numbers) == whole[numbers]).all()
+    assert (token_table(weights).of(numbers.ravel().tolist(), numbers.shape) == whole[numbers]).all()
 
 
 def test_batches_that_are_computed_at_once_give_the_same_vectors(model: E5Model, models: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,15 +36,8 @@ _AT_ONCE_MIN, _AT_ONCE_MAX = 2, 4
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # for numpy, whose threads would only wait
     "OPENBLAS_NUM_THREADS": "1",
-    # Each further arena keeps what a batch has taken.
+    # A query reads all of the weights: large pages save it a tenth. Each further arena keeps what a batch has taken.
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1",
-}
-_QUERIES_ENVIRONMENT = {
-    **_ENVIRONMENT,
-    # A query reads all of the weights, and large pages save it a tenth. Every matrix gets them if all lie side by side
-    # in the heap. Room at the end of the heap is kept: each query would ask for it again.
-    "GLIBC_TUNABLES": f"{_ENVIRONMENT['GLIBC_TUNABLES']}"
-    ":glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=8388608",
 }
 
 
@@ -93,8 +86,8 @@ class LocalEmbedder:
         self.model, self.dimension, self.origin = model.name, model.dimension, model.origin
         queries = (str(0), str(threads), str(1), *model.arguments)
         documents = (str(_DOCUMENTS_NICENESS), str(threads), str(at_once), *model.arguments)
-        self._queries = _worker(queries, _QUERIES_ENVIRONMENT, timeout_s, "query-embedder", vigil)
-        self._documents = _worker(documents, _ENVIRONMENT, timeout_s, "document-embedder", vigil)
+        self._queries = _worker(queries, timeout_s, "query-embedder", vigil)
+        self._documents = _worker(documents, timeout_s, "document-embedder", vigil)
         self._call_chars = _CALL_CHARS * at_once
         self._one_at_a_time = asyncio.Lock()
 
@@ -175,7 +168,5 @@ class LocalEmbedder:
         return [l2_normalise(vector, self.dimension) for vector in vectors]
 
 
-def _worker(
-    arguments: tuple[str, ...], environment: Mapping[str, str], timeout_s: float, part: str, vigil: Vigil
-) -> Worker:
-    return Worker(Launch("nomemory.server.embedding.local_worker", arguments, environment), timeout_s, part, vigil)
+def _worker(arguments: tuple[str, ...], timeout_s: float, part: str, vigil: Vigil) -> Worker:
+    return Worker(Launch("nomemory.server.embedding.local_worker", arguments, _ENVIRONMENT), timeout_s, part, vigil)

@@ -7,8 +7,6 @@ What is rounded, and how, decides whether it finds the same messages as with 32-
   the matrix instead. There the numbers of all tokens have one range, but for the few of `OUTLIERS`.
 - What attention and the feed-forward's first half give differs from token to token, so each token has its own scale.
   One for a whole text is ruled by a single token with numbers of 30 or 60.
-
-For a query each operator costs some microseconds more than its arithmetic, so none is there for a tensor's shape alone.
 """
 
 from __future__ import annotations
@@ -78,12 +76,16 @@ class E5Graph:
         )
 
     def _constants(self) -> None:
-        """Add what every layer uses: zeros, and the scales that are known beforehand."""
+        """Add what every layer uses: shapes, zeros, and the scales that are known beforehand."""
+        width = self._shape.width
+        self._integers("rows", [-1, width])
+        self._integers("width", [width])
+        self._integers("flat", [-1])
         self._integers("outliers", OUTLIERS)
         self._integers("last", [-1])
-        self._integers("one.of", [1])
         self._node("Shape", ["position_ids"], "texts_tokens")
-        self._node("Concat", ["texts_tokens", "one.of"], "each_token", axis=0)
+        self._node("Concat", ["texts_tokens", "width"], "cube", axis=0)
+        self._node("ReduceProd", ["texts_tokens"], "count", keepdims=1)
         self._scalar("state.scale", _RANGE / LARGEST)
         self._scalar("one", 1.0)
         self._scalar("signed.scale", 1 / LARGEST)
@@ -91,7 +93,8 @@ class E5Graph:
         self._scalar("gelu.least", _GELU_LEAST / _GELU_ZERO)
         for name, zero in (("middle", MIDDLE), ("gelu.zero", _GELU_ZERO)):
             self._bytes(name, np.full((), zero, np.uint8))
-            self._node("Expand", [name, "each_token"], f"{name}s")
+            self._bytes(f"{name}.one", np.full(1, zero, np.uint8))
+            self._node("Expand", [f"{name}.one", "count"], f"{name}s")
 
     def _embed(self) -> str:
         """Add up what a token's piece and place give; its type is the same for all."""
@@ -100,7 +103,8 @@ class E5Graph:
         self._floats("places", self._weights.numbers("emb.pos").reshape(-1, width) + types)
         self._node("Gather", ["places", "position_ids"], "place")
         self._node("Add", ["pieces", "place"], "token")
-        return self._normalised("emb.ln", "token", self._shrink)
+        self._node("Reshape", ["token", "rows"], "token.rows")
+        return self._normalised("emb.ln", "token.rows", self._shrink)
 
     def _layer(self, layer: int, state: str) -> str:
         """Add a layer, whose state comes in and goes out normalised, with outliers shrunk."""
@@ -124,9 +128,10 @@ class E5Graph:
             f"{name}.qkv", np.asarray(matrix * (scale / self._shrink)[:, np.newaxis], np.float32), each_zero=True
         )
         self._floats(f"{name}.qkv.b", bias)
-        inputs = [self._state_in_8_bits(state), weights, f"{name}.qkv.b", "state.scale", f"{weights}.scale"]
-        inputs += ["lengths", "middle", f"{weights}.zero"]
-        self._node("QAttention", inputs, f"{name}.attended", MICROSOFT, num_heads=self._shape.heads)
+        self._node("Reshape", [self._state_in_8_bits(state), "cube"], f"{name}.cube")
+        inputs = [f"{name}.cube", weights, f"{name}.qkv.b", "state.scale", f"{weights}.scale", "lengths", "middle"]
+        self._node("QAttention", [*inputs, f"{weights}.zero"], f"{name}.seen", MICROSOFT, num_heads=self._shape.heads)
+        self._node("Reshape", [f"{name}.seen", "rows"], f"{name}.attended")
         return f"{name}.attended"
 
     def _activate(self, name: str, state: str) -> str:
@@ -142,9 +147,8 @@ class E5Graph:
         self._floats(f"{name}.fi.b", bias)
         inputs = [self._state_in_8_bits(state), weights, "state.scale", f"{weights}.scale", "middle", f"{weights}.zero"]
         self._node("MatMulIntegerToFloat", [*inputs, f"{name}.fi.b"], f"{name}.most", MICROSOFT)
-        self._node("Gather", [state, "outliers"], f"{name}.few", axis=2)
-        self._node("MatMul", [f"{name}.few", f"{name}.fi.outliers"], f"{name}.rest")
-        self._node("Add", [f"{name}.rest", f"{name}.most"], f"{name}.wide")
+        self._node("Gather", [state, "outliers"], f"{name}.few", axis=1)
+        self._node("Gemm", [f"{name}.few", f"{name}.fi.outliers", f"{name}.most"], f"{name}.wide")
         self._node("Gelu", [f"{name}.wide"], f"{name}.active", MICROSOFT)
         return f"{name}.active"
 
@@ -157,17 +161,18 @@ class E5Graph:
         self._node("Abs", [name], f"{name}.abs")
         self._node("ReduceMax", [f"{name}.abs", "last"], f"{name}.largest")
         self._node("Mul", [f"{name}.largest", "signed.scale"], f"{name}.scale")
-        return self._quantised_by_token(name, "middles", self._shape.width)
+        return self._quantised_by_token(name, "middles")
 
     def _gelu_by_token(self, name: str) -> str:
         """Round to 8 bits what is never far below zero."""
         self._node("ReduceMax", [name, "last"], f"{name}.largest")
         self._node("Mul", [f"{name}.largest", "gelu.scale"], f"{name}.fitting")
         self._node("Max", [f"{name}.fitting", "gelu.least"], f"{name}.scale")
-        return self._quantised_by_token(name, "gelu.zeros", self._shape.inner)
+        return self._quantised_by_token(name, "gelu.zeros")
 
-    def _quantised_by_token(self, name: str, zeros: str, numbers: int) -> str:
-        self._node("QuantizeLinear", [name, f"{name}.scale", zeros], f"{name}.8", axis=2, block_size=numbers)
+    def _quantised_by_token(self, name: str, zeros: str) -> str:
+        self._node("Reshape", [f"{name}.scale", "flat"], f"{name}.scales")
+        self._node("QuantizeLinear", [name, f"{name}.scales", zeros], f"{name}.8", axis=0)
         return name
 
     def _by_token(self, name: str, state: str, zero: str) -> str:
@@ -199,7 +204,8 @@ class E5Graph:
         scale, shift = self._affine(f"l{self._shape.layers - 1}.oln")
         self._floats("pool.w", np.asarray(scale / self._shrink, np.float32))
         self._floats("pool.b", shift)
-        self._node("MatMul", ["shares", state], "mean")
+        self._node("Reshape", [state, "cube"], "states")
+        self._node("MatMul", ["shares", "states"], "mean")
         self._node("Mul", ["mean", "pool.w"], "mean.own")
         self._node("Add", ["mean.own", "pool.b"], "sentence_embedding")
 
