@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 import grpc
 import pytest
 from hypothesis import settings
+from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, shared_postgres
 
 from nomemory.server.app import running
 from nomemory.server.listen_address import Addresses
@@ -132,3 +134,19 @@ def own_settings(tmp_path: Path) -> Settings:
 def user() -> str:
     """A user whom no other test knows."""
     return f"user-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivatePostgres]:
+    """A private PostgreSQL that all tests of a run share. It loses what it has if the machine fails."""
+    if programs() is None:
+        pytest.skip(NOT_INSTALLED)
+    temporary = tmp_path_factory.getbasetemp()
+    with shared_postgres(temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: PrivatePostgres) -> str:
+    """The URL of a schema of one's own in it."""
+    return fresh_schema(postgres)
