@@ -17,6 +17,7 @@ import uvloop
 
 from nomemory.server.composition.entrance import listen_addresses, make_access
 from nomemory.server.composition.heap import freeze_heap
+from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.recall_only import recall_only_services
 from nomemory.server.composition.server_metrics import AskReaders, ServerMetrics, nobody
 from nomemory.server.composition.services import make_services
@@ -120,7 +121,7 @@ async def running(
         directory = DataDirectory(settings.server.data)
         stack.callback(os.close, directory.lock())
         directory.refuse_full_disk(settings.server.free_bytes_min)
-        refuse_loss(directory)
+        refuse_loss(directory, log_store(settings, directory).position)
         faults = StandingFaults()
         if settings.workers.count == 1:
             services, _, figures = await _make_everything(settings, directory, faults, stack, meters=Meters())

@@ -1,0 +1,78 @@
+"""A message log in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack, closing
+from functools import partial
+
+from nomemory.server.composition.log_store import OpenFeed, Writing
+from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.identity import LogPosition
+from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.postgres_blocking import DatabaseAwayError, wait_for
+from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres_erasure import PostgresLogErasure
+from nomemory.server.log.postgres_feed import PostgresChangeFeed
+from nomemory.server.log.postgres_migration import bring_forward
+from nomemory.server.log.postgres_reader import PostgresLogReader
+from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.protocol import LogReader, LogUnusableError
+from nomemory.server.settings import Settings
+
+
+class PostgresStore:
+    """Implements `LogStore`. The database brings itself forward when it is looked at first.
+
+    Args:
+        settings: the configuration.
+        url: where the database is.
+    """
+
+    def __init__(self, settings: Settings, url: str) -> None:
+        self._settings = settings
+        self._lifetimes = Lifetimes.of_days(settings.retention.days)
+        self._database = Database(
+            url,
+            pool_max=settings.postgres.pool_max,
+            connect_timeout_s=settings.postgres.connect_timeout_s,
+            statement_timeout_s=settings.postgres.statement_timeout_s,
+        )
+
+    def position(self) -> LogPosition:
+        """Return which log the database holds, and how far. An empty database gets one."""
+        wait_for(bring_forward(self._database))
+        try:
+            with closing(self.feed()()) as feed:
+                return feed.position()
+        except DatabaseAwayError as error:
+            raise LogUnusableError(f"the message log in PostgreSQL cannot be read: {error}") from error
+
+    def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> Writing:
+        """Open the log for writing."""
+        wait_for(bring_forward(self._database))
+        writer = PostgresLogWriter(
+            self._database,
+            queue_max=self._settings.log.queue_max,
+            queue_max_bytes=self._settings.log.queue_max_bytes,
+            announce=announce,
+            lifetimes=self._lifetimes,
+        )
+        erasable = PostgresLogErasure(self._database)
+        stack.push_async_callback(erasable.close)
+        stack.push_async_callback(writer.close)
+        return Writing(writer, erasable)
+
+    def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
+        """Open the log for reading."""
+        log = PostgresLogReader(self._database, self._lifetimes, damage)
+        stack.push_async_callback(log.close)
+        return log
+
+    def feed(self, damage: LogDamage | None = None) -> OpenFeed:
+        """Return how to open the feed."""
+        feed = partial(PostgresChangeFeed, self._database)
+        return feed if damage is None else partial(feed, damage)
+
+    def inspector(self, damage: LogDamage) -> None:
+        """Return nothing: reads check what they return, and pages are the database's own."""
