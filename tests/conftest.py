@@ -81,12 +81,17 @@ def started(settings: Settings) -> Iterator[Server]:
         thread.join(30)
 
 
+ON_BOTH_LOGS = pytest.mark.parametrize("server", ["sqlite", "postgres"], indirect=True)
+"""Runs tests with the session's server once for each engine of the message log."""
+
+
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with the embedder that this machine has."""
-    with started(
-        Settings.from_environment(data=tmp_path_factory.mktemp("data"), listen="127.0.0.1:0", drain_s=0.0)
-    ) as server:
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with the embedder that this machine has. Its log is in a file unless it is parametrised."""
+    settings = Settings.from_environment(data=tmp_path_factory.mktemp("data"), listen="127.0.0.1:0", drain_s=0.0)
+    if getattr(request, "param", "sqlite") == "postgres":
+        settings = settings.with_changes(log=fresh_schema(request.getfixturevalue("postgres")))
+    with started(settings) as server:
         yield server
 
 

@@ -18,6 +18,7 @@ import uvloop
 from nomemory.server.composition.entrance import listen_addresses, make_access
 from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.log_store import log_store
+from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.recall_only import recall_only_services
 from nomemory.server.composition.server_metrics import AskReaders, ServerMetrics, nobody
 from nomemory.server.composition.services import make_services
@@ -125,7 +126,8 @@ async def running(
         faults = StandingFaults()
         if settings.workers.count == 1:
             services, _, figures = await _make_everything(settings, directory, faults, stack, meters=Meters())
-            own = serving(services, addresses, settings, access, host=interceptors(), figures=figures)
+            watch = watch_of(settings, directory, stack, faults)
+            own = serving(services, addresses, settings, access, host=interceptors(), figures=figures, watch=watch)
             yield await stack.enter_async_context(own)
         else:
             yield await _serve_with_readers(settings, directory, addresses, readers, faults, interceptors, stack)
@@ -163,7 +165,8 @@ async def _serve_with_readers(
     answering = replace(writer, exposition=figures.exposition)
     readers.assign(Assignment(settings, shared, described(writer.spaces.now), interceptors), answering)
     here, access = replace(shared, metrics=addresses.metrics), make_access(settings)
-    own = serving(services, here, settings, access, is_shared=True, host=interceptors(), figures=figures)
+    watch = watch_of(settings, directory, stack, faults)
+    own = serving(services, here, settings, access, is_shared=True, host=interceptors(), figures=figures, watch=watch)
     bound = await stack.enter_async_context(own)
     await readers.all_serve()
     stack.callback(readers.drain)  # while this process drains

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
 
+import structlog
+
 from nomemory.server.composition.log_store import OpenFeed, Writing
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.identity import LogPosition
@@ -19,6 +21,8 @@ from nomemory.server.log.postgres_reader import PostgresLogReader
 from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogReader, LogUnusableError
 from nomemory.server.settings import Settings
+
+_log = structlog.get_logger("log")
 
 
 class PostgresStore:
@@ -50,7 +54,8 @@ class PostgresStore:
 
     def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> Writing:
         """Open the log for writing."""
-        wait_for(bring_forward(self._database))
+        if not wait_for(bring_forward(self._database)):
+            _log.warning("fsync is off in PostgreSQL: if its machine fails, acknowledged messages are lost")
         writer = PostgresLogWriter(
             self._database,
             queue_max=self._settings.log.queue_max,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from nomemory.server.composition.log_watch import Watch
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.tls import tls_files
 from nomemory.server.listen_address import Addresses
@@ -42,6 +43,7 @@ async def serving(
     is_shared: bool = False,
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
     figures: Figures | None = None,
+    watch: Watch | None = None,
 ) -> AsyncIterator[Addresses]:
     """Serve until the context is left, then let calls in flight finish. Return the addresses that were bound.
 
@@ -53,6 +55,7 @@ async def serving(
         is_shared: other processes serve at the same addresses. Somebody has to hold them for all of them.
         host: interceptors to run before and after NoMemory's own.
         figures: what counts, and what answers a scrape; None: nothing does.
+        watch: finds out, while the services serve, whether they can.
 
     Raises:
         ListenAddressError: a port is taken.
@@ -61,6 +64,7 @@ async def serving(
     path = CallPath(services, settings, access, host, figures.meters.calls if figures else None)
     page = MetricsPage(figures.exposition, path.bounds, access, settings) if figures else None
     servers: list[GrpcServer | HttpServer | AsgiServer] = []
+    watching: list[asyncio.Task[None]] = []
     try:
         servers.append(GrpcServer(path, settings, is_shared=is_shared))
         grpc = await servers[-1].start(addresses.grpc)
@@ -73,10 +77,21 @@ async def serving(
             servers.append(_scraped(MetricsApplication(page, path, settings), settings))
             metrics = await servers[-1].start(addresses.metrics)
         await path.open()
+        if watch is not None:
+            watching.append(asyncio.create_task(_watched(watch, path)))
         yield Addresses(grpc, http, metrics)
     finally:
+        for task in watching:
+            task.cancel()
         await path.close()
         await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))
+
+
+async def _watched(watch: Watch, path: CallPath) -> None:
+    async def say(serves: bool) -> None:  # noqa: FBT001 - the one thing that is said
+        await path.say(serves=serves)
+
+    await watch(say)
 
 
 def _scraped(application: MetricsApplication, settings: Settings) -> AsgiServer:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from nomemory.server.log.postgres_connections import ERRORS, Database
 from nomemory.server.log.postgres_schema import LOCK, MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
@@ -23,11 +21,11 @@ _TOO_OLD: Final = "it is PostgreSQL {version}, and 14 is the oldest that will do
 _ENCODING: Final = "its encoding is {encoding}, and only UTF8 holds every message"
 _NOT_DURABLE: Final = "synchronous_commit is off for this role, so that a commit would not be durable"
 
-_log = structlog.get_logger("log")
 
-
-async def bring_forward(database: Database) -> None:
+async def bring_forward(database: Database) -> bool:
     """Check the database, and make the schema that this server knows out of whatever is there.
+
+    Return whether what it acknowledges survives a failure of its machine.
 
     Raises:
         LogUnusableError: it cannot be reached, or cannot hold the log.
@@ -36,15 +34,16 @@ async def bring_forward(database: Database) -> None:
     try:
         connection = await database.connect()
         try:
-            await _check(connection)
+            is_safe = await _check(connection)
             await _migrate(connection)
         finally:
             connection.terminate()
     except ERRORS as error:
         raise LogUnusableError(_UNUSABLE.format(cause=error or type(error).__name__)) from error
+    return is_safe
 
 
-async def _check(connection: Connection) -> None:
+async def _check(connection: Connection) -> bool:
     version, encoding, commit, fsync = await connection.fetchrow(
         "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),"
         " current_setting('synchronous_commit'), current_setting('fsync')"
@@ -55,8 +54,7 @@ async def _check(connection: Connection) -> None:
         raise LogUnusableError(_UNUSABLE.format(cause=_ENCODING.format(encoding=encoding)))
     if commit == "off":
         raise LogUnusableError(_UNUSABLE.format(cause=_NOT_DURABLE))
-    if fsync == "off":
-        _log.warning("fsync is off in PostgreSQL: if its machine fails, acknowledged messages are lost")
+    return bool(fsync != "off")
 
 
 async def _migrate(connection: Connection) -> None:

@@ -145,6 +145,14 @@ class PostgresLogReader:
         which, order = _stretch(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
         return await self._rows.wires(user_id, which, order)
 
+    async def first_wires(
+        self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False
+    ) -> tuple[int, list[bytes]]:
+        """Return the sequence that pins a listing, and what `wires` returns of its beginning, as of one moment."""
+        which = stretch(user_id, narrowed, None, oldest_first=oldest_first)
+        order = Clause(f"{_OLDEST_FIRST if oldest_first else _NEWEST_FIRST} LIMIT ?", (limit,))
+        return await self._rows.pinned_wires(user_id, which, order)
+
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""
         where, values = joined([*all_clauses(user_id, narrowed), self._expiry.living()])

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from nomemory.server.log.checksum import checksum, hold, start_of
 from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_conditions import Clause, Expiry, Value, joined, numbered
 from nomemory.server.log.postgres_connections import Pool, faults
 from nomemory.server.message import LoggedMessage
@@ -16,6 +17,8 @@ CHECKED: Final = "messages.wire, messages.sequence, messages.checksum"
 COLUMNS: Final = f"messages.user_id, messages.message_id, messages.ts_us, {CHECKED}"
 """The columns of a message."""
 IN_ANY_ORDER: Final = Clause("")
+
+_PIN: Final = "(SELECT latest_sequence FROM users WHERE users.bucket = ? AND users.user_id = ?)"
 
 # Any: each statement says what its columns are.
 Row = Any
@@ -61,6 +64,11 @@ class PostgresRows:
         """Return what `messages` does as the bytes of ChatMessages."""
         return self.checked_wires(user_id, await self._read(CHECKED, where, order))
 
+    async def pinned_wires(self, user_id: str, where: Sequence[Clause], order: Clause) -> tuple[int, list[bytes]]:
+        """Return what `wires` does, and before it the sequence of the latest change to the user's messages; 0: none."""
+        rows = await self._read(f"{CHECKED}, {_PIN}", where, order, bucket_of(user_id), user_id)
+        return (rows[0][3] or 0) if rows else 0, self.checked_wires(user_id, [row[:3] for row in rows])
+
     def checked(self, user_id: str, rows: Iterable[Row]) -> list[LoggedMessage]:
         """Return the messages that rows of COLUMNS are, all of one user.
 
@@ -94,10 +102,10 @@ class PostgresRows:
             self._damage.met(user_id, sequence)
         return self._damage.met(user_id, damaged[0])
 
-    async def _read(self, columns: str, where: Sequence[Clause], order: Clause) -> list[Row]:
+    async def _read(self, columns: str, where: Sequence[Clause], order: Clause, *of_columns: Value) -> list[Row]:
         condition, values = joined([*where, self._expiry.living()])
         statement = f"SELECT {columns} FROM messages WHERE {condition} {order.condition}"  # noqa: S608 - ours
-        return await self.fetch(statement, (*values, *order.values))
+        return await self.fetch(statement, (*of_columns, *values, *order.values))
 
 
 def sifted(rows: Iterable[Row], damage: LogDamage) -> tuple[list[LoggedMessage], list[DamagedRow]]:

@@ -211,6 +211,11 @@ class LogReader(Protocol):
         They stand strictly after a position in that order.
         """
 
+    async def first_wires(
+        self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False
+    ) -> tuple[int, list[bytes]]:
+        """Return the sequence that pins a listing of a user from now on, and what `wires` gives of its beginning."""
+
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""
 

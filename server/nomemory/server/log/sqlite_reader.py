@@ -120,6 +120,14 @@ class SqliteLogReader:
         page = self._stretch(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
         return self._rows.wires(user_id, page.where, page.values, source=page.source)
 
+    async def first_wires(
+        self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False
+    ) -> tuple[int, list[bytes]]:
+        """Return the sequence that pins a listing, and what `wires` returns of its beginning."""
+        pinned = await self.user_sequence(user_id)
+        found = await self.wires(user_id, narrowed, after=None, pinned=pinned, limit=limit, oldest_first=oldest_first)
+        return pinned, found
+
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""
         living = Clause(*self._expiry.living())

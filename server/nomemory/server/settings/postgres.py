@@ -20,3 +20,9 @@ class PostgresSettings(SettingsGroup):
     statement_timeout_s: float = Field(
         30.0, ge=0.1, description="Seconds after which a statement is given up, whatever the deadline of its call."
     )
+    watch_s: float = Field(
+        2.0,
+        gt=0,
+        description="Seconds between two looks whether the database answers, and that an answer may take. While there "
+        "is none, the server's health is NOT_SERVING.",
+    )

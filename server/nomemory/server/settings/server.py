@@ -18,8 +18,8 @@ class ServerSettings(SettingsGroup):
     data: Path = Field(Path("./data"), description="Directory of the log, the indexes and the server's key.")
     log: SecretStr | None = Field(
         None,
-        description="URL of the PostgreSQL database that has the message log, `postgresql://…`; it may hold a password. "
-        "Unset: a file in the data directory.",
+        description="URL of the PostgreSQL database that has the message log, `postgresql://…`, with its password if "
+        "it has one. Unset: a file in the data directory has the log.",
     )
     listen: str = Field("127.0.0.1:7700", description="HOST:PORT to serve on; port 0 picks a free one.")
     free_bytes_min: int = Field(
