@@ -86,7 +86,11 @@ CREATE TABLE requests (
 );
 """
 
-MIGRATIONS: Final = (_FIRST,)
+_SECOND: Final = """
+CREATE INDEX messages_by_words ON messages USING gin (keys) WITH (fastupdate = off);
+"""
+
+MIGRATIONS: Final = (_FIRST, _SECOND)
 """What brings a database forward: the statements at place n make schema n + 1 out of schema n. None is ever changed."""
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
