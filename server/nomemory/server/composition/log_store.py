@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from typing import NamedTuple, Protocol
 
 from nomemory.server.data_directory import DataDirectory
+from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.protocol import (
@@ -70,6 +71,9 @@ class LogStore(Protocol):
 
     def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
         """Open the log for reading; the stack closes it."""
+
+    def words(self, stack: AsyncExitStack) -> LexicalIndex | None:
+        """Open the index by words that is part of the log; the stack closes it. None: one beside the log follows it."""
 
     def feed(self, damage: LogDamage | None = None) -> OpenFeed:
         """Return how to open the feed. Without `damage` that can be sent to another process."""

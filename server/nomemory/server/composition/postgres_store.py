@@ -9,6 +9,9 @@ from functools import partial
 import structlog
 
 from nomemory.server.composition.log_store import OpenFeed, Writing
+from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
+from nomemory.server.lexical.postgres_words import words_of
+from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.lifetimes import Lifetimes
@@ -62,6 +65,7 @@ class PostgresStore:
             queue_max_bytes=self._settings.log.queue_max_bytes,
             announce=announce,
             lifetimes=self._lifetimes,
+            read_words=words_of,
         )
         erasable = PostgresLogErasure(self._database)
         stack.push_async_callback(erasable.close)
@@ -73,6 +77,12 @@ class PostgresStore:
         log = PostgresLogReader(self._database, self._lifetimes, damage)
         stack.push_async_callback(log.close)
         return log
+
+    def words(self, stack: AsyncExitStack) -> LexicalIndex:
+        """Open the index by words: it reads the same tables, over connections of its own."""
+        pool = self._database.pool()
+        stack.push_async_callback(pool.close)
+        return PostgresLexicalIndex(pool, self._lifetimes)
 
     def feed(self, damage: LogDamage | None = None) -> OpenFeed:
         """Return how to open the feed."""

@@ -22,6 +22,7 @@ import uvloop
 
 from nomemory.server.composition.entrance import make_access
 from nomemory.server.composition.heap import freeze_heap
+from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.services import make_services
 from nomemory.server.composition.serving import Figures, serving
@@ -106,8 +107,10 @@ async def _make_services(
     spaces = followed.begin(make, assignment.space, settings.timing.deadline_default_s)
     reranker = RemoteReranker(writer) if settings.reranker.model else None
     remote = WriterServices(RemoteLog(writer), spaces, RemoteReport(writer), reranker)
-    words = open_lexical_index(directory.lexical)
-    stack.push_async_callback(words.close)
+    words = log_store(settings, directory).words(stack)
+    if words is None:
+        words = open_lexical_index(directory.lexical)
+        stack.push_async_callback(words.close)
     return await make_services(settings, directory, remote, words, stack, _told_damage(remote.report), meters)
 
 

@@ -58,6 +58,9 @@ class SqliteStore:
         stack.push_async_callback(log.close)
         return log
 
+    def words(self, _stack: AsyncExitStack) -> None:
+        """Return nothing: an index in the data directory follows the log."""
+
     def feed(self, damage: LogDamage | None = None) -> OpenFeed:
         """Return how to open the feed."""
         return (

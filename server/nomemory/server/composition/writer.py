@@ -24,6 +24,7 @@ from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.lexical.tantivy_schema import discard_foreign_words
+from nomemory.server.lexical.words_in_log import WordsInLog
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry_sweeper import ExpirySweeper
 from nomemory.server.log.identity import LogPosition
@@ -198,7 +199,11 @@ class WriterAssembly:
     def _open_feed(self) -> ChangeFeed:
         return self._store.feed(self._damage)()
 
-    def _lexical(self) -> tuple[LexicalIndexerProcess, LexicalIndex]:
+    def _lexical(self) -> tuple[LexicalIndexerProcess | WordsInLog, LexicalIndex]:
+        words_in_log = self._store.words(self._stack)
+        return (WordsInLog(), words_in_log) if words_in_log is not None else self._words_beside()
+
+    def _words_beside(self) -> tuple[LexicalIndexerProcess, LexicalIndex]:
         words = open_or_discard_lexical_index(self._directory.lexical)
         self._stack.push_async_callback(words.close)
         indexer = LexicalIndexerProcess(

@@ -17,6 +17,7 @@ import numpy as np
 
 from nomemory.server.lexical.form import form_of
 from nomemory.server.lexical.query import Leaf, Sign, Stream
+from nomemory.server.log.postgres_words import Words
 from nomemory.server.message import Message
 from nomemory.text.analysis import streams
 from nomemory.text.names import name_terms
@@ -35,16 +36,6 @@ _FIRST_UNSPACED: Final = "\u0e00"
 _USERS_KEPT: Final = 4096
 
 
-class Words(NamedTuple):
-    """The columns `keys` and `tokens` of a message. The first byte of `tokens` is the message's form.
-
-    `keys` are distinct signed integers of 64 bits.
-    """
-
-    keys: list[int]
-    tokens: bytes
-
-
 class Sought(NamedTuple):
     """How a leaf is found, or a name: a message that has it has all of the keys, and `needle` in its tokens.
 
@@ -56,7 +47,10 @@ class Sought(NamedTuple):
 
 
 def words_of(message: Message) -> Words:
-    """Return what is stored with a message. It depends on nothing but the message."""
+    """Return what is stored with a message. It depends on nothing but the message.
+
+    The keys are distinct, and the first byte of the tokens is the message's form.
+    """
     tokens, terms = streams(message.content)
     names = name_terms(message.name)
     texts = {*tokens, *terms, *_pairs(tokens)}

@@ -2,9 +2,9 @@
 
 What each table is for says `sqlite_schema`. Different here: everything that belongs to a user has the user's bucket
 first in its key (`postgres_bucket`), and `messages` has what search by words needs, in the row of the message itself:
-`keys` has a number for each of its terms, `tokens` its text as it is searched for phrases. Both are NULL in a row that
-no index by words has read. `log_state` is one row. Who writes holds its lock until the commit, so sequences become
-visible in their order, and no reader of the feed skips one.
+`keys` has a number for each of its terms, `tokens` its text as it is searched for phrases; `lexical/postgres_words`
+makes them. `log_state` is one row. Who writes holds its lock until the commit, so sequences become visible in their
+order, and no reader of the feed skips one.
 
 Texts have the collation "C": they are ordered by their bytes, as in every other part.
 """

@@ -9,10 +9,10 @@ from nomemory.server.message import Message
 
 
 class Words(NamedTuple):
-    """A number for each term of a message, and its text as it is searched for phrases; None: it was not read."""
+    """A number of 64 bits for each text that a look-up finds a message by, and its tokens, which decide."""
 
-    keys: Sequence[int] | None = None
-    tokens: bytes | None = None
+    keys: Sequence[int]
+    tokens: bytes
 
 
 ReadWords = Callable[[Message], Words]
@@ -20,5 +20,5 @@ ReadWords = Callable[[Message], Words]
 
 
 def no_words(_message: Message) -> Words:
-    """Return nothing: an index beside the database finds words."""
-    return Words()
+    """Return what no search finds."""
+    return Words((), b"\0")
