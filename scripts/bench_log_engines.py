@@ -135,7 +135,7 @@ async def measure(name: str, url: str, arguments: argparse.Namespace) -> None:
             "NOMEMORY_LISTEN": "127.0.0.1:0",
             "NOMEMORY_EMBEDDER": "none",
         }
-        environment |= {"NOMEMORY_LOG": url, "NOMEMORY_LOG_LEVEL": "error", "NOMEMORY_READS_RATE": "0"}
+        environment |= {"NOMEMORY_LOG": url, "NOMEMORY_LOG_LEVEL": "error", "NOMEMORY_AUDIT": "false"}
         command = [str(Path(sys.executable).with_name("nomemory")), "serve"]
         server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220, S603
         try:
