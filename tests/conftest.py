@@ -81,27 +81,30 @@ def started(settings: Settings) -> Iterator[Server]:
         thread.join(30)
 
 
-ON_BOTH_LOGS = pytest.mark.parametrize("server", ["sqlite", "postgres"], indirect=True)
-"""Runs tests with the session's server once for each engine of the message log."""
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is marked so on each engine of the message log."""
+    if "vector_server" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_logs"):
+        metafunc.parametrize("vector_server", ["sqlite", "postgres"], indirect=True)
 
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with the embedder that this machine has. Its log is in a file unless it is parametrised."""
-    settings = Settings.from_environment(data=tmp_path_factory.mktemp("data"), listen="127.0.0.1:0", drain_s=0.0)
-    if getattr(request, "param", "sqlite") == "postgres":
-        settings = settings.with_changes(log=fresh_schema(request.getfixturevalue("postgres")))
-    with started(settings) as server:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with the embedder that this machine has."""
+    with started(
+        Settings.from_environment(data=tmp_path_factory.mktemp("data"), listen="127.0.0.1:0", drain_s=0.0)
+    ) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def vector_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server without an embedder, for small vectors that messages bring themselves."""
+def vector_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server without an embedder, for small vectors that messages bring themselves. Its log is a file by default."""
     data = tmp_path_factory.mktemp("vectors")
     settings = Settings.from_environment(
         data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
     )
+    if getattr(request, "param", "sqlite") == "postgres":
+        settings = settings.with_changes(log=fresh_schema(request.getfixturevalue("postgres")))
     with started(settings) as server:
         yield server
 

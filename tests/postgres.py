@@ -149,12 +149,19 @@ def schema_url(server: PrivatePostgres, schema: str) -> str:
     return f"{server.url}&search_path={schema}"
 
 
-def execute(server: PrivatePostgres, statement: str) -> None:
-    """Execute a statement as the server's owner."""
+def count(server: PrivatePostgres, url: str, table: str) -> int:
+    """Count the rows of a table in a schema, by its URL."""
+    schema = url.partition("search_path=")[2]
+    return int(execute(server, f'SELECT count(*) FROM "{schema}".{table}'))  # noqa: S608 - ours
+
+
+def execute(server: PrivatePostgres, statement: str) -> str:
+    """Execute a statement as the server's owner; return what it says, without headings."""
     directory = programs()
     assert directory is not None
-    command = [str(directory / "psql"), "-q", "-v", "ON_ERROR_STOP=1", "-h", str(server.root), "-U", _USER, "postgres"]
-    subprocess.run([*command, "-c", statement], check=True, capture_output=True)
+    where = ("-h", str(server.root), "-U", _USER, "postgres")
+    command = [str(directory / "psql"), "-q", "-At", "-v", "ON_ERROR_STOP=1", *where]
+    return subprocess.run([*command, "-c", statement], check=True, capture_output=True, text=True).stdout
 
 
 def _made() -> PrivatePostgres:

@@ -88,9 +88,12 @@ class PostgresEngine:
 
     server: PrivatePostgres
 
+    def database(self, directory: Path) -> Database:
+        """Return where the log of a directory is."""
+        return Database(schema_url(self.server, f"log_{sha256(str(directory).encode()).hexdigest()[:20]}"))
+
     async def __call__(self, directory: Path, lifetimes: Lifetimes = FOREVER) -> Log:
-        schema = f"log_{sha256(str(directory).encode()).hexdigest()[:20]}"
-        database = Database(schema_url(self.server, schema))
+        database = self.database(directory)
         await bring_forward(database)
         writer = PostgresLogWriter(
             database, queue_max=100, queue_max_bytes=10**9, announce=lambda: None, lifetimes=lifetimes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from postgres import NOT_INSTALLED, fresh_schema, private_postgres, programs
+from postgres import NOT_INSTALLED, PrivatePostgres, count, fresh_schema, private_postgres, programs
 
 from conftest import Server
 from nomemory.server.settings import Settings
@@ -163,6 +164,43 @@ def test_while_the_database_is_away_calls_are_unavailable_and_afterwards_they_ar
             q.LexicalSearchRequest(user_id="u", query_text="word", at_least=written.write_token), timeout=30
         )
         assert {"m", "o"} <= {item.message_id for item in found.items}
+
+
+def test_two_servers_of_one_database_answer_alike(
+    own_settings: Settings,
+    postgres: PrivatePostgres,
+    start: Callable[[Settings], AbstractContextManager[Server]],
+    tmp_path: Path,
+) -> None:
+    url = fresh_schema(postgres)
+    ours = own_settings.with_changes(log=url, erase_within_s=2.0)
+    theirs = ours.with_changes(data=tmp_path / "other")
+    theirs.server.data.mkdir()
+    with start(ours) as one:
+        shutil.copy(ours.server.data / "server.key", theirs.server.data)  # what one has sealed, the other opens
+        with start(theirs) as other:
+            batch = i.WriteMessagesRequest(
+                messages=[said("u", "", f"word {n}", ts=n, embedding=VECTOR) for n in range(6)], request_id="r"
+            )
+            written, again = one.ingest.WriteMessages(batch), other.ingest.WriteMessages(batch)
+            assert [r.message_id for r in again.results] == [r.message_id for r in written.results]
+            first = one.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=4))
+            rest = other.query.ListMessages(q.ListMessagesRequest(user_id="u", cursor=first.next_cursor))
+            assert [m.content for m in (*first.items, *rest.items)] == [f"word {n}" for n in reversed(range(6))]
+            assert _found(other, written.write_token) == _found(one, written.write_token) == 6
+            ids = [result.message_id for result in written.results[:2]]
+            deleted = other.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=ids))
+            assert _found(one, deleted.write_token) == 4
+            _wait_until(lambda: count(postgres, url, "removals") == 0)  # both have wiped them out
+
+
+def _found(server: Server, token: str) -> int:
+    """Count what words find; what meaning finds is as many."""
+    words = q.LexicalSearchRequest(user_id="u", query_text="word", at_least=token)
+    meaning = q.SemanticSearchRequest(user_id="u", query_embedding=q.Embedding(values=VECTOR), at_least=token)
+    found = len(server.query.LexicalSearch(words, timeout=30).items)
+    assert len(server.query.SemanticSearch(meaning, timeout=30).items) == found
+    return found
 
 
 def _health(server: Server) -> int:

@@ -58,6 +58,13 @@ class LogStore(Protocol):
             LogUnusableError, LogVersionError: it cannot be used.
         """
 
+    def begin_epoch(self) -> LogPosition:
+        """Give the log, or a new one where there is none, a new epoch. No server may be running.
+
+        Raises:
+            LogUnusableError, LogVersionError: it cannot be used.
+        """
+
     def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> Writing:
         """Open the log for writing; the stack closes it.
 
@@ -99,4 +106,4 @@ def log_store(settings: Settings, directory: DataDirectory) -> LogStore:
         from nomemory.server.composition.postgres_store import PostgresStore  # noqa: PLC0415 - its driver is an extra
     except ImportError:
         raise LogUnusableError(_NO_DRIVER) from None
-    return PostgresStore(settings, settings.server.log.get_secret_value())
+    return PostgresStore(settings, directory, settings.server.log.get_secret_value())

@@ -9,6 +9,7 @@ from functools import partial
 import structlog
 
 from nomemory.server.composition.log_store import OpenFeed, Writing
+from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
 from nomemory.server.lexical.postgres_words import words_of
 from nomemory.server.lexical.protocol import LexicalIndex
@@ -19,10 +20,12 @@ from nomemory.server.log.postgres_blocking import DatabaseAwayError, wait_for
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_erasure import PostgresLogErasure
 from nomemory.server.log.postgres_feed import PostgresChangeFeed
-from nomemory.server.log.postgres_migration import bring_forward
+from nomemory.server.log.postgres_followers import follower_name, join_followers
+from nomemory.server.log.postgres_migration import begin_epoch, bring_forward
 from nomemory.server.log.postgres_reader import PostgresLogReader
 from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogReader, LogUnusableError
+from nomemory.server.log.record import read_record
 from nomemory.server.settings import Settings
 
 _log = structlog.get_logger("log")
@@ -33,11 +36,13 @@ class PostgresStore:
 
     Args:
         settings: the configuration.
+        directory: of this server, which has its indexes.
         url: where the database is.
     """
 
-    def __init__(self, settings: Settings, url: str) -> None:
+    def __init__(self, settings: Settings, directory: DataDirectory, url: str) -> None:
         self._settings = settings
+        self._directory = directory
         self._lifetimes = Lifetimes.of_days(settings.retention.days)
         self._database = Database(
             url,
@@ -55,10 +60,18 @@ class PostgresStore:
         except DatabaseAwayError as error:
             raise LogUnusableError(f"the message log in PostgreSQL cannot be read: {error}") from error
 
+    def begin_epoch(self) -> LogPosition:
+        """Give the log a new epoch."""
+        wait_for(bring_forward(self._database))
+        wait_for(begin_epoch(self._database))
+        return self.position()
+
     def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> Writing:
         """Open the log for writing."""
         if not wait_for(bring_forward(self._database)):
             _log.warning("fsync is off in PostgreSQL: if its machine fails, acknowledged messages are lost")
+        name = follower_name(self._directory.follower)
+        wait_for(join_followers(self._database, name, read_record(self._directory.record)))
         writer = PostgresLogWriter(
             self._database,
             queue_max=self._settings.log.queue_max,
@@ -67,7 +80,7 @@ class PostgresStore:
             lifetimes=self._lifetimes,
             read_words=words_of,
         )
-        erasable = PostgresLogErasure(self._database)
+        erasable = PostgresLogErasure(self._database, name)
         stack.push_async_callback(erasable.close)
         stack.push_async_callback(writer.close)
         return Writing(writer, erasable)

@@ -16,7 +16,7 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite_erasure import SqliteLogErasure
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_schema import position_at
+from nomemory.server.log.sqlite_schema import begin_epoch, open_for_writing, position_at
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.settings import Settings
 
@@ -37,6 +37,11 @@ class SqliteStore:
     def position(self) -> LogPosition | None:
         """Return which log the file holds, and how far; None if there is none."""
         return position_at(self._path)
+
+    def begin_epoch(self) -> LogPosition:
+        """Give the log a new epoch."""
+        with closing(open_for_writing(self._path)) as connection:
+            return begin_epoch(connection)
 
     def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> Writing:
         """Open the log for writing, creating it if need be."""

@@ -12,9 +12,16 @@ from nomemory.server.log.postgres_conditions import numbered
 from nomemory.server.log.postgres_connections import Database, faults
 from nomemory.server.log.protocol import Removals
 
-_REMOVALS: Final = "SELECT max(sequence), (SELECT true FROM removals OFFSET ? LIMIT 1) FROM removals"
+_REMOVALS: Final = """
+SELECT max(sequence), count(*) FROM (
+  SELECT sequence FROM removals WHERE sequence > (SELECT wiped FROM followers WHERE name = ?) LIMIT ?
+) AS found
+"""
+_LATEST: Final = "SELECT max(sequence) FROM removals"
+_WIPED: Final = "UPDATE followers SET wiped = greatest(wiped, ?::bigint) WHERE name = ?"
+_BY_ALL: Final = "SELECT least(?::bigint, min(wiped)) FROM followers"
 _UNTIL: Final = """
-SELECT max(sequence) FROM (SELECT sequence FROM removals WHERE sequence <= ? ORDER BY sequence LIMIT ?) AS some
+SELECT max(sequence) FROM (SELECT sequence FROM removals WHERE sequence <= ? ORDER BY sequence LIMIT ?) AS found
 """
 _FORGET: Final = """
 WITH forgotten AS (
@@ -35,26 +42,36 @@ class PostgresLogErasure:
 
     Args:
         database: where the log is.
+        follower: the name of the server whose indexes it speaks for.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, follower: str) -> None:
         self._pool = database.pool()
+        self._follower = follower
 
     async def removals(self, many: int) -> Removals | None:
-        """Return what removals there are, and whether they are at least `many`."""
-        ((until, are_many),) = await self._fetch(_REMOVALS, many - 1)
-        return None if until is None else Removals(until, bool(are_many))
+        """Return what removals there are that this server has not wiped out, and whether they are at least `many`."""
+        ((until, found),) = await self._fetch(_REMOVALS, self._follower, many)
+        if until is None:
+            return None
+        ((latest,),) = await self._fetch(_LATEST)
+        return Removals(max(until, latest or 0), found >= many)
 
     async def forget(self, until: int, most: int) -> bool:
-        """Forget up to `most` removals, and the users of whom nothing is left."""
+        """Note that this server has wiped out what was removed.
+
+        Forget up to `most` removals that all servers have, and the users of whom nothing is left.
+        """
         with faults("written"):
             async with self._pool.connection() as connection, connection.transaction():
                 await connection.execute(_LOCK)
-                last = await connection.fetchval(numbered(_UNTIL), until, most)
+                await connection.execute(numbered(_WIPED), until, self._follower)
+                by_all = await connection.fetchval(numbered(_BY_ALL), until)
+                last = await connection.fetchval(numbered(_UNTIL), by_all, most)
                 if last is None:
                     return False
-                await connection.execute(numbered(_FORGET), last, until)
-        return bool(last < until)
+                await connection.execute(numbered(_FORGET), last, by_all)
+        return bool(last < by_all)
 
     async def give_back(self, most: int) -> bool:  # noqa: ARG002 - the protocol's
         """Return False: PostgreSQL gives room back by itself."""
@@ -75,7 +92,7 @@ class PostgresLogErasure:
         """Close the connections."""
         await self._pool.close()
 
-    async def _fetch(self, statement: str, *values: int) -> list[Any]:
+    async def _fetch(self, statement: str, *values: int | str) -> list[Any]:
         with faults("read"):
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(numbered(statement), *values))

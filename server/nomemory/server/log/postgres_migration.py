@@ -43,6 +43,22 @@ async def bring_forward(database: Database) -> bool:
     return is_safe
 
 
+async def begin_epoch(database: Database) -> None:
+    """Give the log a new epoch, durably: from now on its sequences mean other changes than they did to others.
+
+    Raises:
+        LogUnusableError: the database cannot be reached.
+    """
+    try:
+        connection = await database.connect()
+        try:
+            await connection.execute("UPDATE log_state SET epoch = left(md5(gen_random_uuid()::text), 16)")
+        finally:
+            connection.terminate()
+    except ERRORS as error:
+        raise LogUnusableError(_UNUSABLE.format(cause=error or type(error).__name__)) from error
+
+
 async def _check(connection: Connection) -> bool:
     version, encoding, commit, fsync = await connection.fetchrow(
         "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),"

@@ -4,7 +4,8 @@ What each table is for says `sqlite_schema`. Different here: everything that bel
 first in its key (`postgres_bucket`), and `messages` has what search by words needs, in the row of the message itself:
 `keys` has a number for each of its terms, `tokens` its text as it is searched for phrases; `lexical/postgres_words`
 makes them. `log_state` is one row. Who writes holds its lock until the commit, so sequences become visible in their
-order, and no reader of the feed skips one.
+order, and no reader of the feed skips one. `followers` has the servers whose indexes follow the feed, and the sequence
+up to which each has wiped out what was removed: a removal is forgotten when all have.
 
 Texts have the collation "C": they are ordered by their bytes, as in every other part.
 """
@@ -76,6 +77,11 @@ CREATE TABLE users (
   PRIMARY KEY (bucket, user_id)
 ) WITH (fillfactor = 80);
 CREATE INDEX users_in_order ON users (user_id);
+CREATE TABLE followers (
+  name text PRIMARY KEY,
+  wiped bigint NOT NULL DEFAULT 0,
+  since timestamptz NOT NULL DEFAULT now()
+);
 CREATE TABLE requests (
   bucket smallint NOT NULL,
   user_id text COLLATE "C" NOT NULL,
