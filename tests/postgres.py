@@ -61,9 +61,18 @@ class PrivatePostgres:
         """Stop it: `fast` is orderly, `immediate` is as if it had crashed."""
         self._run("pg_ctl", "-D", str(self.root / "data"), "-m", mode, "-w", "stop")
 
-    def pause(self) -> None:
-        """Have it answer nothing."""
-        os.kill(self.process_id, signal.SIGSTOP)
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Have it, and all its backends, answer nothing until the context is left."""
+        found = subprocess.run(["pgrep", "-P", str(self.process_id)], check=False, capture_output=True, text=True)  # noqa: S607
+        processes = [self.process_id, *map(int, found.stdout.split())]
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
 
     def initialise(self) -> None:
         """Make the files of an empty server."""

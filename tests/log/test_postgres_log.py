@@ -186,6 +186,24 @@ async def test_a_database_that_comes_back_is_used_again() -> None:
             assert {message.message_id for message in await _everything(reader)} >= {"before", "after"}
 
 
+async def test_a_database_that_hangs_keeps_nobody_for_long() -> None:
+    with private_postgres() as server:
+        database = Database(fresh_schema(server), connect_timeout_s=2.0, statement_timeout_s=0.5)
+        await bring_forward(database)
+        writer, reader = _writer(database), PostgresLogReader(database)
+        await writer.write([said("before")], on_conflict=OnConflict.REFUSE)
+        await reader.sequence()
+        with server.paused():
+            async with asyncio.timeout(30):
+                for call in (writer.write([said("hung")], on_conflict=OnConflict.REFUSE), reader.sequence()):
+                    with pytest.raises(Fault):
+                        await call
+        await writer.write([said("after")], on_conflict=OnConflict.REFUSE)
+        assert {message.message_id for message in await _everything(reader)} >= {"before", "after"}
+        await writer.close()
+        await reader.close()
+
+
 async def test_a_writer_that_dies_holding_the_lock_holds_nobody_up(postgres: PrivatePostgres) -> None:
     database = Database(fresh_schema(postgres))
     await bring_forward(database)

@@ -19,6 +19,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from postgres import NOT_INSTALLED, PrivatePostgres, count, fresh_schema, private_postgres, programs
+from server.fleet import fleet
 
 from conftest import Server
 from nomemory.server.settings import Settings
@@ -192,6 +193,23 @@ def test_two_servers_of_one_database_answer_alike(
             deleted = other.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=ids))
             assert _found(one, deleted.write_token) == 4
             _wait_until(lambda: count(postgres, url, "removals") == 0)  # both have wiped them out
+
+
+def test_the_readers_of_a_server_read_the_database_and_write_through_it(postgres_url: str, tmp_path: Path) -> None:
+    with fleet(tmp_path / "data", 2, NOMEMORY_LOG=postgres_url) as running:
+        for worker, channel in running.channels().items():
+            ingest, query = (
+                ingest_service_pb2_grpc.IngestServiceStub(channel),
+                query_service_pb2_grpc.QueryServiceStub(channel),
+            )
+            message = said("u", f"m{worker}", "word", ts=worker, embedding=VECTOR)
+            token = ingest.WriteMessages(i.WriteMessagesRequest(messages=[message]), timeout=30).write_token
+            listed = query.ListMessages(q.ListMessagesRequest(user_id="u"), timeout=30).items
+            assert f"m{worker}" in {item.message_id for item in listed}
+            found = q.LexicalSearchRequest(user_id="u", query_text="word", at_least=token)
+            assert f"m{worker}" in {item.message_id for item in query.LexicalSearch(found, timeout=30).items}
+        shown = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout  # noqa: S607
+        assert postgres_url not in shown  # it may hold a password
 
 
 def _found(server: Server, token: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
+from typing import Final
 
 import structlog
 
@@ -27,6 +28,10 @@ from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogReader, LogUnusableError
 from nomemory.server.log.record import read_record
 from nomemory.server.settings import Settings
+
+_ID_CHARS_MAX: Final = 200
+"""Three ids of so many characters of four bytes fit into a row of an index."""
+_IDS_TOO_LONG: Final = f"NOMEMORY_ID_MAX_CHARS may be {_ID_CHARS_MAX} at most with a log in PostgreSQL"
 
 _log = structlog.get_logger("log")
 
@@ -68,6 +73,8 @@ class PostgresStore:
 
     def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> Writing:
         """Open the log for writing."""
+        if self._settings.limits.id_max_chars > _ID_CHARS_MAX:
+            raise LogUnusableError(_IDS_TOO_LONG)
         if not wait_for(bring_forward(self._database)):
             _log.warning("fsync is off in PostgreSQL: if its machine fails, acknowledged messages are lost")
         name = follower_name(self._directory.follower)

@@ -24,8 +24,14 @@ RETRY_AFTER_S: Final = 1.0
 AWAY: Final = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError)
 """The database cannot be reached, or the connection to it broke."""
 
+EVERY_JOB: Final = (*AWAY, asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError)
+"""What stops a commit whatever is in it: the database is away, shuts down, is full, or gave a statement up."""
+
 ERRORS: Final = (*AWAY, asyncpg.PostgresError)
 """Whatever a statement may raise."""
+
+LONG_S: Final = 86_400.0
+"""Seconds that a statement may take that goes through whole tables, in the background or before a server starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,7 @@ class Database:
         connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(
             self.url,
             timeout=self.connect_timeout_s,
+            command_timeout=self.statement_timeout_s + self.connect_timeout_s,  # where not even the database answers
             server_settings=self._session(),
         )
         return connection

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from nomemory.server.log.postgres_conditions import numbered
-from nomemory.server.log.postgres_connections import Database, faults
+from nomemory.server.log.postgres_connections import LONG_S, Database, faults
 from nomemory.server.log.protocol import Removals
 
 _REMOVALS: Final = """
@@ -83,7 +83,7 @@ class PostgresLogErasure:
             async with self._pool.connection() as connection:
                 await connection.execute("SET statement_timeout = 0")
                 try:
-                    await connection.execute(_CLEAR)
+                    await connection.execute(_CLEAR, timeout=LONG_S)
                 finally:
                     await connection.execute("RESET statement_timeout")
         return None

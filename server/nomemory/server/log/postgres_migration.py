@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nomemory.server.log.postgres_connections import ERRORS, Database
+from nomemory.server.log.postgres_connections import ERRORS, LONG_S, Database
 from nomemory.server.log.postgres_schema import LOCK, MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 
@@ -91,5 +91,5 @@ async def _step(connection: Connection, to: int) -> None:
         await connection.execute("SET LOCAL statement_timeout = 0")
         if await connection.fetchval("SELECT 1 FROM schema_versions WHERE version = $1", to):
             return
-        await connection.execute(MIGRATIONS[to - 1])
+        await connection.execute(MIGRATIONS[to - 1], timeout=LONG_S)
         await connection.execute("INSERT INTO schema_versions (version) VALUES ($1)", to)

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_connections import AWAY, ERRORS, Database, storage_fault
+from nomemory.server.log.postgres_connections import ERRORS, EVERY_JOB, Database, storage_fault
 from nomemory.server.log.postgres_jobs import AnyJob, DeleteJob, Job, OwnCommit, WriteJob
 from nomemory.server.log.postgres_removal import delete_matching, erase, remove_expired
 from nomemory.server.log.postgres_transaction import PostgresTransaction
@@ -112,7 +112,7 @@ class PostgresLogWriter:
     async def _commit_together(self, group: Sequence[AnyJob]) -> None:
         """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""
         failure = await self._attempt(group)
-        if failure is None or len(group) == 1 or isinstance(failure, AWAY):
+        if failure is None or len(group) == 1 or isinstance(failure, EVERY_JOB):
             _settle(group, failure)
             return
         for job in group:
