@@ -21,6 +21,7 @@ from postgres import PrivatePostgres
 
 from nomemory.server.lexical import postgres_counts, postgres_words
 from nomemory.server.lexical.protocol import RankPosition
+from nomemory.server.log.postgres_connections import Database
 from nomemory.server.message import EVERYTHING, Filter, Role
 
 _COLLIDING = 3
@@ -146,3 +147,10 @@ def test_frequent_words_of_whoever_said_much_are_weighed_by_the_latest_messages(
     posting, rare = shelf.postings("u", ["火锅", "zebra"], EVERYTHING, 100)
     assert posting.count == pytest.approx(shares[0] * said_much, rel=0.1)
     assert (rare.count, rare.sequences.tolist()) == (1, [6])
+
+
+async def test_nothing_is_compiled_for_a_statement(postgres_url: str) -> None:
+    """It takes ten times as long as the search of a typical user."""
+    connection = await Database(postgres_url).connect()
+    assert await connection.fetchval("SHOW jit") == "off"
+    await connection.close()

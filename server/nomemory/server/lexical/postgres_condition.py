@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from nomemory.server.lexical.postgres_words import Sought, sought_leaf, sought_names
+from nomemory.server.lexical.postgres_words import Sought, key_of_best_form, sought_leaf, sought_names
 from nomemory.server.lexical.query import AllOf, AnyOf, Leaf, Node, Query, Sign, any_of
 from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.message import EVERYTHING, Filter, Role
@@ -50,7 +50,7 @@ class Conditions:
     """Writes conditions on the messages of one user.
 
     A look-up by keys needs no condition on the user, because a key is of one user; the planner would read all that
-    the user ever said for it. So the user is compared in a way that no index answers, and only against collisions.
+    the user ever said for it. So the user is compared, against collisions, in an order that no index has.
 
     Args:
         user_id: the user.
@@ -84,6 +84,11 @@ class Conditions:
             others.append(f"keys && {self._values.bind(single, 'bigint[]')}")
         return _joined(" OR ", others)
 
+    def best_look_up(self, leaves: Iterable[Leaf]) -> str:
+        """Return what leads the index to messages of the best form that have all leaves, and to more."""
+        keys = chain.from_iterable(sought_leaf(self._user_id, leaf).keys for leaf in leaves)
+        return self._has_all([*dict.fromkeys(keys), key_of_best_form(self._user_id)])
+
     def matches(self, node: Node) -> str:
         """Return what holds where a node matches."""
         match node:
@@ -102,7 +107,7 @@ class Conditions:
 
     def own(self) -> str:
         """Return what holds for the messages of the user, and is no reason to look for them."""
-        return f"user_id || '' = {self._values.once(self._user_id, 'text')}"
+        return f'user_id COLLATE "POSIX" = {self._values.once(self._user_id, "text")}'
 
     def said(self, narrowed: Filter = EVERYTHING, until_us: int | None = None) -> str:
         """Return what the messages of the user are read by in their order, within a filter's time; the end included."""

@@ -26,8 +26,9 @@ FREQUENT: Final = 32
 
 
 _STANDS: Final = "position(sought.needle IN {messages}.tokens) > 0"
-_HAS: Final = "messages.keys @> sought.keys::bigint[] AND messages.user_id || '' = $1 AND " + _STANDS.format(
-    messages="messages"
+_HAS: Final = (
+    'messages.keys @> sought.keys::bigint[] AND messages.user_id COLLATE "POSIX" = $1 AND '
+    f"{_STANDS.format(messages='messages')}"
 )
 _WEIGH: Final = f"""
 WITH owner AS MATERIALIZED (
@@ -83,7 +84,7 @@ FROM sought CROSS JOIN LATERAL (
     SELECT sequence FROM messages
     WHERE NOT sought.is_little AND (sought.is_counted OR sought.likely <= {{most}})
       AND messages.keys @> ARRAY[sought.key] AND {_STANDS.format(messages="messages")}
-      AND messages.user_id || '' = {{user}} AND {{admitted}}
+      AND messages.user_id COLLATE "POSIX" = {{user}} AND {{admitted}}
     LIMIT CASE WHEN sought.is_counted THEN NULL ELSE {{most}} + 1 END
   ) AS messages
 ) AS every ORDER BY sought.place

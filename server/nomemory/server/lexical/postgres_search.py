@@ -37,6 +37,9 @@ LATE: Final = 2048
 WORTHWHILE: Final = 6000
 """Matches that are looked at sooner than in steps."""
 
+_SELDOM: Final = 4
+"""How many times less is read for such a page: what only may be there is looked up sooner."""
+
 _PERFECT: Final = 0.2
 """About what share of messages is a short statement of the right speaker."""
 
@@ -124,7 +127,7 @@ class PostgresSearch:
     def _add_perfect(self) -> None:
         """Look for a page of nothing but perfect matches among the latest messages."""
         after = self._wanted.after
-        if not self._is_lately(self._likely() * _PERFECT) or (after and after.score < self._best):
+        if not self._is_lately(self._likely() * _PERFECT / _SELDOM) or (after and after.score < self._best):
             return
         perfect = [self._conditions.matches(self._query.root), *map(self._conditions.matches, self._query.leaves)]
         perfect += [self._conditions.bears(sign) for sign, _ in self._signs()]
@@ -154,18 +157,32 @@ class PostgresSearch:
         levels = [level for level in levels if after is None or after.score > level.rest]
         if not levels:
             return
+        self._name_lately()
+        if self._query.by_form and (after is None or after.score > self._rest_of_perfect()):
+            self._add_told(self._conditions.best_look_up(self._query.leaves), self._rest_of_perfect())
+        for level in levels:
+            nodes = [all_of(leaves) for leaves in level.sets]
+            self._add_told(self._conditions.any_look_up(nodes), level.rest)
+
+    def _rest_of_perfect(self) -> float:
+        """Return the most that a message scores that has not all leaves, or is not of the best form."""
+        least = min(weight for _, weight in self._leaves())
+        return max(self._best - least, self._best * worth(FORMS[1]))
+
+    def _name_lately(self) -> None:
         said = self._said()
         begin = f"SELECT ts_us FROM messages WHERE {said.conditions} ORDER BY ts_us DESC OFFSET {LATE} LIMIT 1"
         self._named.append(f"late AS MATERIALIZED (SELECT coalesce(({begin}), {-_NEVER}) AS since)")
         late = all_hold([said.conditions, "ts_us >= (SELECT since FROM late)"])
         self._named.append(f"lately AS MATERIALIZED ({self._scored(_Source('messages', late))})")
-        for level in levels:
-            nodes = [all_of(leaves) for leaves in level.sets]
-            told = self._found_by(self._conditions.any_look_up(nodes))
-            early = told._replace(conditions=all_hold([told.conditions, "ts_us < (SELECT since FROM late)"]))
-            rest = self._values.bind(level.rest, "float8")
-            seen = f"({_SCORE} > {rest} OR {_SCORE} = {rest} AND ts_us >= (SELECT since FROM late))"
-            self._add(self._best_of(f"SELECT * FROM lately UNION ALL {self._scored(early)}", seen))
+
+    def _add_told(self, looked_up: str, most: float) -> None:
+        """Add a step that sees the latest, and what is looked up, where nothing else scores more than `most`."""
+        told = self._found_by(looked_up)
+        early = told._replace(conditions=all_hold([told.conditions, "ts_us < (SELECT since FROM late)"]))
+        rest = self._values.bind(most, "float8")
+        seen = f"({_SCORE} > {rest} OR {_SCORE} = {rest} AND ts_us >= (SELECT since FROM late))"
+        self._add(self._best_of(f"SELECT * FROM lately UNION ALL {self._scored(early)}", seen))
 
     def _add(self, text: str, done: str = "") -> None:
         """Add a step; unless something else is said, it is in vain if it does not fill the page."""

@@ -1,8 +1,9 @@
 """What PostgreSQL holds of a message to find it by words: keys, which an index looks up, and tokens, which decide.
 
 A key is a hash of a user and a text. Where a message has it, a token, a term or a pair of neighbours of that message
-is this text, but for a collision: the tokens say. They hold every token in its order, then the terms, then those of
-the speaker's name. Each of these is between bytes that no text has, one for each of the three.
+is this text, but for a collision: the tokens say. One further key says that the message is of the best form. The tokens
+hold the form, then every token in its order, then the terms, then those of the speaker's name. Each of these is between
+bytes that no text has, one for each of the three.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from nomemory.server.lexical.form import form_of
+from nomemory.server.lexical.form import FORMS, form_of
 from nomemory.server.lexical.query import Leaf, Sign, Stream
 from nomemory.server.log.postgres_words import Words
 from nomemory.server.message import Message
@@ -29,6 +30,9 @@ _KEY_BYTES: Final = 8
 _NAMED: Final = b"\xfd"
 _OF_STREAM: Final = {Stream.CHARS: b"\xff", Stream.TERMS: b"\xfe"}
 """What parts the tokens from one another, and the terms. UTF-8 has none of these bytes."""
+
+_BEST_FORM: Final = b"\xfc"
+BEST: Final = FORMS[0]
 
 _FIRST_UNSPACED: Final = "\u0e00"
 """Scripts that are written without spaces begin here. Others do, too: that makes keys, and changes no answer."""
@@ -53,20 +57,27 @@ def words_of(message: Message) -> Words:
     """
     tokens, terms = streams(message.content)
     names = name_terms(message.name)
-    texts = {*tokens, *terms, *_pairs(tokens)}
-    keys = sorted(set(keys_of(message.user_id, chain(map(_bytes, texts), map(_name, names)))))
+    form = form_of(message.content, len(terms))
+    texts = chain(map(_bytes, {*tokens, *terms, *_pairs(tokens)}), map(_name, names), [_BEST_FORM] * (form == BEST))
+    keys = sorted(set(keys_of(message.user_id, texts)))
     parts = (
         _parted(_OF_STREAM[Stream.CHARS], tokens),
         _parted(_OF_STREAM[Stream.TERMS], dict.fromkeys(terms)),
         _parted(_NAMED, names),
     )
-    return Words(keys, b"".join((bytes((form_of(message.content, len(terms)),)), *parts)))
+    return Words(keys, b"".join((bytes((form,)), *parts)))
 
 
 def sought_leaf(user_id: str, leaf: Leaf) -> Sought:
     """Return how a leaf is found among the messages of a user."""
     texts = [_bytes(leaf.tokens[0])] if len(leaf.tokens) == 1 else list(map(_bytes, _links(leaf.tokens)))
     return Sought(keys_of(user_id, dict.fromkeys(texts)), _parted(_OF_STREAM[leaf.stream], leaf.tokens))
+
+
+def key_of_best_form(user_id: str) -> int:
+    """Return the key of a user's messages of the best form."""
+    (key,) = keys_of(user_id, [_BEST_FORM])
+    return key
 
 
 def sought_names(user_id: str, sign: Sign) -> list[Sought]:

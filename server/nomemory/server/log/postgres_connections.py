@@ -68,6 +68,7 @@ class Database:
         return {
             "application_name": "nomemory",
             "synchronous_commit": "on",
+            "jit": "off",  # compiling takes longer than any of these statements
             "statement_timeout": str(int(self.statement_timeout_s * 1000)),
             "idle_in_transaction_session_timeout": str(int(self.statement_timeout_s * 1000)),
         }
