@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
@@ -41,7 +41,7 @@ class Database:
     `url` may hold a password: it is never shown. The times are seconds; `pool_max` is connections.
     """
 
-    url: str
+    url: str = field(repr=False)
     pool_max: int = 10
     connect_timeout_s: float = 5.0
     statement_timeout_s: float = 30.0
