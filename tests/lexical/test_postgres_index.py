@@ -44,6 +44,7 @@ def colliding(postgres: PrivatePostgres) -> Iterator[Shelf]:
             yield shelf
 
 
+@settings(deadline=None)
 @given(claims)
 def test_a_collision_of_keys_changes_nothing(colliding: Shelf, claim: Claim) -> None:
     asked = query(claim.text)
@@ -106,7 +107,7 @@ def both(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) ->
         yield tantivy, own
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(_MESSAGES, st.lists(_ASKED, min_size=1, max_size=6), st.integers(1, 5), _FILTERS)
 def test_order_and_scores_are_those_of_tantivy(
     both: tuple[Shelf, Shelf],
