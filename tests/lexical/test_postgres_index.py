@@ -19,7 +19,7 @@ from lexical.postgres_index import engine_of
 from lexical.shelf import Shelf, message, query
 from postgres import PrivatePostgres
 
-from nomemory.server.lexical import postgres_counts, postgres_words
+from nomemory.server.lexical import postgres_counts, postgres_search, postgres_words
 from nomemory.server.lexical.protocol import RankPosition
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.message import EVERYTHING, Filter, Role
@@ -38,6 +38,7 @@ def colliding(postgres: PrivatePostgres) -> Iterator[Shelf]:
     """Everybody's words have the same few keys."""
     keys_of = postgres_words.keys_of
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postgres_search, "FEW", 0)  # so that keys lead to messages
         patch.setattr(postgres_words, "keys_of", lambda user, texts: [key % _COLLIDING for key in keys_of(user, texts)])
         with closing(Shelf(engine_of(postgres), Path())) as shelf:
             shelf.put(*random_messages(120))
