@@ -17,6 +17,7 @@ from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_feed import PostgresChangeFeed
 from nomemory.server.log.postgres_migration import bring_forward
 from nomemory.server.log.postgres_reader import PostgresLogReader
+from nomemory.server.log.postgres_transaction import PostgresTransaction
 from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict, Outcome, Position
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
@@ -169,6 +170,29 @@ async def test_many_callers_share_commits(postgres_url: str) -> None:
         await asyncio.gather(*calls)
         assert commits <= 4
         assert len(await _everything(reader)) == 128
+
+
+async def test_a_job_that_cannot_be_written_spoils_no_other(postgres_url: str) -> None:
+    async with _writers(postgres_url, 1) as ((writer,), reader):
+        too_long = "".join(chr(0x4E00 + n % 20_000) for n in range(0, 70_000, 7))  # for a row of an index
+        sent = [said("a"), said("b")._replace(conversation_id=too_long), said("c")]
+        calls = [writer.write([message], on_conflict=OnConflict.REFUSE) for message in sent]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [isinstance(answer, Fault) for answer in answers] == [False, True, False]
+        assert [message.message_id for message in await _everything(reader)] == ["a", "c"]
+
+
+async def test_a_fault_of_the_program_leaves_nobody_waiting(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with _writers(postgres_url, 1) as ((writer,), reader):
+        with monkeypatch.context() as broken:
+            broken.setattr(PostgresTransaction, "write", lambda *_arguments: 1 / 0)
+            calls = (writer.write([said("a")], on_conflict=OnConflict.REFUSE), writer.delete_matching("u", EVERYTHING))
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [ZeroDivisionError, ZeroDivisionError]
+        assert writer._committing is not None
+        assert isinstance(writer._committing.exception(), ZeroDivisionError)
+        await writer.write([said("b")], on_conflict=OnConflict.REFUSE)
+        assert [message.message_id for message in await _everything(reader)] == ["b"]
 
 
 async def test_a_database_that_comes_back_is_used_again() -> None:

@@ -16,7 +16,7 @@ from nomemory.server.message import Message
 Receipt = TypeVar("Receipt", Written, Deleted, Erased, Swept)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Job(Generic[Receipt]):
     """One call, and its caller who waits. It is made in the event loop of the writer."""
 
@@ -59,13 +59,13 @@ class Job(Generic[Receipt]):
             self.done.set_result(self.answer)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class WriteJob(Job[Written]):
     """Store a batch."""
 
-    messages: Sequence[Message] = ()
-    on_conflict: OnConflict = OnConflict.REFUSE
-    request_id: str = ""
+    messages: Sequence[Message]
+    on_conflict: OnConflict
+    request_id: str
 
     def wanted(self) -> Iterator[Key]:
         """Return the messages that have ids."""
@@ -80,12 +80,12 @@ class WriteJob(Job[Written]):
         return transaction.write(self.messages, self.on_conflict, self.request_id)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class DeleteJob(Job[Deleted]):
     """Delete messages by their ids."""
 
-    user_id: str = ""
-    message_ids: Sequence[str] = ()
+    user_id: str
+    message_ids: Sequence[str]
 
     def wanted(self) -> Iterator[Key]:
         """Return the messages to delete."""
@@ -96,11 +96,11 @@ class DeleteJob(Job[Deleted]):
         return transaction.delete(self.user_id, self.message_ids)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class OwnCommit(Job[Receipt]):
     """Anything that takes statements of its own."""
 
-    work: Callable[[PostgresTransaction], Awaitable[Receipt]] | None = None
+    work: Callable[[PostgresTransaction], Awaitable[Receipt]]
 
     @property
     def can_be_grouped(self) -> bool:
@@ -109,7 +109,6 @@ class OwnCommit(Job[Receipt]):
 
     async def apply(self, transaction: PostgresTransaction) -> Receipt:
         """Do the work."""
-        assert self.work is not None  # noqa: S101 - it has a default only because its class has fields with one
         return await self.work(transaction)
 
 

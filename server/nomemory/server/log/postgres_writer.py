@@ -106,8 +106,14 @@ class PostgresLogWriter:
     async def _commit_queued(self) -> None:
         """Commit until nothing is queued. A caller who has gone before a job was taken has not made the call."""
         while taken := self._queue.take(_GROUP_MAX):
-            for group in _groups([job for job in taken if not job.done.done()]):
-                await self._commit_together(group)
+            try:
+                for group in _groups([job for job in taken if not job.done.done()]):
+                    await self._commit_together(group)
+            except BaseException as error:
+                # A fault of the program. Nobody is left waiting, and the next commit gets another connection.
+                self._hang_up()
+                _settle(taken, error)
+                raise
 
     async def _commit_together(self, group: Sequence[AnyJob]) -> None:
         """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""
@@ -125,11 +131,6 @@ class PostgresLogWriter:
         except ERRORS as error:
             await self._undo()
             return error
-        except BaseException as error:
-            # A fault of the program. Nobody is left waiting, and the next commit gets another connection.
-            self._hang_up()
-            _settle(group, error)
-            raise
         return None
 
     async def _commit(self, group: Sequence[AnyJob]) -> None:
