@@ -10,6 +10,7 @@ from postgres import PrivatePostgres, fresh_schema
 
 from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
 from nomemory.server.lexical.postgres_words import words_of
+from nomemory.server.log.checksum import checksum
 from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_migration import bring_forward
@@ -19,7 +20,7 @@ from nomemory.server.metadata_mark import marks_of
 _ADD = """
 INSERT INTO messages (bucket, user_id, ts_us, message_id, sequence, expire_us, checksum, role, conversation_id, wire,
   keys, tokens)
-VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8, '', $9, $10)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', $10, $11)
 """
 _ADD_ENTRY = "INSERT INTO metadata_entries (bucket, user_id, mark, ts_us, message_id) VALUES ($1, $2, $3, $4, $5)"
 _REMOVE = "DELETE FROM messages WHERE sequence = ANY($1)"
@@ -71,7 +72,7 @@ def engine_of(server: PrivatePostgres) -> Engine:
 def _row(sequence: int, message: Message) -> tuple[object, ...]:
     keys, tokens = words_of(message)
     place = (bucket_of(message.user_id), message.user_id, message.ts_us, f"m{sequence}", sequence, message.expire_us)
-    return (*place, message.role.value, message.conversation_id, keys, tokens)
+    return (*place, checksum(message.user_id, sequence, b""), message.role.value, message.conversation_id, keys, tokens)
 
 
 def _entries(sequence: int, message: Message) -> list[tuple[object, ...]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import grpc
 import pytest
-from postgres import PrivatePostgres, fresh_schema
+from postgres import PrivatePostgres, execute, fresh_schema
 
 from conftest import Server, started
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from talk import said
+from talk import refusal, said
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +73,14 @@ def test_the_index_is_never_behind(server: Server, user: str) -> None:
     server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, "m", "火锅")]))
     status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id=user))
     assert (status.lexical.checkpoint, status.lexical.pending) == (status.log.sequence, 0)
+
+
+def test_a_damaged_message_is_not_answered(server: Server, postgres: PrivatePostgres, user: str) -> None:
+    server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, "m", "火锅")]))
+    log = server.settings.server.log
+    assert log is not None
+    schema = log.get_secret_value().partition("search_path=")[2]
+    execute(postgres, f"UPDATE \"{schema}\".messages SET wire = wire || '\\x20' WHERE user_id = '{user}'")  # noqa: S608
+    with pytest.raises(grpc.RpcError) as refused:
+        found(server, user, "火锅")
+    assert refusal(refused.value).reason == "STORAGE_UNAVAILABLE"

@@ -79,7 +79,7 @@ class LogStore(Protocol):
     def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
         """Open the log for reading; the stack closes it."""
 
-    def words(self, stack: AsyncExitStack) -> LexicalIndex | None:
+    def words(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex | None:
         """Open the index by words that is part of the log; the stack closes it. None: one beside the log follows it."""
 
     def feed(self, damage: LogDamage | None = None) -> OpenFeed:

@@ -98,11 +98,11 @@ class PostgresStore:
         stack.push_async_callback(log.close)
         return log
 
-    def words(self, stack: AsyncExitStack) -> LexicalIndex:
+    def words(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex:
         """Open the index by words: it reads the same tables, over connections of its own."""
         pool = self._database.pool()
         stack.push_async_callback(pool.close)
-        return PostgresLexicalIndex(pool, self._lifetimes)
+        return PostgresLexicalIndex(pool, self._lifetimes, damage)
 
     def feed(self, damage: LogDamage | None = None) -> OpenFeed:
         """Return how to open the feed."""

@@ -107,11 +107,12 @@ async def _make_services(
     spaces = followed.begin(make, assignment.space, settings.timing.deadline_default_s)
     reranker = RemoteReranker(writer) if settings.reranker.model else None
     remote = WriterServices(RemoteLog(writer), spaces, RemoteReport(writer), reranker)
-    words = log_store(settings, directory).words(stack)
+    damage = _told_damage(remote.report)
+    words = log_store(settings, directory).words(damage, stack)
     if words is None:
         words = open_lexical_index(directory.lexical)
         stack.push_async_callback(words.close)
-    return await make_services(settings, directory, remote, words, stack, _told_damage(remote.report), meters)
+    return await make_services(settings, directory, remote, words, stack, damage, meters)
 
 
 def _told_damage(report: Report) -> LogDamage:

@@ -63,7 +63,7 @@ class SqliteStore:
         stack.push_async_callback(log.close)
         return log
 
-    def words(self, _stack: AsyncExitStack) -> None:
+    def words(self, _damage: LogDamage, _stack: AsyncExitStack) -> None:
         """Return nothing: an index in the data directory follows the log."""
 
     def feed(self, damage: LogDamage | None = None) -> OpenFeed:

@@ -199,7 +199,7 @@ class WriterAssembly:
         return self._store.feed(self._damage)()
 
     def _lexical(self) -> tuple[LexicalIndexerProcess | WordsInLog, LexicalIndex]:
-        words_in_log = self._store.words(self._stack)
+        words_in_log = self._store.words(self._damage, self._stack)
         return (WordsInLog(), words_in_log) if words_in_log is not None else self._words_beside()
 
     def _words_beside(self) -> tuple[LexicalIndexerProcess, LexicalIndex]:

@@ -18,9 +18,12 @@ from nomemory.server.lexical.postgres_search import PostgresSearch, Wanted
 from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition, Weighing
 from nomemory.server.lexical.query import Query
 from nomemory.server.lexical.rarity import rarity, weight_of_sign
+from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.postgres_bucket import bucket_of
+from nomemory.server.log.postgres_conditions import Expiry
 from nomemory.server.log.postgres_connections import ERRORS, RETRY_AFTER_S, Pool
+from nomemory.server.log.postgres_rows import PostgresRows
 from nomemory.server.message import Filter, LoggedMessage
 
 if TYPE_CHECKING:
@@ -38,13 +41,15 @@ class PostgresLexicalIndex:
     Args:
         pool: connections to it, which the index does not close.
         lifetimes: what has expired is not found.
+        damage: told of what is found to be damaged.
     """
 
     lags: Final = False
 
-    def __init__(self, pool: Pool, lifetimes: Lifetimes | None = None) -> None:
+    def __init__(self, pool: Pool, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
         self._pool = pool
         self._lifetimes = lifetimes or Lifetimes()
+        self._rows = PostgresRows(pool, Expiry(self._lifetimes), damage or LogDamage())
         self._sizes = LRUCache[str, int](_SIZES_KEPT)
 
     async def applied(self, user_id: str) -> int:
@@ -74,16 +79,22 @@ class PostgresLexicalIndex:
         after: RankPosition | None,
         limit: int,
     ) -> list[LexicalHit]:
-        """Return the best versions with `sequence <= pinned`, with their messages."""
+        """Return the best versions with `sequence <= pinned`, with their messages.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, or STORAGE_UNAVAILABLE if one of the messages is damaged.
+        """
         if limit < 1:
             return []
         wanted = Wanted(user_id, query, weights, narrowed, pinned, after, limit, self._sizes.get(user_id))
         statement = PostgresSearch(wanted, self._lifetimes).statement()
         if statement is None:
             return []
+        rows = await self._fetch(statement)
+        self._rows.checked_wires(user_id, [(wire, sequence, crc) for _, _, sequence, _, wire, crc in rows])
         hits = [
             LexicalHit(score, ts_us, sequence, LoggedMessage(user_id, message_id, ts_us, sequence, wire))
-            for score, ts_us, sequence, message_id, wire in await self._fetch(statement)
+            for score, ts_us, sequence, message_id, wire, _ in rows
         ]
         hits.sort(key=lambda hit: (hit.score, hit.ts_us), reverse=True)
         return hits

@@ -47,7 +47,7 @@ _LIKELY: Final = 100_000
 """Messages of a user of whom nothing is known."""
 
 _NEVER: Final = 2**63 - 1
-_COLUMNS: Final = "ts_us, sequence, message_id, wire"
+_COLUMNS: Final = "ts_us, sequence, message_id, wire, checksum"
 _SCORE: Final = "(found + borne) * worth"
 _FORM: Final = "get_byte(tokens, 0)"
 _WORTH: Final = f"('{{{','.join(str(worth(form)) for form in FORMS)}}}'::float8[])[{_FORM} + 1]"
@@ -94,7 +94,7 @@ class PostgresSearch:
         self._done = list[str]()
 
     def statement(self) -> Statement | None:
-        """Return what gives score, `ts_us`, sequence, `message_id` and `wire` of each hit, in any order.
+        """Return what gives score, `ts_us`, sequence, id, wire and checksum of each hit, in any order.
 
         None if there is nothing to be found.
         """
