@@ -83,8 +83,7 @@ FROM sought CROSS JOIN LATERAL (
   FROM (
     SELECT sequence FROM messages
     WHERE NOT sought.is_little AND (sought.is_counted OR sought.likely <= {{most}})
-      AND messages.keys @> ARRAY[sought.key] AND {_STANDS.format(messages="messages")}
-      AND messages.user_id COLLATE "POSIX" = {{user}} AND {{admitted}}
+      AND messages.keys @> ARRAY[sought.key] AND {_STANDS.format(messages="messages")} AND {{looked_up}}
     LIMIT CASE WHEN sought.is_counted THEN NULL ELSE {{most}} + 1 END
   ) AS messages
 ) AS every ORDER BY sought.place
@@ -119,12 +118,13 @@ def posting(user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> 
     """Return what gives a number and sequences for each term, in order; the sequences may be too many, or NULL."""
     values = Values()
     user, bucket = values.once(user_id, "text"), values.once(bucket_of(user_id), "smallint")
-    admitted = _admitted(Conditions(user_id, values), narrowed)
+    conditions = Conditions(user_id, values)
+    admitted = _admitted(conditions, narrowed)
     sought = [sought_leaf(user_id, Leaf(Stream.TERMS, (term,))) for term in terms]
     return Statement(
         _POSTINGS.format(
             admitted=admitted,
-            user=user,
+            looked_up=all_hold([conditions.own(), *conditions.admits(narrowed)]),
             total=(_OWN_TOTAL if narrowed == EVERYTHING else _COUNT).format(
                 admitted=admitted, bucket=bucket, user=user
             ),
