@@ -29,7 +29,7 @@ from nomemory.v1 import query_service_pb2 as q
 from talk import address_in, refusal, said
 
 VECTOR = (1.0, 0.0, 0.0, 0.0)
-ROUNDS = 4
+ROUNDS = 3
 _PATIENCE_S = 100.0
 """Longer than a busy machine takes to start a process."""
 _DURABLE = ("shared_buffers=32MB",)
@@ -62,7 +62,6 @@ class Process:
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(10)
-        self.channel.close()
 
 
 @dataclass
@@ -124,6 +123,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_the_server_or_the_database
                 stop.set()
             server.kill()
             writer.join(30)
+            server.channel.close()
 
         server = Process(tmp_path / "data", url)
         try:
