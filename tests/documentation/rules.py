@@ -68,7 +68,7 @@ RULES = (
     Rule("README.zh.md", "python", PROGRAM),
     Rule("CONTRIBUTING.md", "sh", COMMANDS, why=IN_CI),
     Rule("ARCHITECTURE.md", "", "tests/documentation/test_data.py::test_the_map_of_the_tree_is_true", "proto/"),
-    Rule("ARCHITECTURE.md", "", "tests/test_layout.py::test_arrows_point_one_way", "text  <"),
+    Rule("ARCHITECTURE.md", "", "tests/test_layout.py::test_arrows_point_one_way", "text, spans  <"),
     Rule("docs/authentication.md", "sh", KEYS),
     Rule("docs/authentication.md", "python", KEYS),
     Rule("docs/authentication.md", "json", "tests/documentation/test_data.py::test_the_file_of_certificates_is_one"),
@@ -135,6 +135,7 @@ RULES = (
     Rule("docs/mcp.md", "sh", COMMANDS, "claude", OF_OTHERS),
     Rule("docs/mcp.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/mcp.md", "json", "tests/documentation/test_data.py::test_the_agents_are_told_of_a_command"),
+    Rule("docs/tracing.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/metrics.md", "yaml", "tests/metrics/test_pages.py::test_the_page_shows_a_scrape_that_prometheus_takes"),
     Rule("docs/models.md", "sh", COMMANDS, why=OF_OTHERS),
     Rule(
