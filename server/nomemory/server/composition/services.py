@@ -9,6 +9,7 @@ from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
+from nomemory.server.composition.traced_parts import traced_log, traced_search, traced_words
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.hybrid.candidate_pool import Stretches
@@ -65,7 +66,8 @@ async def make_services(
         meters: what counts in this process.
     """
     meters = meters or Meters()
-    log = log_store(settings, directory).reading(damage, stack)
+    log = traced_log(log_store(settings, directory).reading(damage, stack), settings)
+    words = traced_words(words, settings)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     query = _query_service(settings, writer, words, log, tokens, cursors)
@@ -94,9 +96,9 @@ def _query_service(
         ConversationListing(log, cursors),
         UserListing(log, cursors),
         Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
-        LexicalListing(words, log, cursors, reply_max),
-        NearestMessages(log, speakers, reply_max),
-        _hybrid(settings, writer.reranker, words, log, speakers),
+        traced_search(LexicalListing(words, log, cursors, reply_max), "page", settings),
+        traced_search(NearestMessages(log, speakers, reply_max), "search", settings),
+        traced_search(_hybrid(settings, writer.reranker, words, log, speakers), "search", settings),
         tokens,
         writer.spaces,
         settings,

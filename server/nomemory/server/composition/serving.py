@@ -18,6 +18,7 @@ from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.rpc.grpc_server import GrpcServer
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
+from nomemory.spans.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class _Server(Protocol):
 
 
 @asynccontextmanager
-async def serving(
+async def serving(  # noqa: PLR0913 - what goes around the calls of a process
     services: Sequence[Service],
     addresses: Addresses,
     settings: Settings,
@@ -49,6 +50,7 @@ async def serving(
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
     figures: Figures | None = None,
     watch: Watch | None = None,
+    tracer: Tracer | None = None,
 ) -> AsyncIterator[Addresses]:
     """Serve until the context is left, then let calls in flight finish. Return the addresses that were bound.
 
@@ -61,12 +63,13 @@ async def serving(
         host: interceptors to run before and after NoMemory's own.
         figures: what counts, and what answers a scrape; None: nothing does.
         watch: finds out, while the services serve, whether they can.
+        tracer: begins the spans of calls; None: there are none.
 
     Raises:
         ListenAddressError: a port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    path = CallPath(services, settings, access, host, figures.meters.calls if figures else None)
+    path = CallPath(services, settings, access, host, figures.meters.calls if figures else None, tracer)
     servers: list[_Server] = []
     bound: dict[str, ListenAddress] = {}
     watching: list[asyncio.Task[None]] = []
