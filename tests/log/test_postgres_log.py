@@ -110,15 +110,15 @@ async def test_a_pinned_listing_stays_as_it_was_while_others_write(postgres_url:
     async with _writers(postgres_url, 2) as (writers, reader):
         for n in range(30):
             await writers[0].write([said(f"{n:02}", n)], on_conflict=OnConflict.REFUSE)
-        pinned, first = await reader.first_wires("u", EVERYTHING, limit=10)
-        found = list(map(wire.decode, first))
+        first = await reader.first_wires("u", EVERYTHING, limit=10)
+        found = list(map(wire.decode, first.wires))
         while found[-1].ts_us > 0:
             at = int(found[-1].ts_us)
             newer = said(f"{at:02}-later", max(at - 3, 0))
             replaced = said(f"{at - 1:02}", at - 1)._replace(content="replaced")
             await writers[1].write([newer, replaced], on_conflict=OnConflict.REPLACE)
             after = Position(found[-1].ts_us, found[-1].message_id)
-            page = await reader.wires("u", EVERYTHING, after=after, pinned=pinned, limit=10)
+            page = await reader.wires("u", EVERYTHING, after=after, pinned=first.pinned, limit=10)
             if not page:
                 break
             found += map(wire.decode, page)

@@ -46,6 +46,11 @@ async def test_a_database_of_another_encoding_is_refused(postgres: PrivatePostgr
         await bring_forward(Database(postgres.url.replace("/postgres?", f"/{name}?")))
 
 
+async def test_a_database_whose_commits_are_not_durable_is_refused(postgres_url: str) -> None:
+    with pytest.raises(LogUnusableError, match="synchronous_commit is off"):
+        await bring_forward(Database(f"{postgres_url}&synchronous_commit=off"))
+
+
 async def test_a_database_that_is_away_is_refused_without_its_password() -> None:
     url = "postgresql://nomemory:a-secret@127.0.0.1:1/none"
     with pytest.raises(LogUnusableError) as refused:

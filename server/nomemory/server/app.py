@@ -131,8 +131,10 @@ async def running(
             meters = Meters()
             tracer = start_tracer(settings, start_exporter(settings, faults, meters, stack), meters, stack)
             services, _, figures = await _make_everything(settings, directory, faults, stack, meters=meters)
-            watch, host = watch_of(settings, directory, stack, faults), interceptors()
-            own = serving(services, addresses, settings, access, host=host, figures=figures, watch=watch, tracer=tracer)
+            watch = watch_of(settings, directory, stack, faults)
+            own = serving(
+                services, addresses, settings, access, host=interceptors(), figures=figures, watch=watch, tracer=tracer
+            )
             yield await stack.enter_async_context(own)
         else:
             yield await _serve_with_readers(settings, directory, addresses, readers, faults, interceptors, stack)
@@ -172,9 +174,17 @@ async def _serve_with_readers(
     answering = replace(writer, exposition=figures.exposition, deliver=deliver)
     readers.assign(Assignment(settings, shared, described(writer.spaces.now), interceptors), answering)
     here, access = replace(shared, metrics=addresses.metrics), make_access(settings)
-    watch, host = watch_of(settings, directory, stack, faults), interceptors()
+    watch = watch_of(settings, directory, stack, faults)
     own = serving(
-        services, here, settings, access, is_shared=True, host=host, figures=figures, watch=watch, tracer=tracer
+        services,
+        here,
+        settings,
+        access,
+        is_shared=True,
+        host=interceptors(),
+        figures=figures,
+        watch=watch,
+        tracer=tracer,
     )
     bound = await stack.enter_async_context(own)
     await readers.all_serve()

@@ -40,7 +40,7 @@ class _Server(Protocol):
 
 
 @asynccontextmanager
-async def serving(  # noqa: PLR0913 - each is a part of its own
+async def serving(  # noqa: PLR0913 - what goes around the calls of a process
     services: Sequence[Service],
     addresses: Addresses,
     settings: Settings,

@@ -47,7 +47,7 @@ class Database:
     statement_timeout_s: float = 30.0
 
     async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
-        """Open a connection. A commit on it is durable when it returns.
+        """Open a connection.
 
         Raises:
             one of ERRORS.
@@ -67,8 +67,6 @@ class Database:
     def _session(self) -> dict[str, str]:
         return {
             "application_name": "nomemory",
-            "synchronous_commit": "on",
-            "jit": "off",  # compiling takes longer than any of these statements
             "statement_timeout": str(int(self.statement_timeout_s * 1000)),
             "idle_in_transaction_session_timeout": str(int(self.statement_timeout_s * 1000)),
         }

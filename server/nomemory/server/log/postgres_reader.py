@@ -22,7 +22,15 @@ from nomemory.server.log.postgres_conditions import (
 )
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_rows import CHECKED, COLUMNS, PostgresRows
-from nomemory.server.log.protocol import Around, ConversationSummary, LogCounts, Position, Surroundings, UserCount
+from nomemory.server.log.protocol import (
+    Around,
+    ConversationSummary,
+    FirstPage,
+    LogCounts,
+    Position,
+    Surroundings,
+    UserCount,
+)
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
 
 _NEWEST_FIRST: Final = "ORDER BY messages.ts_us DESC, messages.message_id DESC"
@@ -145,10 +153,8 @@ class PostgresLogReader:
         which, order = _stretch(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
         return await self._rows.wires(user_id, which, order)
 
-    async def first_wires(
-        self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False
-    ) -> tuple[int, list[bytes]]:
-        """Return the sequence that pins a listing, and what `wires` returns of its beginning, as of one moment."""
+    async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
+        """Return what `wires` returns of the beginning of a listing, and what pins the rest of it, as of one moment."""
         which = stretch(user_id, narrowed, None, oldest_first=oldest_first)
         order = Clause(f"{_OLDEST_FIRST if oldest_first else _NEWEST_FIRST} LIMIT ?", (limit,))
         return await self._rows.pinned_wires(user_id, which, order)

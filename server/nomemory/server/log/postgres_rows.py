@@ -10,6 +10,7 @@ from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_conditions import Clause, Expiry, Value, joined, numbered
 from nomemory.server.log.postgres_connections import Pool, faults
+from nomemory.server.log.protocol import FirstPage
 from nomemory.server.message import LoggedMessage
 
 CHECKED: Final = "messages.wire, messages.sequence, messages.checksum"
@@ -64,10 +65,11 @@ class PostgresRows:
         """Return what `messages` does as the bytes of ChatMessages."""
         return self.checked_wires(user_id, await self._read(CHECKED, where, order))
 
-    async def pinned_wires(self, user_id: str, where: Sequence[Clause], order: Clause) -> tuple[int, list[bytes]]:
+    async def pinned_wires(self, user_id: str, where: Sequence[Clause], order: Clause) -> FirstPage:
         """Return what `wires` does, and before it the sequence of the latest change to the user's messages; 0: none."""
         rows = await self._read(f"{CHECKED}, {_PIN}", where, order, bucket_of(user_id), user_id)
-        return (rows[0][3] or 0) if rows else 0, self.checked_wires(user_id, [row[:3] for row in rows])
+        pinned = (rows[0][3] or 0) if rows else 0
+        return FirstPage(pinned, self.checked_wires(user_id, [row[:3] for row in rows]))
 
     def checked(self, user_id: str, rows: Iterable[Row]) -> list[LoggedMessage]:
         """Return the messages that rows of COLUMNS are, all of one user.

@@ -71,7 +71,8 @@ class TimeListing:
         """Return the sequence that pins a listing, and up to `limit` messages of it."""
         user_id, narrowed, oldest_first = listing.user_id, listing.narrowed, listing.oldest_first
         if not cursor:
-            return await self._log.first_wires(user_id, narrowed, limit=limit, oldest_first=oldest_first)
+            first = await self._log.first_wires(user_id, narrowed, limit=limit, oldest_first=oldest_first)
+            return first.pinned, first.wires
         after, pinned = await self._resume(listing, cursor)
         found = await self._log.wires(
             user_id, narrowed, after=after, pinned=pinned, limit=limit, oldest_first=oldest_first
