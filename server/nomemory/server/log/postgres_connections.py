@@ -67,6 +67,7 @@ class Database:
     def _session(self) -> dict[str, str]:
         return {
             "application_name": "nomemory",
+            "jit": "off",  # compiling takes longer than any of these statements
             "statement_timeout": str(int(self.statement_timeout_s * 1000)),
             "idle_in_transaction_session_timeout": str(int(self.statement_timeout_s * 1000)),
         }
