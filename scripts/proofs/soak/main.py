@@ -1,10 +1,11 @@
 """What grows in a server that is busy for long? `scripts/soak --help`.
 
-A server of its own is called until its caches are full, which have bounds. Then it gets the traffic of a chat product,
-as much as 70 % of what it could answer, which a short calibration finds out. Every few seconds its memory, descriptors,
-threads, segments, files, CPU time and latency are looked at. The data stays the same size. The verdict is by slope, over
-the last two thirds of the time: flat if the growth in that time is within the tolerance that the table names. Latency is
-shown, but not judged: it depends on what else the machine does. Exits 1 if something grows, or if calls failed.
+A server of its own is called until its caches are full, which have bounds. Then it gets the traffic of a chat
+product, as much as 70 % of what it could answer, which a short calibration finds out. Every few seconds its memory,
+descriptors, threads, segments, files, CPU time and latency are looked at. The data stays the same size. The verdict is
+by slope, over the last two thirds of the time: flat if the growth in that time is within the tolerance that the table
+names. Latency is shown, but not judged: it depends on what else the machine does. Exits 1 if something grows, or if
+calls failed.
 """
 
 from __future__ import annotations
