@@ -29,6 +29,7 @@ _COMMANDS: Final = {
     "recall": "nomemory.cli.recall:recall",
     "mcp": "nomemory.cli.mcp:mcp",
     "status": "nomemory.cli.status:status",
+    "inspect": "nomemory.cli.inspect:inspect",
     "delete": "nomemory.cli.delete:delete",
     "erase": "nomemory.cli.erase:erase",
     "info": "nomemory.cli.info:info",
