@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+PICTURES = "docs/pictures"
 FIRST = ["README.md", "README.zh.md", "SECURITY.md"]
 LANGUAGES = {".proto": "protobuf", ".py": "python", ".go": "go", ".mjs": "js", ".json": "json", ".toml": "toml"}
 FENCED = re.compile(r"^(```+)[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
@@ -70,6 +71,8 @@ def led(page: str, link: re.Match[str], links: list[str]) -> str:
     path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
     if not (ROOT / path).exists():
         raise SystemExit(f"{page}: there is no {target}")
+    if path.startswith(f"{PICTURES}/"):
+        return link.group()
     links.append(path)
     return posixpath.relpath(page_of(path), posixpath.dirname(page) or ".") + anchor
 
@@ -92,6 +95,7 @@ def main(folder: Path) -> None:
         file = folder / "pages" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / PICTURES, folder / "pages" / PICTURES, dirs_exist_ok=True)
     shutil.copy(ROOT / "website" / "style.css", folder / "pages")
     shutil.copy(ROOT / "website" / "mkdocs.yml", folder)
 

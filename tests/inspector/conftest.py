@@ -57,14 +57,15 @@ def inspected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inspected]:
         yield Inspected(server)
 
 
-def write_sample(server: Server, key: str | None = None) -> None:
-    """Write the sample, and wait until its words are found."""
+def write_sample(server: Server, key: str | None = None) -> str:
+    """Write the sample, and wait until its words are found; return the write token."""
     messages = [json.loads(line) for line in SAMPLE.read_text("utf-8").splitlines()]
     for message in messages:
         message["ts"] = datetime.fromisoformat(message["ts"])
     with Client(server.target, api_key=key) as client:
         written = client.write(messages)
         client.lexical_search("sam", "Kochi", at_least=written.write_token)
+        return written.write_token
 
 
 @pytest.fixture(scope="session")

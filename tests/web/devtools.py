@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from web.chromium import PROGRAM, QUIET
 
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 90.0
 _POLL_S: Final = 0.02
 _PIPED: Final = 'exec "$0" "$@" 3<&"$FROM_TEST" 4>&"$TO_TEST"'
 KEYS: Final = {

@@ -6,7 +6,7 @@ export class Key {
   constructor({ changed }) {
     this.input = element("input", { type: "password", id: "credential", autocomplete: "off", label: "key.label" });
     const form = element("form", {}, this.input, element("button", { type: "submit", class: "go", word: "key.use" }));
-    const head = element("header", {}, element("h2", { word: "key" }), button("close", () => this.dialog.close(), { class: "quiet" }));
+    const head = element("div", { class: "top" }, element("h2", { word: "key" }), button("close", () => this.dialog.close(), { class: "quiet" }));
     this.dialog = element("dialog", { class: "choose key", label: "key" }, head, element("p", { class: "dim", word: "key.about" }), form);
     document.body.append(this.dialog);
     form.addEventListener("submit", (event) => {

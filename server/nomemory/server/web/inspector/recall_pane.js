@@ -24,6 +24,7 @@ export class RecallPane {
     this.keep = this.#exporting();
     this.none = element("p", { class: "empty", word: "recall.empty" });
     const made = element("div", { class: "made" }, this.none, this.verdict, this.steps, this.answer, this.found, this.keep);
+    made.addEventListener("animationend", ({ target }) => target.classList.add("came")); // once, not at each return to the pane
     pane.append(element("h2", { class: "unseen", word: "recall" }), this.form.node, made);
   }
 

@@ -19,7 +19,7 @@ export class Users {
     this.box = element("div", { id: "users", label: "users.list" });
     this.said = element("p", { class: "dim", "aria-live": "polite" });
     this.exact = button("users.exact", () => this.#choose(this.input.value.trim()), { class: "link", hidden: true });
-    const head = element("header", {}, element("h2", { word: "users" }), button("close", () => this.dialog.close(), { class: "quiet" }));
+    const head = element("div", { class: "top" }, element("h2", { word: "users" }), button("close", () => this.dialog.close(), { class: "quiet" }));
     this.dialog = element("dialog", { class: "choose", label: "users" }, head, this.input, this.box, this.exact, this.said);
     document.body.append(this.dialog);
     this.list = new VirtualList(this.box, {
