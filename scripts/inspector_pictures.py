@@ -57,6 +57,7 @@ def main(folder: Path) -> None:
     with sample() as inspected, driven() as browser:
         for shown in (recall, phone):
             for name, page in shown(browser, inspected):
+                page.command("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
                 page.value(STILL)
                 (folder / f"inspector-{name}.png").write_bytes(page.picture())
 

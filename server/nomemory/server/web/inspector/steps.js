@@ -9,12 +9,18 @@ export function stepRow(step, place) {
   const head = element("summary", {},
     element("span", { class: `tool t-${tool}`, word: `tool.${tool}` }),
     about && element("q", { text: about }),
-    element("span", { class: "why", text: step.tool ? step.observation ?? "" : step.thought ?? "" }),
+    element("span", { class: "why", ...outcome(step) }),
     step.tool && element("span", { class: "took", text: lasted(milliseconds(step.elapsed)) }),
   );
   const row = element("li", {}, element("details", {}, head, details(step, asked)));
   row.style.setProperty("--place", place);
   return row;
+}
+
+// How many messages a call brought; where it says something else, that.
+function outcome({ tool, thought = "", hits = 0, observation = "" }) {
+  if (!tool) return { text: thought };
+  return /^\d+ messages?$/.test(observation) ? { word: "step.hits", args: { n: hits } } : { text: observation };
 }
 
 function details(step, asked) {

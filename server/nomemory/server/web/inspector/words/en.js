@@ -60,6 +60,7 @@ export const ENGLISH = {
   "tool.messages_list": "List",
   "tool.neighbors": "Around",
   "tool.none": "Decided",
+  "step.hits": "{n} messages",
   "step.round": "Round",
   "step.thought": "Why",
   "step.arguments": "Arguments",

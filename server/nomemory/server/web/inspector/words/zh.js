@@ -60,6 +60,7 @@ export const CHINESE = {
   "tool.messages_list": "列出",
   "tool.neighbors": "前后文",
   "tool.none": "判断",
+  "step.hits": "{n} 条消息",
   "step.round": "轮次",
   "step.thought": "缘由",
   "step.arguments": "参数",
