@@ -7,7 +7,7 @@ COPY recall ./recall
 COPY skills ./skills
 COPY clients/python ./clients/python
 RUN python -m venv /opt/nomemory \
- && /opt/nomemory/bin/pip install --no-cache-dir --no-compile --constraint constraints.txt ./clients/python .
+ && /opt/nomemory/bin/pip install --no-cache-dir --constraint constraints.txt ./clients/python .
 
 FROM python:3.12-slim
 COPY --from=build /opt/nomemory /opt/nomemory

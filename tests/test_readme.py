@@ -98,7 +98,7 @@ def test_its_python_works(filled: Server) -> None:
     program = program.replace("127.0.0.1:7700", filled.target)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     found, recalled = done.stdout.splitlines()
-    assert found.rstrip(".") == recalled.rstrip(".") == "I never eat anything spicy", done.stderr
+    assert found.rstrip(".") == recalled.rstrip(".") == "I never eat spicy food", done.stderr
 
 
 @pytest.mark.parametrize("page", OTHER_PAGES)

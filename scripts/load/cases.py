@@ -52,10 +52,20 @@ class Occasion:
 
 def cases(notes: Notes) -> Iterator[Case]:
     """Return all cases, the typical users' first."""
-    for kind, occasions in ((TYPICAL, _of_typical(notes)), (HEAVY, _of_heavy(notes))):
-        for read, (method, build) in _READS.items():
-            metadata: list[Metadata] = [(("x-user-id", one.user_id),) if method == _RECALL else () for one in occasions]
-            yield Case(f"{read}_{kind}", method, [build(one) for one in occasions], metadata)
+    yield from _cases(TYPICAL, _of_typical(notes))
+    yield from heavy_cases(HEAVY, notes.heavy)
+
+
+def heavy_cases(user_id: str, said: Sequence[Said]) -> Iterator[Case]:
+    """Return the cases of a user of very many messages, some of which are given."""
+    random = np.random.default_rng(_SEED + 1)
+    yield from _cases(user_id, [_of_heavy_turn(user_id, said, n, random) for n in range(_REQUESTS)])
+
+
+def _cases(kind: str, occasions: Sequence[Occasion]) -> Iterator[Case]:
+    for read, (method, build) in _READS.items():
+        metadata: list[Metadata] = [(("x-user-id", one.user_id),) if method == _RECALL else () for one in occasions]
+        yield Case(f"{read}_{kind}", method, [build(one) for one in occasions], metadata)
 
 
 def _of_typical(notes: Notes) -> list[Occasion]:
@@ -71,15 +81,10 @@ def _of_user(user_id: str, said: Sequence[Said], random: np.random.Generator) ->
     return _occasion(user_id, said, words, ordered[1], random)
 
 
-def _of_heavy(notes: Notes) -> list[Occasion]:
-    random = np.random.default_rng(_SEED + 1)
-    return [_of_heavy_turn(notes.heavy, n, random) for n in range(_REQUESTS)]
-
-
-def _of_heavy_turn(said: Sequence[Said], turn: int, random: np.random.Generator) -> Occasion:
+def _of_heavy_turn(user_id: str, said: Sequence[Said], turn: int, random: np.random.Generator) -> Occasion:
     language = (ENGLISH, CHINESE)[turn % 2]
     words = {name: language[rank + turn % 3] for name, rank in _RANKS.items()}
-    return _occasion(HEAVY, said, words, language[_RANKS["common"] + (turn + 1) % 3], random)
+    return _occasion(user_id, said, words, language[_RANKS["common"] + (turn + 1) % 3], random)
 
 
 def _occasion(

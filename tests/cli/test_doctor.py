@@ -33,12 +33,20 @@ from nomemory.server.settings import Settings
 NOBODY = "127.0.0.1:9"
 
 
+@pytest.fixture
+def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `nomemory` without an embedder, which would have to load its model each time."""
+    monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")
+    return run
+
+
 def found(result: Result) -> dict[str, dict[str, Any]]:
     checks = [json.loads(line) for line in result.stdout.splitlines()]
     return {check["check"]: check for check in checks}
 
 
-def test_all_is_well_beside_a_running_server(run: Run, server: Server) -> None:
+def test_all_is_well_beside_a_running_server(run: Run, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOMEMORY_EMBEDDER")
     result = run("doctor", "--data", str(server.settings.server.data), "--target", server.target, "--json")
     checks = found(result)
     assert result.exit_code == 0, result.stdout

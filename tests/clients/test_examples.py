@@ -83,10 +83,10 @@ def test_an_example_writes_searches_and_recalls(server: Server, tmp_path: Path, 
         )
     assert done.returncode == 0, done.stderr
     lines = {line.rstrip() for line in done.stdout.splitlines()}
-    assert "found: I never eat anything spicy." in lines
-    assert any(line.startswith("recalled: I never eat anything spicy") for line in lines)
+    assert "found: I never eat spicy food." in lines
+    assert any(line.startswith("recalled: I never eat spicy food") for line in lines)
     assert any(line.startswith("step: hybrid_search") for line in lines)
-    assert any(line.startswith("verdict: ") for line in lines)
+    assert lines & {"verdict: VERDICT_SUPPORTED", "verdict: SUPPORTED"}
 
 
 def test_the_java_readme_runs_its_example_as_it_is_run_here() -> None:

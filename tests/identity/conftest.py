@@ -8,7 +8,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from identity.issuer import AUDIENCE, ISSUER, SECRET
+from identity.issuer import TRUSTED
 from identity.keyring import Keyring
 
 from conftest import started
@@ -32,9 +32,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     settings = small(
         tmp_path_factory.mktemp("guarded"),
         api_keys=keyring.path,
-        jwt_secret=SECRET,
-        jwt_issuer=ISSUER,
-        jwt_audience=AUDIENCE,
+        **TRUSTED,
     )
     with started(settings) as server, grpc.insecure_channel(server.target) as channel:
         yield Guarded(channel, keyring, server.target)

@@ -9,6 +9,8 @@ import jwt
 
 SECRET = "a shared secret of more than thirty-two bytes"  # noqa: S105 - it guards nothing
 ISSUER, AUDIENCE = "https://issuer.example", "nomemory"
+TRUSTED = {"jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
+"""The settings of a server that takes its tokens."""
 
 
 def claims(user: str, **changed: Any) -> dict[str, Any]:  # noqa: ANN401 - a claim may be anything

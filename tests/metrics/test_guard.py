@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from identity.issuer import AUDIENCE, ISSUER, SECRET, token
+from identity.issuer import TRUSTED, token
 from identity.keyring import Keyring
 from metrics.scraping import scraped
 from pydantic import ValidationError
@@ -41,9 +41,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     settings = settings_of(
         tmp_path_factory.mktemp("guarded"),
         api_keys=keyring.path,
-        jwt_secret=SECRET,
-        jwt_issuer=ISSUER,
-        jwt_audience=AUDIENCE,
+        **TRUSTED,
         metrics="127.0.0.1:0",
         metrics_token=TOKEN,
     )

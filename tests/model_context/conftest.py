@@ -13,7 +13,7 @@ import grpc
 import pytest
 from identity.calls import bearer
 from identity.conftest import small
-from identity.issuer import AUDIENCE, ISSUER, SECRET, token
+from identity.issuer import TRUSTED, token
 from identity.keyring import Keyring
 from mcp.client import Client
 
@@ -52,7 +52,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     ring = Keyring(directory / "keys.json")
     service = ring.key("ingest", "query", "recall", "act-as", name="service")
     reader = ring.key("query", name="reader")
-    settings = small(directory, api_keys=ring.path, jwt_secret=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE)
+    settings = small(directory, api_keys=ring.path, **TRUSTED)
     with started(settings) as server:
         messages = [
             said("ann", f"a{n}", f"I planted {n} tomatoes", ts=1000 + n, conversation_id="garden") for n in range(9)

@@ -57,7 +57,7 @@ def any_form(_name: str) -> bool:
 
 @pytest.mark.timeout(300)
 def test_a_short_run_finds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    short = ["--share", "0.01", "--requests", "500", "--odd", "800", "--timings", "5", "--connections", "0"]
+    short = ["--share", "0.01", "--requests", "250", "--odd", "400", "--timings", "3", "--connections", "0"]
     code = main(["--over", "http", *short, "--raw", "0", "--seed", "1"])
     printed = capsys.readouterr().out
     assert code == 0, printed

@@ -41,7 +41,7 @@ CHANCE = random.Random(1)  # noqa: S311 - repeatable, not secret
 
 @pytest.mark.timeout(300)
 def test_a_short_run_finds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    short = ["--share", "0.03", "--requests", "1200", "--timings", "5", "--connections", "5", "--raw", "0"]
+    short = ["--share", "0.02", "--requests", "600", "--timings", "3", "--connections", "5", "--raw", "0"]
     code = main([*short, "--seed", "1"])
     printed = capsys.readouterr().out
     assert code == 0, printed
@@ -55,7 +55,7 @@ def test_a_server_that_runs_is_attacked_and_left_as_it_was(
     keyring = Keyring(tmp_path / "keys.json")
     key = keyring.key("ingest", "query", "recall", "act-as")
     with start(small(tmp_path, api_keys=keyring.path)) as server:
-        few = ["--share", "0.02", "--requests", "200", "--timings", "3", "--connections", "3", "--raw", "0"]
+        few = ["--share", "0.01", "--requests", "100", "--timings", "2", "--connections", "2", "--raw", "0"]
         code = main(["--target", server.target, "--token", key, "--seed", "2", *few])
         printed = capsys.readouterr().out
         assert code == 0, printed

@@ -110,7 +110,7 @@ def until(happened: Callable[[], bool], longest_s: float = 30.0) -> bool:
     while not happened():
         if time.monotonic() > give_up:
             return False
-        time.sleep(0.02)
+        time.sleep(0.05)
     return True
 
 

@@ -86,7 +86,7 @@ def wait_until_gone(data: Path, wanted: Sequence[bytes]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while left := remains(data, wanted):
         assert time.monotonic() < deadline, left
-        time.sleep(0.1)
+        time.sleep(0.5)  # each look reads every file
 
 
 def write(server: Server | Process, messages: Sequence[m.ChatMessage], *, replace: bool = False) -> None:

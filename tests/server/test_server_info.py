@@ -12,7 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from identity.calls import bearer
-from identity.issuer import AUDIENCE, ISSUER, SECRET, token
+from identity.issuer import TRUSTED, token
 from identity.keyring import Keyring
 from server.fleet import fleet
 
@@ -158,9 +158,7 @@ def keyring(tmp_path: Path) -> Keyring:
 
 
 def test_whoever_is_let_in_may_ask_and_nobody_else(start: Start, own_settings: Settings, keyring: Keyring) -> None:
-    guarded = own_settings.with_changes(
-        api_keys=keyring.path, jwt_secret=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE
-    )
+    guarded = own_settings.with_changes(api_keys=keyring.path, **TRUSTED)
     with start(guarded) as server, grpc.insecure_channel(server.target) as channel:
         ask = ServerServiceStub(channel).GetServerInfo
         let_in = [keyring.key(scope) for scope in ("query", "ingest", "recall", "admin")]

@@ -29,6 +29,8 @@ from nomemory.server.vector.shard_set import ShardSet
 
 DIMENSION = 8
 USERS = [f"u{number}" for number in range(12)]
+PAUSE_S = 0.01
+"""Between two calls while an index is spread: without it the spreading waits behind them."""
 
 
 def vector(seed: int) -> Vector:
@@ -116,6 +118,7 @@ async def test_what_is_written_and_removed_while_it_is_spread_is_so_afterwards(i
             await index.upsert([point(user_id, 100 + number), point(user_id, number % 20, 1000 + number)])
             await index.remove(user_id, f"m{(number + 10) % 20}")
         number += 1
+        await asyncio.sleep(PAUSE_S)
     await spreading
     held_now = {f"m{n}": n for n in range(20)}
     for n in range(number):
@@ -132,6 +135,7 @@ async def test_searches_are_answered_while_it_is_spread(index: EdgeShards) -> No
         hits = await index.search(USERS[searches % len(USERS)], vector(1), EVERYTHING, 1000)
         assert len(hits) == 20
         searches += 1
+        await asyncio.sleep(PAUSE_S)
     await spreading
     assert searches > 1
 
@@ -166,7 +170,7 @@ async def until_whole(index: EdgeShards) -> None:
         with contextlib.suppress(Fault):
             assert await held(index) == expected()
             return
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(PAUSE_S)
 
 
 async def test_a_write_that_does_not_reach_the_new_shards_is_stored_all_the_same(
@@ -259,6 +263,7 @@ async def test_a_shard_that_failed_and_is_gone_is_not_what_is_given_up(index: Ed
         with contextlib.suppress(Fault):
             assert await held(index) == expected(range(0))
             break
+        await asyncio.sleep(PAUSE_S)
 
 
 async def test_only_the_shard_that_cannot_be_read_is_given_up(
@@ -280,6 +285,7 @@ async def test_only_the_shard_that_cannot_be_read_is_given_up(
         with contextlib.suppress(Fault):
             stored = await held(index)
             break
+        await asyncio.sleep(PAUSE_S)
     assert stored == {user_id: Counter() if user_id in lost else Counter(range(20)) for user_id in USERS}
     assert await index.count() == 20 * (len(USERS) - len(lost)) > 0
 

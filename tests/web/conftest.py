@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import httpx
 import pytest
-from identity.issuer import AUDIENCE, ISSUER, SECRET
+from identity.issuer import TRUSTED
 from identity.keyring import Keyring
 
 from conftest import Server, started
@@ -57,9 +57,7 @@ def guarded_web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedWeb
     settings = settings_of(
         tmp_path_factory.mktemp("guarded-web"),
         api_keys=keyring.path,
-        jwt_secret=SECRET,
-        jwt_issuer=ISSUER,
-        jwt_audience=AUDIENCE,
+        **TRUSTED,
         http_cors_origins="https://chat.example",
     )
     with started(settings) as server, httpx.Client(base_url=server.http, timeout=TIMEOUT_S) as client:

@@ -24,7 +24,7 @@ func main() {
 	written, err := memory.WriteMessages(ctx, &nomemoryv1.WriteMessagesRequest{
 		Messages: []*nomemoryv1.ChatMessage{{
 			UserId: "ann", Ts: timestamppb.Now(), Role: nomemoryv1.Role_ROLE_USER,
-			Content: "I never eat anything spicy.",
+			Content: "I never eat spicy food.",
 		}},
 	})
 	var refused *nomemory.Error
@@ -35,7 +35,7 @@ func main() {
 	}
 
 	search := &nomemoryv1.LexicalSearchRequest{
-		UserId: "ann", QueryText: `"anything spicy"`, AtLeast: written.WriteToken,
+		UserId: "ann", QueryText: `"spicy food"`, AtLeast: written.WriteToken,
 	}
 	for hit, err := range memory.LexicalHits(ctx, search) { // page by page
 		if err != nil {
@@ -44,7 +44,7 @@ func main() {
 		fmt.Println("found:", hit.Message.Content)
 	}
 
-	question := &nomemoryv1.RecallRequest{Question: "Do I eat spicy food?"}
+	question := &nomemoryv1.RecallRequest{Question: "Do I eat spicy food?", AtLeast: written.WriteToken}
 	answer, err := memory.BoundTo("ann").Recall(ctx, question)
 	if err != nil {
 		log.Fatal(err)

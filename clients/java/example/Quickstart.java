@@ -11,17 +11,19 @@ public class Quickstart {
     try (var memory = NoMemoryClient.connect("127.0.0.1:7700")) {
       var message = ChatMessage.newBuilder()
           .setUserId("ann").setTs(timestamp(Instant.now())).setRole(Role.ROLE_USER)
-          .setContent("I never eat anything spicy.");
+          .setContent("I never eat spicy food.");
       var written = memory.writeMessages(WriteMessagesRequest.newBuilder().addMessages(message).build());
 
       var search = LexicalSearchRequest.newBuilder()
-          .setUserId("ann").setQueryText("\"anything spicy\"").setAtLeast(written.getWriteToken())
+          .setUserId("ann").setQueryText("\"spicy food\"").setAtLeast(written.getWriteToken())
           .build();
       for (var hit : memory.lexicalHits(search)) { // page by page
         System.out.println("found: " + hit.message().getContent());
       }
 
-      var question = RecallRequest.newBuilder().setQuestion("Do I eat spicy food?").build();
+      var question = RecallRequest.newBuilder()
+          .setQuestion("Do I eat spicy food?").setAtLeast(written.getWriteToken())
+          .build();
       var answer = memory.boundTo("ann").recall(question);
       for (var statement : answer.getMemoryView().getPreferencesList()) {
         System.out.println("recalled: " + statement.getCitations(0).getQuote());

@@ -25,7 +25,9 @@ _LAST_FOLDED = 0x2FA1F
 _BLOCK = 128
 """So many characters at once are looked at whether any of them has another form: most blocks have none."""
 
-_HAN_BLOCKS = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x3FFFE))
+_HAN_BLOCKS = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x34000))
+"""Every Han character is in one of these, up to Unicode 17. Other characters there have no simplified form."""
+
 _SIMPLIFICATION = "t2s"
 """OpenCC's name for traditional to simplified."""
 
@@ -36,7 +38,6 @@ _UNDECOMPOSED = {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i"}
 _EXTRA = _QUOTES | _UNDECOMPOSED | _SEPARATORS
 _PLAIN_QUOTES = str.maketrans(_APOSTROPHES)
 _LATIN_LETTER = regex.compile(r"\p{Latin}")
-_HAN = regex.compile(r"\p{Han}")
 _ACCENTS = regex.compile(rf"[{COMBINING}]*")
 _UNSEEN = regex.compile(rf"[{COMBINING}{INVISIBLE}]+")
 
@@ -102,7 +103,7 @@ def _folded(character: str) -> str:
 
 def _simplified() -> dict[str, str]:
     """Map each traditional character to its simplified form, in one call: the converter's cost is per call."""
-    characters = _HAN.findall("".join(chr(code) for block in _HAN_BLOCKS for code in block))
+    characters = [chr(code) for block in _HAN_BLOCKS for code in block]
     converted = opencc.OpenCC(_SIMPLIFICATION).convert("\n".join(characters)).split("\n")
     return {old: new for old, new in zip(characters, converted, strict=True) if old != new and len(new) == 1}
 

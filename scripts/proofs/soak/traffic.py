@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from nomemory.client import channel
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
@@ -52,7 +53,7 @@ class Waits:
 
 
 class Traffic:
-    """Calls a server.
+    """Calls a server, and calls again where it is not available, as the client does.
 
     Args:
         dimension: of the vectors that messages and searches bring.
@@ -70,7 +71,11 @@ class Traffic:
 
     async def open(self) -> None:
         """Connect, and give every user all that they keep."""
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 64 << 20)]
+        options = [
+            *channel.options(self._target, channel.MAX_ATTEMPTS),
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.max_receive_message_length", 64 << 20),
+        ]
         self._channels = [grpc.aio.insecure_channel(self._target, options) for _ in range(_CONNECTIONS)]
         self._stubs = [
             (QueryServiceStub(one), IngestServiceStub(one), RecallServiceStub(one)) for one in self._channels
@@ -82,8 +87,8 @@ class Traffic:
 
     async def close(self) -> None:
         """Disconnect."""
-        for channel in self._channels:
-            await channel.close()
+        for one in self._channels:
+            await one.close()
 
     async def capacity(self, seconds: float) -> float:
         """Return how many calls a second the server answers if everybody asks again at once."""

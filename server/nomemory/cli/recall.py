@@ -88,5 +88,9 @@ def recall(  # noqa: PLR0913 - a parameter for each option
                 click.echo(json_block(as_prompt(event.result, max_tokens=max_tokens)))
             else:
                 output.recalled(event.result, explain=explain)
-            if event.result.limits.index_behind and event.result.verdict != pb.VERDICT_PENDING:
-                output.notice("Some of this user's messages cannot be found yet; nomemory status shows more.")
+            _notice_what_is_behind(event.result, output)
+
+
+def _notice_what_is_behind(result: pb.RecallResponse, output: Output) -> None:
+    if result.limits.index_behind and result.verdict != pb.VERDICT_PENDING:
+        output.notice("Some of this user's messages cannot be found yet; nomemory status shows more.")

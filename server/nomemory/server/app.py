@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-import structlog
 import uvloop
 
 from nomemory.server.composition.entrance import listen_addresses, make_access
@@ -38,6 +37,7 @@ from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_intercept
 from nomemory.server.settings import Settings
 from nomemory.server.standard_error import as_json_lines
 from nomemory.server.standing_faults import StandingFaults
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.collection import collection_named
 from nomemory.server.vector.space import VectorSpace
 
@@ -49,7 +49,7 @@ _SWITCH_S = 0.0005
 
 _NO_READERS: Mapping[int, Started] = MappingProxyType({})
 
-_log = structlog.get_logger("server")
+_log = get_logger("server")
 
 
 def serve(

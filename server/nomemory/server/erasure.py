@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-import structlog
-
 from nomemory.server.embedding.vector_store import KeptVectorsError
 from nomemory.server.faults import Fault
 from nomemory.server.log.protocol import ErasableLog, Removals
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import ERASURE, ERASURE_WAITS, StandingFaults
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.indexed_space import SpacesInUse
 from nomemory.server.vector.protocol import NoRoomError
 from nomemory.server.vector.unused_collections import UnusedCollections
@@ -30,7 +29,7 @@ _LOOKS = 40
 
 _LONGEST_POLL_S, _SHORTEST_POLL_S = 5.0, 0.05
 
-_log = structlog.get_logger("erasure")
+_log = get_logger("erasure")
 
 
 class LexicalFiles(Protocol):

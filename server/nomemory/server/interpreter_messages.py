@@ -14,10 +14,10 @@ import warnings
 from types import TracebackType
 from typing import Final, TextIO
 
-import structlog
+from nomemory.server.structured_logs import get_logger
 
 _FRAMES: Final = 8
-_log = structlog.get_logger("process")
+_log = get_logger("process")
 
 
 def log_interpreter_messages() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 import orjson
-import structlog
-from structlog.typing import EventDict, WrappedLogger
 
 from nomemory.server.interpreter_messages import log_interpreter_messages
 from nomemory.server.standard_error import log_descriptor, log_stream
+from nomemory.server.structured_logs import structlog
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, WrappedLogger
 
 _process_fields: dict[str, int] = {}
 """What every line of this process says of it."""

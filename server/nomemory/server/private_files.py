@@ -7,14 +7,14 @@ import stat
 from pathlib import Path
 from typing import Final
 
-import structlog
+from nomemory.server.structured_logs import get_logger
 
 UMASK: Final = 0o077
 """What a process that serves leaves out of the permissions of files that it makes."""
 _DIRECTORY: Final = 0o700
 _FILE: Final = 0o600
 
-_log = structlog.get_logger("server")
+_log = get_logger("server")
 
 
 def make_private(root: Path) -> None:

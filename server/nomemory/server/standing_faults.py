@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import Final
 
-import structlog
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("faults")
+_log = get_logger("faults")
 
 LEXICAL_INDEXER: Final = "lexical-indexer"
 VECTOR_ENGINE: Final = "vector-engine"

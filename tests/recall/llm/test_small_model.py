@@ -1,6 +1,7 @@
 """A real OpenAI-compatible server with real weights: the contract holds, whatever so small a model says.
 
-Takes about half a minute, on one core. It is skipped, with the reason, where the model cannot be installed.
+Takes some 20 seconds, on one core: it is asked once in each test. They are skipped, with the reason, where the model
+cannot be installed.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ async def test_a_turn_of_the_planner_gives_a_call_or_gives_up(model: ChatEndpoin
 async def test_a_turn_of_the_synthesiser_gives_a_draft_or_gives_up(model: ChatEndpoint) -> None:
     findings = found("I never eat anything spicy.", "My sister loves chillies.")
     with gives_up(SynthesiserFailedError):
-        draft = await LlmSynthesiser(model, deadline_s=PATIENCE_S).draft(QUESTION, SKILL, findings)
+        draft = await LlmSynthesiser(model, tries=1, deadline_s=PATIENCE_S).draft(QUESTION, SKILL, findings)
         assert all(one.text and one.section in Section for one in draft.statements)
         assert {citation.message_id for one in draft.statements for citation in one.citations} <= {"m1", "m2"}
     assert model.dialect.answer_format is AnswerFormat.SCHEMA

@@ -53,6 +53,21 @@ def read_arguments(model: type[_Arguments], given: Mapping[str, object], zone: t
         raise ToolRefusedError(_refusal(first["type"], first["loc"], object_schema(model))) from None
 
 
+def confined(
+    model: type[ArgumentObject], arguments: Mapping[str, JsonValue], conversation_id: str
+) -> Mapping[str, JsonValue]:
+    """Return arguments as they are shown: with the conversation to which the recall is confined."""
+    if not conversation_id:
+        return arguments
+    narrowed = arguments.get("filter", {})
+    if "filter" in model.model_fields and isinstance(narrowed, dict):
+        return {
+            **arguments,
+            "filter": {**narrowed, "conversation_id": narrowed.get("conversation_id") or conversation_id},
+        }
+    return {**arguments, "conversation_id": conversation_id}
+
+
 def _nested(annotation: object) -> type[ArgumentObject] | None:
     return annotation if isinstance(annotation, type) and issubclass(annotation, ArgumentObject) else None
 

@@ -15,7 +15,7 @@ from nomemory.recall.model.question import Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.model.trace import JsonValue
-from nomemory.recall.tools.argument_reader import ToolRefusedError, known_arguments, read_arguments
+from nomemory.recall.tools.argument_reader import ToolRefusedError, confined, known_arguments, read_arguments
 from nomemory.recall.tools.arguments import (
     Arguments,
     HybridArguments,
@@ -166,7 +166,7 @@ class BoundTools:
             notes.append(f"{dropped} argument(s) that name a user were dropped: the user is bound")
         if ignored:
             notes.append(f"{ignored} unknown argument(s) were ignored")
-        shown = _confined(definition.arguments, known, self._conversation_id)
+        shown = confined(definition.arguments, known, self._conversation_id)
         return replace(result, dropped=dropped, arguments=shown, observation="; ".join(notes))
 
     async def messages_list(
@@ -379,21 +379,6 @@ def _check_token(error: ServiceError) -> None:
         raise WriteTokenRefusedError(error.violations[_AT_LEAST])
     if error.reason == _BEHIND:
         raise IndexBehindError(error.details)
-
-
-def _confined(
-    tool: type[Arguments], arguments: Mapping[str, JsonValue], conversation_id: str
-) -> Mapping[str, JsonValue]:
-    """Return arguments as they are shown: with the conversation to which the recall is confined."""
-    if not conversation_id:
-        return arguments
-    narrowed = arguments.get("filter", {})
-    if "filter" in tool.model_fields and isinstance(narrowed, dict):
-        return {
-            **arguments,
-            "filter": {**narrowed, "conversation_id": narrowed.get("conversation_id") or conversation_id},
-        }
-    return {**arguments, "conversation_id": conversation_id}
 
 
 def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:

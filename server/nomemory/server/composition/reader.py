@@ -17,7 +17,6 @@ import threading
 from contextlib import AsyncExitStack
 from functools import partial
 
-import structlog
 import uvloop
 
 from nomemory.server.composition.entrance import make_access
@@ -40,8 +39,9 @@ from nomemory.server.readers.remote import RemoteExposition, RemoteLog, RemoteRe
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.index_status import Report
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("workers")
+_log = get_logger("workers")
 
 
 async def serve(pipe: socket.socket, number: int) -> int:

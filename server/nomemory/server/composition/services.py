@@ -69,10 +69,27 @@ async def make_services(
     log = open_log(settings, directory, stack, damage)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
-    spaces, reply_max = writer.spaces, settings.limits.reply_max_bytes
-    speakers = Speakers(log)
+    query = _query_service(settings, writer, words, log, tokens, cursors)
+    ingest = IngestService(writer.log, writer.report, tokens, writer.spaces, settings, audit_of(settings))
+    recall = recall_service(settings, InProcessQuery(query), (), stack, writer.spaces, meters.recalls)
+    scheduler = ReadScheduler(settings)
+    meters.also(partial(_tell_load, scheduler, meters.process))
+    reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))
+    served: list[Service] = [reads, ingest, recalls]
+    return [*served, server_service(settings, served, writer.spaces, scheduler)]
+
+
+def _query_service(
+    settings: Settings,
+    writer: WriterServices,
+    words: LexicalIndex,
+    log: LogReader,
+    tokens: WriteTokens,
+    cursors: Cursors,
+) -> QueryService:
+    reply_max, speakers = settings.limits.reply_max_bytes, Speakers(log)
     by_time = TimeListing(log, cursors, reply_max)
-    query = QueryService(
+    return QueryService(
         log,
         by_time,
         ConversationListing(log, cursors),
@@ -82,16 +99,9 @@ async def make_services(
         NearestMessages(log, speakers, reply_max),
         _hybrid(settings, writer.reranker, words, log, speakers),
         tokens,
-        spaces,
+        writer.spaces,
         settings,
     )
-    ingest = IngestService(writer.log, writer.report, tokens, spaces, settings, audit_of(settings))
-    recall = recall_service(settings, InProcessQuery(query), (), stack, spaces, meters.recalls)
-    scheduler = ReadScheduler(settings)
-    meters.also(partial(_tell_load, scheduler, meters.process))
-    reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))
-    served: list[Service] = [reads, ingest, recalls]
-    return [*served, server_service(settings, served, spaces, scheduler)]
 
 
 def _tell_load(scheduler: ReadScheduler, process: str, samples: Samples) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from nomemory.server.identity.access import Access
-from nomemory.server.identity.tls import tls_files
-from nomemory.server.listen_address import Addresses
+from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.metrics.exposition import Exposition
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.call import Service
@@ -17,11 +17,6 @@ from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.rpc.grpc_server import GrpcServer
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
-from nomemory.server.web.asgi_server import AsgiServer
-from nomemory.server.web.connection import ConnectionLimits
-from nomemory.server.web.metrics_application import MetricsApplication
-from nomemory.server.web.metrics_page import MetricsPage
-from nomemory.server.web.server import HttpServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +25,16 @@ class Figures:
 
     meters: Meters
     exposition: Exposition
+
+
+class _Server(Protocol):
+    """A server of one protocol."""
+
+    async def start(self, address: ListenAddress) -> ListenAddress:
+        """Serve; return the address that was bound."""
+
+    async def stop(self, grace_s: float) -> None:
+        """Let calls in flight finish, for so many seconds."""
 
 
 @asynccontextmanager
@@ -59,26 +64,36 @@ async def serving(
         IdentitySettingsError: the files for TLS cannot be used.
     """
     path = CallPath(services, settings, access, host, figures.meters.calls if figures else None)
-    page = MetricsPage(figures.exposition, path.bounds, access, settings) if figures else None
-    servers: list[GrpcServer | HttpServer | AsgiServer] = []
+    servers: list[_Server] = []
+    bound: dict[str, ListenAddress] = {}
     try:
-        servers.append(GrpcServer(path, settings, is_shared=is_shared))
-        grpc = await servers[-1].start(addresses.grpc)
-        http = None
-        if addresses.http is not None:
-            servers.append(HttpServer(path, settings, page, is_shared=is_shared))
-            http = await servers[-1].start(addresses.http)
-        metrics = None
-        if addresses.metrics is not None and page is not None:
-            servers.append(_scraped(MetricsApplication(page, path, settings), settings))
-            metrics = await servers[-1].start(addresses.metrics)
+        for name, server, address in _made(path, addresses, settings, access, figures, is_shared=is_shared):
+            servers.append(server)
+            bound[name] = await server.start(address)
         await path.open()
-        yield Addresses(grpc, http, metrics)
+        yield Addresses(**bound)
     finally:
         await path.close()
         await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))
 
 
-def _scraped(application: MetricsApplication, settings: Settings) -> AsgiServer:
-    limits = ConnectionLimits.of(settings, is_shared=False)
-    return AsgiServer(application, tls_files(settings), limits, settings.metrics.connections_max, is_shared=False)
+def _made(
+    path: CallPath,
+    addresses: Addresses,
+    settings: Settings,
+    access: Access,
+    figures: Figures | None,
+    *,
+    is_shared: bool,
+) -> Iterator[tuple[str, _Server, ListenAddress]]:
+    """Make the servers one after another; name each as `Addresses` does."""
+    yield "grpc", GrpcServer(path, settings, is_shared=is_shared), addresses.grpc
+    if addresses.http is None and addresses.metrics is None:
+        return
+    from nomemory.server.composition.web_servers import WebServers  # noqa: PLC0415 - see there
+
+    web = WebServers(path, settings, access, figures.exposition if figures else None)
+    if addresses.http is not None:
+        yield "http", web.of_calls(is_shared=is_shared), addresses.http
+    if addresses.metrics is not None and (server := web.of_metrics()) is not None:
+        yield "metrics", server, addresses.metrics

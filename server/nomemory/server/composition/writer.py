@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
 
-import structlog
-
 from nomemory.server.composition.commit_signal import CommitSignal
 from nomemory.server.composition.former_model import FormerModelLostError, former_model
 from nomemory.server.composition.services import open_log
@@ -46,6 +44,7 @@ from nomemory.server.reranking.reranker_process import RerankerProcess
 from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import FormerFaults, StandingFaults
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.checkpoint import discard_foreign_vectors
 from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
@@ -56,7 +55,7 @@ from nomemory.server.vector.serving_space import ServingSpace
 from nomemory.server.vector.space import VectorSpace
 from nomemory.server.vector.unused_collections import UnusedCollections
 
-_log = structlog.get_logger("server")
+_log = get_logger("server")
 _ANEW = "it did not belong to this log, or was ahead of it, and is built anew since the server started"
 
 

@@ -10,10 +10,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-import structlog
-
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.structured_logs import get_logger
 
 Use = Literal["document", "query"]
 """The use of a text: models make different vectors of queries and documents."""
@@ -22,7 +21,7 @@ _REST_S = 2.0  # without a try, after one that had to wait in vain
 _WAIT_S = 0.1  # for another process that writes: these calls run on the event loop
 _OWNER_ONLY = 0o600
 _SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (digest BLOB PRIMARY KEY, vector BLOB NOT NULL)"
-_log = structlog.get_logger("embedder")
+_log = get_logger("embedder")
 
 
 class KeptVectorsError(OSError):

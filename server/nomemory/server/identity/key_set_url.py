@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPException
 
-import structlog
-
 from nomemory.server.identity.token_keys import KeysById, TokenKeyError, VerificationKey, known_key, parse_key_set
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("identity")
+_log = get_logger("identity")
 
 
 @dataclass(frozen=True, slots=True)

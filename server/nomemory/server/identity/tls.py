@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
-import structlog
 
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.settings import Settings
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("identity")
+_log = get_logger("identity")
 _Stamp = tuple[tuple[int, int], ...]
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-import structlog
+from nomemory.server.structured_logs import get_logger
 
 _Content = TypeVar("_Content")
 _Stamp = tuple[int, int, int, int]
 
-_log = structlog.get_logger("identity")
+_log = get_logger("identity")
 
 
 class FileUnusableError(Exception):

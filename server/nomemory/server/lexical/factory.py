@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import structlog
-
 from nomemory.server.lexical.protocol import IndexUnusableError, LexicalIndex
 from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
 from nomemory.server.lexical.tantivy_schema import discard_index, has_former
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("server")
+_log = get_logger("server")
 
 
 def open_lexical_index(directory: Path) -> LexicalIndex:

@@ -13,8 +13,6 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import structlog
-
 from nomemory.server.lexical.indexer import LexicalIndexer
 from nomemory.server.lexical.indexer_calls import (
     EXPECTED_FAILURES,
@@ -27,11 +25,12 @@ from nomemory.server.lexical.indexer_calls import (
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.logs import configure_logs
 from nomemory.server.processes.worker_pipe import WorkerPipe
+from nomemory.server.structured_logs import get_logger
 
 _NICENESS = 5
 """Where there are too few cores, acknowledgements and reads go first."""
 
-_log = structlog.get_logger("lexical")
+_log = get_logger("lexical")
 
 
 class ProgressReplies:

@@ -11,13 +11,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import structlog
-
 from nomemory.server.log.checksum import checksum
 from nomemory.server.log.damage import DamagedMessage, LogDamage
 from nomemory.server.log.sqlite_schema import open_for_reading
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("log")
+_log = get_logger("log")
 
 _ROWS_MAX: Final = 256
 """Messages that are looked at in one statement: a millisecond's work."""

@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-import structlog
-
 from nomemory.server.backoff import Backoff
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("supervisor")
+_log = get_logger("supervisor")
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 10.0
 _REMEMBERED_S = 30.0

@@ -9,16 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
 
-import structlog
-
 from nomemory.server.metrics.roster import Roster
 from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.processes.frames import Reply
 from nomemory.server.processes.vitals import Vitals, vitals
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import MEMORY_EXCEEDED, NOT_ANSWERING, StandingFaults
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("processes")
+_log = get_logger("processes")
 
 _SAID_AFTER = 2
 """Heartbeats that an idle process may miss before it is called a fault."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import structlog
-
 from nomemory.server.readers.calls import FaultRecord, GetAssignment, WriterCall
 from nomemory.server.readers.startup_barrier import StartupBarrier
 from nomemory.server.rpc.unexpected_error import fault_of
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("workers")
+_log = get_logger("workers")
 
 
 class ReaderCalls:

@@ -9,8 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-import structlog
-
 from nomemory.server.metrics.roster import Roster
 from nomemory.server.metrics.samples import Samples
 from nomemory.server.processes.child_process import wait_ended
@@ -25,8 +23,9 @@ from nomemory.server.readers.startup_barrier import StartupBarrier
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("workers")
+_log = get_logger("workers")
 
 _ENDING_S = 5.0
 """What a reader may take to end, beyond the draining of its calls."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 import orjson
-import structlog
 
 from nomemory.server.log.protocol import Outcome
 from nomemory.server.logs import process_fields
@@ -24,12 +23,13 @@ from nomemory.server.message import Message
 from nomemory.server.rpc.call import Call
 from nomemory.server.settings import Settings
 from nomemory.server.standard_error import log_stream
+from nomemory.server.structured_logs import get_logger
 
 Action = Literal["write", "import", "delete", "delete-matching", "erase", "recall"]
 
 _CHANGES: Final = frozenset({Outcome.CREATED, Outcome.REPLACED})
 _OWNER_ONLY: Final = 0o600
-_log = structlog.get_logger("audit")
+_log = get_logger("audit")
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import grpc
-import structlog
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
@@ -19,8 +18,9 @@ from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.request_id import REQUEST_ID, request_id_of
 from nomemory.server.rpc.status import code_name, status_of
 from nomemory.server.rpc.unexpected_error import fault_of
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("rpc")
+_log = get_logger("rpc")
 
 # Any: the types of a context are those of its RPC, and nothing here looks at them.
 Context = grpc.aio.ServicerContext[Any, Any]

@@ -15,13 +15,13 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 import grpc
-import structlog
 
 from nomemory.server.listen_address import ListenAddress
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.rpc.peer_sockets import are_open, clients, close, listeners
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("rpc")
+_log = get_logger("rpc")
 
 _LOOK_S = 0.1
 """How often the sockets that listen are looked at."""

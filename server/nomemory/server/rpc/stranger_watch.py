@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-import structlog
-
 from nomemory.server.rpc.peer_sockets import Address, address_of, clients, close, descriptors
 from nomemory.server.rpc.proven_connections import ProvenConnections
 from nomemory.server.settings.connections import ConnectionSettings
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("rpc")
+_log = get_logger("rpc")
 
 
 async def watch_strangers(port: int, proven: ProvenConnections, connections: ConnectionSettings, most: int) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import traceback
 
-import structlog
-
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.structured_logs import structlog
 
 _FRAMES_LOGGED = 8
 

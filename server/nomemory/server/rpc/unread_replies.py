@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-import structlog
-
 from nomemory.server.rpc.places import overloaded
 from nomemory.server.settings.connections import ConnectionSettings
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("rpc")
+_log = get_logger("rpc")
 
 _LOOK_S = 1.0
 """How often overdue replies are looked for. A client that gives up by itself needs less to say so."""

@@ -23,6 +23,28 @@ class VectorSettings(SettingsGroup):
     qdrant_api_key: SecretStr | None = Field(
         None, description="API key of the Qdrant server.", validation_alias="NOMEMORY_QDRANT_API_KEY"
     )
+    qdrant_buckets: int = Field(
+        0,
+        ge=0,
+        le=1024,
+        description="Shard keys of a collection on a Qdrant cluster. Each user's vectors lie in one of them, chosen by "
+        "a hash. 0: none, for a server that is no cluster. Another number makes another collection, filled anew.",
+        validation_alias="NOMEMORY_QDRANT_BUCKETS",
+    )
+    qdrant_replicas: int = Field(
+        1,
+        ge=1,
+        le=9,
+        description="Copies of each shard on a Qdrant cluster. It counts when a collection is made.",
+        validation_alias="NOMEMORY_QDRANT_REPLICAS",
+    )
+    qdrant_acknowledged: int = Field(
+        0,
+        ge=0,
+        le=9,
+        description="Copies that must have a write before it counts, when a collection is made. 0: more than half.",
+        validation_alias="NOMEMORY_QDRANT_ACKNOWLEDGED",
+    )
     flush_s: float = Field(5.0, gt=0, description="How often the embedded vector index is flushed to disk.")
     shard_points: int = Field(
         300_000,

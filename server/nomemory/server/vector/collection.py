@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.settings import Settings
+from nomemory.server.vector.qdrant_layout import QdrantLayout
 
 _BACKLOG = "vectors.db"
 _MARK_CHARS = 8
@@ -64,11 +65,16 @@ def other_collections(vectors: Path, used: Container[Path]) -> list[Path]:
 
 def name_on_server(settings: Settings, directory: Path) -> str | None:
     """Return what the collection of a directory is called on the settings' server; None if it is not there."""
-    suffix = _suffix(settings)
-    return directory.name.removesuffix(suffix) if suffix and directory.name.endswith(suffix) else None
+    server = _server(settings)
+    return directory.name.removesuffix(server) if server and directory.name.endswith(server) else None
 
 
 def _suffix(settings: Settings) -> str:
+    server = _server(settings)
+    return f"{QdrantLayout.of(settings).suffix}{server}" if server else ""
+
+
+def _server(settings: Settings) -> str:
     return "" if settings.vector.qdrant_url is None else f"-server-{_mark(settings.vector.qdrant_url)}"
 
 

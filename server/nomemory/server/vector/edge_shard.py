@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from struct import unpack
+from typing import cast
 from uuid import UUID
 
-import numpy as np
 import qdrant_edge as qdrant
 
-from nomemory.server.embedding.l2_normalise import NUMBER
-from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.vector import NUMBER_BYTES, Vector, numbers_of, vector_of
 from nomemory.server.vector.copy_room import CopyRoom, bytes_of
 from nomemory.server.vector.edge_calls import NearestPoints, PointsRead, ReadPoints, Scored, WholePoint, WholeRead
 from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
@@ -190,7 +189,7 @@ class Shard:
 
     def store_whole(self, points: Sequence[WholePoint]) -> None:
         """Store points as they were read."""
-        self._upsert([qdrant.Point(UUID(one.identity), _numbers(one.vector), dict(one.payload)) for one in points])
+        self._upsert([qdrant.Point(UUID(one.identity), numbers_of(one.vector), dict(one.payload)) for one in points])
 
     def flush(self) -> None:
         """Bring everything to disk."""
@@ -316,7 +315,7 @@ def _config(dimension: int, pack_points: int) -> qdrant.EdgeConfig:
 
     What is packed stays as it is, so that packing takes no longer in a large shard.
     """
-    segment_kib = max(1, pack_points * dimension * NUMBER.itemsize // _KIB)
+    segment_kib = max(1, pack_points * dimension * NUMBER_BYTES // _KIB)
     return qdrant.EdgeConfig(
         vectors=qdrant.EdgeVectorParams(size=dimension, distance=qdrant.Distance.Cosine),
         hnsw_config=qdrant.HnswIndexConfig(m=0, ef_construct=4, full_scan_threshold=10_000),
@@ -335,20 +334,16 @@ def _index_payload(engine: qdrant.EdgeShard) -> None:
             engine.update(qdrant.UpdateOperation.create_field_index(field, params))
 
 
-def _numbers(vector: Vector) -> list[float]:
-    return list(unpack(f"<{len(vector) // 4}f", vector))
-
-
 def _vector(record: qdrant.Record) -> Vector:
-    return np.asarray(record.vector, dtype=NUMBER).tobytes()
+    return vector_of(cast("list[float]", record.vector))  # what is sound has no other form
 
 
 def has_sound_vector(record: qdrant.Record, dimension: int) -> bool:
     """Return whether a record has a vector that can be searched: all of its numbers, and of length one."""
     if not isinstance(record.vector, list) or len(record.vector) != dimension:
         return False
-    vector = np.asarray(record.vector, dtype=NUMBER)
-    return abs(float(vector @ vector) - 1.0) < _LENGTH_ERROR_MAX
+    length = math.hypot(*cast("list[float]", record.vector))
+    return abs(length * length - 1.0) < _LENGTH_ERROR_MAX
 
 
 def _sequence(record: qdrant.Record) -> int:
@@ -357,13 +352,13 @@ def _sequence(record: qdrant.Record) -> int:
 
 def _stored(point: VectorPoint) -> qdrant.Point:
     identity = point_id(point.user_id, point.message_id, point.part)
-    return qdrant.Point(identity, _numbers(point.vector), payload(point))
+    return qdrant.Point(identity, numbers_of(point.vector), payload(point))
 
 
 def _query(search: NearestPoints) -> qdrant.QueryRequest:
     return qdrant.QueryRequest(
         limit=search.limit,
-        query=qdrant.Query.Nearest(_numbers(search.vector)),
+        query=qdrant.Query.Nearest(numbers_of(search.vector)),
         filter=qdrant.Filter(must=[_field_condition(condition) for condition in search.conditions]),
         with_payload=False,
         params=_EXACT,

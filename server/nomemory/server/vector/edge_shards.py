@@ -10,12 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import structlog
-
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault
 from nomemory.server.message import Filter
 from nomemory.server.standing_faults import VECTOR_ENGINE
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.copy_room import CopyRoom, bytes_of
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.protocol import NoRoomError, StoredPoints, VectorHit, VectorPoint
@@ -29,7 +28,7 @@ _T = TypeVar("_T")
 _PIECE_MAX = 256
 """Most points that are copied at once: searches wait no longer than that."""
 
-_log = structlog.get_logger("vectors")
+_log = get_logger("vectors")
 
 
 class OpenShard(Protocol):

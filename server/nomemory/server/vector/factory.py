@@ -14,6 +14,7 @@ from nomemory.server.vector.copy_room import CopyRoom
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.edge_shards import EdgeShards
 from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.vector.qdrant_layout import QdrantLayout
 
 
 def choose_vector_index(
@@ -49,7 +50,15 @@ def _on_server(url: str, settings: Settings, collection: Collection, dimension: 
     """Import the client only where there is a server: it takes half a second and 40 MB."""
     from nomemory.server.vector.qdrant_index import QdrantIndex, connect  # noqa: PLC0415
 
-    key = settings.vector.qdrant_api_key
-    client = connect(url, key.get_secret_value() if key else None, settings.vector.timeout_s)
-    is_new = not is_begun(collection.backlog)
-    return QdrantIndex(client, collection.name, dimension, settings.vector.probe_s, is_new=is_new)
+    vector = settings.vector
+    key = vector.qdrant_api_key
+    client = connect(url, key.get_secret_value() if key else None, vector.timeout_s)
+    return QdrantIndex(
+        client,
+        collection.name,
+        dimension,
+        QdrantLayout.of(settings),
+        timeout_s=vector.timeout_s,
+        probe_s=vector.probe_s,
+        is_new=not is_begun(collection.backlog),
+    )

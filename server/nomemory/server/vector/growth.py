@@ -6,14 +6,13 @@ import asyncio
 import math
 from typing import Protocol
 
-import structlog
-
 from nomemory.server.faults import Fault
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.edge_shards import SpreadLostError
 from nomemory.server.vector.protocol import NoRoomError
 from nomemory.server.vector.shard_layout import SHARDS_MAX
 
-_log = structlog.get_logger("vectors")
+_log = get_logger("vectors")
 
 _LOOK_S = 60.0
 _ROOM = 1.5

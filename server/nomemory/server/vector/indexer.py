@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import structlog
-
 from nomemory.server.backoff import Backoff
 from nomemory.server.embedding.document_vectors import DocumentVectors
 from nomemory.server.embedding.local import documents_at_once
@@ -24,6 +22,7 @@ from nomemory.server.log.protocol import ChangeFeed
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.applier import Applier
 from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.backlog_reader import BacklogReader
@@ -34,7 +33,7 @@ from nomemory.server.vector.indexing_store import Desk
 from nomemory.server.vector.protocol import VectorIndex
 from nomemory.server.vector.upkeep import Upkeep
 
-_log = structlog.get_logger("vectors")
+_log = get_logger("vectors")
 
 _T = TypeVar("_T")
 _POLL_S = 0.5

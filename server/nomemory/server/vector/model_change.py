@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import structlog
-
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.indexed_space import IndexedSpace, SpacesInUse
 from nomemory.server.vector.serving_space import ServingSpace
 from nomemory.server.vector.space import VectorSpace
 from nomemory.server.vector.unused_collections import UnusedCollections
 
-_log = structlog.get_logger("vectors")
+_log = get_logger("vectors")
 
 _LOOK_S, _LOOK_AGAIN_S = 0.25, 5.0
 _FEW_PARKED = 3

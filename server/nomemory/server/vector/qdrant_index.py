@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Sequence
 from urllib.parse import urlsplit
 
-import grpc
 import numpy as np
-import structlog
 from qdrant_client import AsyncQdrantClient, models
-from qdrant_client.common.client_exceptions import QdrantException
-from qdrant_client.http.exceptions import ApiException
 
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import Fault, Reason
+from nomemory.server.faults import Fault
 from nomemory.server.message import Filter
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.best_parts import nearest
 from nomemory.server.vector.points import (
-    CONVERSATION,
-    METADATA,
-    ROLE,
     SEQUENCE,
     TIME,
     USER,
@@ -35,24 +28,19 @@ from nomemory.server.vector.points import (
     point_id,
 )
 from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
+from nomemory.server.vector.qdrant_answers import answered, unavailable
+from nomemory.server.vector.qdrant_collection import QdrantCollection
+from nomemory.server.vector.qdrant_layout import QdrantLayout
 from nomemory.server.vector.usable import usable_points, usable_query
 
-_log = structlog.get_logger("vectors")
-_T = TypeVar("_T")
+_log = get_logger("vectors")
 _UPSERT_MAX = 256
 _READ_MAX = 1000
 _USERS_MAX = 2**31
 _LENGTH_ERROR_MAX = 1e-3
-_RETRY_AFTER_S = 1.0
 _HTTP_PORT, _GRPC_PORT = 6333, 6334
-_PAYLOAD_INDEXES: dict[str, models.KeywordIndexParams | models.IntegerIndexParams] = {
-    USER: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
-    CONVERSATION: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False),
-    METADATA: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False),
-    ROLE: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False, enable_hnsw=False),
-    TIME: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True, enable_hnsw=False),
-}
 _EXACT = models.SearchParams(exact=True)
+_ALONE = QdrantLayout()
 
 
 def connect(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
@@ -83,8 +71,10 @@ class QdrantIndex:
 
     Args:
         client: the connection; closed with the index.
-        collection: its name; it is made by the first call that needs it.
+        collection: its name, to which the layout may add; it is made by the first call that needs it.
         dimension: how many numbers a vector has.
+        layout: how it is spread over a cluster.
+        timeout_s: how long the server may work on a search.
         probe_s: how long the server may take to say that it is there.
         is_new: whether nothing was ever put into it from this log. Whatever is there is of another one, and is deleted
             before anything else: its sequences would be taken for those of this log.
@@ -95,15 +85,21 @@ class QdrantIndex:
         client: AsyncQdrantClient,
         collection: str,
         dimension: int,
-        probe_s: float = 5.0,
+        layout: QdrantLayout = _ALONE,
         *,
+        timeout_s: float = 30.0,
+        probe_s: float = 5.0,
         is_new: bool = False,
     ) -> None:
         self.suspect = asyncio.Event()
         self._probe_s = probe_s
         self._is_away = False
         self._client = client
-        self._collection = collection
+        self._collection = layout.named(collection)
+        self._layout = layout
+        self._timeout_s = max(1, round(timeout_s))
+        self._ordering = models.WriteOrdering.MEDIUM if layout.is_copied else None
+        self._consistency = models.ReadConsistencyType.MAJORITY if layout.is_copied else None
         self._dimension = dimension
         self._is_made = False
         self._is_new = is_new
@@ -111,21 +107,19 @@ class QdrantIndex:
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Store points; a point with the same user, message and part is overwritten."""
-        stored = [_stored(point) for point in usable_points(points, self._dimension)]
+        usable = list(usable_points(points, self._dimension))
         await self._make()
-        for at in range(0, len(stored), _UPSERT_MAX):
-            await _answered(self._client.upsert(self._collection, stored[at : at + _UPSERT_MAX], wait=True))
+        for at in range(0, len(usable), _UPSERT_MAX):
+            await self._put(usable[at : at + _UPSERT_MAX])
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
         await self._make()
         for block in part_blocks(user_id, message_id, from_part):
-            ids = [str(identity) for identity in block]
-            found = await _answered(self._client.retrieve(self._collection, ids, with_payload=False))
+            found = await self._retrieve(user_id, [str(identity) for identity in block])
             if not found:
                 return
-            gone = models.PointIdsList(points=[record.id for record in found])
-            await _answered(self._client.delete(self._collection, gone, wait=True))
+            await self._delete(user_id, models.PointIdsList(points=[record.id for record in found]))
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""
@@ -134,7 +128,7 @@ class QdrantIndex:
         await self._make()
 
         async def fetch(points_max: int) -> list[VectorHit]:
-            reply = await _answered(
+            reply = await answered(
                 self._client.query_points(
                     self._collection,
                     query=numbers,
@@ -142,6 +136,9 @@ class QdrantIndex:
                     limit=points_max,
                     with_payload=[TIME, SEQUENCE],
                     search_params=_EXACT,
+                    consistency=self._consistency,
+                    shard_key_selector=self._layout.key_of(user_id),
+                    timeout=self._timeout_s,
                 )
             )
             return [_hit(point) for point in reply.points]
@@ -154,9 +151,7 @@ class QdrantIndex:
         vectors = list[Vector]()
         for block in part_blocks(user_id, message_id, 0):
             parts = [str(identity) for identity in block]
-            found = await _answered(
-                self._client.retrieve(self._collection, parts, with_payload=[SEQUENCE], with_vectors=True)
-            )
+            found = await self._retrieve(user_id, parts, with_payload=[SEQUENCE], with_vectors=True)
             by_id = {str(record.id): record for record in found}
             for part in parts:
                 record = by_id.get(part)
@@ -169,9 +164,7 @@ class QdrantIndex:
         """Return the stored vectors of messages' first parts."""
         by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
         await self._make()
-        records = await _answered(
-            self._client.retrieve(self._collection, list(by_point), with_payload=False, with_vectors=True)
-        )
+        records = await self._retrieve(user_id, list(by_point), with_vectors=True)
         return {by_point[str(record.id)]: np.asarray(record.vector, dtype=NUMBER).tobytes() for record in records}
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
@@ -179,13 +172,13 @@ class QdrantIndex:
         await self._make()
         versions = models.FieldCondition(key=SEQUENCE, match=models.MatchAny(any=list(sequences)))
         only = models.Filter(must=[_field_condition(Match(USER, user_id)), versions])
-        await _answered(self._client.delete(self._collection, models.FilterSelector(filter=only), wait=True))
+        await self._delete(user_id, models.FilterSelector(filter=only))
 
     async def users(self) -> set[str]:
         """Return the users of whom there are points; none if the server is too old to tell (before 1.12)."""
         await self._make()
         try:
-            found = await _answered(self._client.facet(self._collection, USER, limit=_USERS_MAX))
+            found = await answered(self._client.facet(self._collection, USER, limit=_USERS_MAX))
         except Fault:
             _log.warning("the Qdrant server does not tell of whom it has points", collection=self._collection)
             return set()
@@ -200,7 +193,7 @@ class QdrantIndex:
     async def count(self) -> int:
         """Count the points."""
         await self._make()
-        return (await _answered(self._client.count(self._collection, exact=True))).count
+        return (await answered(self._client.count(self._collection, exact=True))).count
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
         """Read what is stored of users, page by page."""
@@ -219,22 +212,22 @@ class QdrantIndex:
 
     async def give_up(self) -> None:
         """Remove the collection; the next call that needs it makes it again."""
-        await _answered(self._client.delete_collection(self._collection))
+        await answered(self._client.delete_collection(self._collection))
         self._is_made = False
 
     async def drop(self, collection: str) -> None:
         """Delete another collection, if the server has it."""
-        if collection != self._collection and await _answered(self._client.collection_exists(collection)):
-            await _answered(self._client.delete_collection(collection))
+        if collection != self._collection and await answered(self._client.collection_exists(collection)):
+            await answered(self._client.delete_collection(collection))
 
     async def probe(self) -> None:
         """Return if the server answers. While it does not, other calls fail at once instead of waiting for it."""
         try:
             async with asyncio.timeout(self._probe_s):
-                exists = await _answered(self._client.collection_exists(self._collection))
+                exists = await answered(self._client.collection_exists(self._collection))
         except (Fault, TimeoutError) as error:
             self._is_away = True
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
         self._is_away = False
         self._is_made = self._is_made and exists
 
@@ -245,7 +238,7 @@ class QdrantIndex:
     async def _records(self, user_id: str, *, with_vectors: bool) -> AsyncIterator[models.Record]:
         only, offset = models.Filter(must=[_field_condition(Match(USER, user_id))]), None
         while True:
-            records, offset = await _answered(
+            records, offset = await answered(
                 self._client.scroll(
                     self._collection,
                     scroll_filter=only,
@@ -253,6 +246,8 @@ class QdrantIndex:
                     offset=offset,
                     with_payload=[TIME, SEQUENCE],
                     with_vectors=with_vectors,
+                    consistency=self._consistency,
+                    shard_key_selector=self._layout.key_of(user_id),
                 )
             )
             for record in records:
@@ -260,46 +255,54 @@ class QdrantIndex:
             if offset is None:
                 return
 
+    async def _put(self, points: Sequence[VectorPoint]) -> None:
+        """Store points in one request, whichever buckets they lie in."""
+        parts = self._layout.parted(points)
+        lists = [models.PointsList(points=list(map(_stored, some)), shard_key=key) for key, some in parts]
+        puts = [models.UpsertOperation(upsert=some) for some in lists]
+        await answered(self._client.batch_update_points(self._collection, puts, wait=True, ordering=self._ordering))
+
+    async def _retrieve(
+        self,
+        user_id: str,
+        ids: Sequence[str],
+        *,
+        with_payload: list[str] | bool = False,
+        with_vectors: bool = False,
+    ) -> list[models.Record]:
+        return await answered(
+            self._client.retrieve(
+                self._collection,
+                ids,
+                with_payload=with_payload,
+                with_vectors=with_vectors,
+                consistency=self._consistency,
+                shard_key_selector=self._layout.key_of(user_id),
+            )
+        )
+
+    async def _delete(self, user_id: str, points: models.PointIdsList | models.FilterSelector) -> None:
+        await answered(
+            self._client.delete(
+                self._collection,
+                points,
+                wait=True,
+                ordering=self._ordering,
+                shard_key_selector=self._layout.key_of(user_id),
+            )
+        )
+
     async def _make(self) -> None:
         if self._is_away:
-            raise _unavailable(ConnectionError())
+            raise unavailable(ConnectionError())
         async with self._making:
             if self._is_made:
                 return
-            await self._discard_foreign()
-            if not await _answered(self._client.collection_exists(self._collection)):
-                await _answered(
-                    self._client.create_collection(
-                        self._collection,
-                        vectors_config=models.VectorParams(size=self._dimension, distance=models.Distance.COSINE),
-                        hnsw_config=models.HnswConfigDiff(m=0),
-                    )
-                )
-            for field, params in _PAYLOAD_INDEXES.items():
-                await _answered(self._client.create_payload_index(self._collection, field, params, wait=True))
+            whole = QdrantCollection(self._client, self._collection, self._dimension, self._layout)
+            if self._is_new:
+                await whole.discard()
+            await whole.make()
             self._is_made = True
-
-    async def _discard_foreign(self) -> None:
-        if self._is_new and await _answered(self._client.collection_exists(self._collection)):
-            _log.warning("the collection is of another log and is built anew", collection=self._collection)
-            await _answered(self._client.delete_collection(self._collection))
-
-
-async def _answered(answer: Awaitable[_T]) -> _T:
-    """Wait for the server, and say in our own words that it failed."""
-    try:
-        return await answer
-    except (ApiException, QdrantException, grpc.RpcError) as error:
-        raise _unavailable(error) from error
-
-
-def _unavailable(error: BaseException) -> Fault:
-    return Fault(
-        Reason.ERROR_REASON_INDEX_UNAVAILABLE,
-        "the vector index does not answer",
-        metadata={"cause": type(error).__name__},
-        retry_after_s=_RETRY_AFTER_S,
-    )
 
 
 def _is_sound(record: models.Record, dimension: int) -> bool:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 import orjson
-import structlog
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.private_files import UMASK, sync
+from nomemory.server.structured_logs import get_logger
 
 _FORMAT: Final = 1
 """Shards are numbered from 0, and a user's is `shard_of`."""
@@ -27,7 +27,7 @@ SHARDS_MAX: Final = 1024
 """Most shards of an index: each is a process."""
 _RETRY_AFTER_S: Final = 1.0
 
-_log = structlog.get_logger("vectors")
+_log = get_logger("vectors")
 
 
 def shard_of(user_id: str, shards: int) -> int:

@@ -6,13 +6,12 @@ import asyncio
 import shutil
 from pathlib import Path
 
-import structlog
-
 from nomemory.server.settings import Settings
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.collection import name_on_server, other_collections
 from nomemory.server.vector.indexed_space import SpacesInUse
 
-_log = structlog.get_logger("vectors")
+_log = get_logger("vectors")
 
 
 class UnusedCollections:

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import structlog
-
 from nomemory.server.faults import Fault
 from nomemory.server.log.protocol import Touched
 from nomemory.server.processes.worker_errors import WorkerFailedError
 from nomemory.server.standing_faults import INDEX_DAMAGED, VECTOR_INDEX, StandingFaults
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.backlog_reader import BacklogReader
 from nomemory.server.vector.comparison import AtDesk, Comparison, Findings
 from nomemory.server.vector.expected_points import Orphan
@@ -19,7 +18,7 @@ from nomemory.server.vector.indexing_store import Desk
 from nomemory.server.vector.orphans import remove_orphans
 from nomemory.server.vector.protocol import VectorIndex
 
-_log = structlog.get_logger("vectors")
+_log = get_logger("vectors")
 
 _LOOK_S = 0.2
 _RETRY_S, _PAUSE_S = 0.5, 10.0

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import structlog
-
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.metrics.meters import CallMeter
 from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.rpc.unexpected_error import fault_of
 from nomemory.server.settings import Settings
+from nomemory.server.structured_logs import get_logger
 from nomemory.server.web.bindings import bindings_of, methods_of
 from nomemory.server.web.calls import Calls, respond_error
 from nomemory.server.web.connect import ConnectDialect
@@ -25,7 +24,7 @@ from nomemory.server.web.rest import PLAIN, RestDialect
 from nomemory.server.web.routes import Routes
 from nomemory.server.web.site import Site
 
-_log = structlog.get_logger("http")
+_log = get_logger("http")
 
 
 class Application:

@@ -7,13 +7,12 @@ import socket
 import ssl
 from collections.abc import Callable
 
-import structlog
-
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
+from nomemory.server.structured_logs import get_logger
 
-_log = structlog.get_logger("http")
+_log = get_logger("http")
 
 _BACKLOG = 1024
 

@@ -1,0 +1,109 @@
+"""Makes a collection on a Qdrant server, and mends what is missing of one that is there."""
+
+from __future__ import annotations
+
+from qdrant_client import AsyncQdrantClient, models
+
+from nomemory.server.structured_logs import get_logger
+from nomemory.server.vector.points import CONVERSATION, METADATA, ROLE, SEQUENCE, TIME, USER
+from nomemory.server.vector.qdrant_answers import answered
+from nomemory.server.vector.qdrant_layout import QdrantLayout
+
+_log = get_logger("vectors")
+
+_PAYLOAD_INDEXES: dict[str, models.KeywordIndexParams | models.IntegerIndexParams] = {
+    USER: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
+    CONVERSATION: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False),
+    METADATA: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False),
+    ROLE: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False, enable_hnsw=False),
+    TIME: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True, enable_hnsw=False),
+    SEQUENCE: models.IntegerIndexParams(
+        type=models.IntegerIndexType.INTEGER, lookup=True, range=False, enable_hnsw=False
+    ),
+}
+"""Every field that a call of ours filters by: strict mode, which a server may have on, refuses others."""
+
+_OF_EVERY_POINT = (USER, ROLE, TIME, SEQUENCE)
+_STRICT = models.StrictModeConfig(
+    enabled=True, search_allow_exact=True, unindexed_filtering_retrieve=False, unindexed_filtering_update=False
+)
+"""What a server's own strict mode may forbid, and searches here need: to look at all of a user's points."""
+
+
+class QdrantCollection:
+    """One collection.
+
+    Args:
+        client: the connection.
+        name: its name.
+        dimension: how many numbers a vector has.
+        layout: how it is spread, if it is made.
+    """
+
+    def __init__(self, client: AsyncQdrantClient, name: str, dimension: int, layout: QdrantLayout) -> None:
+        self._client = client
+        self._name = name
+        self._dimension = dimension
+        self._layout = layout
+
+    async def make(self) -> None:
+        """Make what is missing of it: itself, its shard keys, its payload indexes.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE if the server does not answer, or refuses.
+        """
+        is_there = await answered(self._client.collection_exists(self._name))
+        if not is_there:
+            await self._create()
+        if self._layout.buckets:
+            await self._make_keys()
+        for field in _PAYLOAD_INDEXES:
+            await self._index(field)
+        if is_there:
+            await self._mend_indexes()
+
+    async def discard(self) -> None:
+        """Delete it, because it is of another log: its sequences would be taken for those of this one."""
+        if await answered(self._client.collection_exists(self._name)):
+            _log.warning("the collection is of another log and is built anew", collection=self._name)
+            await answered(self._client.delete_collection(self._name))
+
+    async def _create(self) -> None:
+        layout = self._layout
+        await answered(
+            self._client.create_collection(
+                self._name,
+                vectors_config=models.VectorParams(size=self._dimension, distance=models.Distance.COSINE),
+                hnsw_config=models.HnswConfigDiff(m=0),
+                replication_factor=layout.replicas,
+                write_consistency_factor=layout.write_consistency,
+                strict_mode_config=_STRICT,
+                sharding_method=models.ShardingMethod.CUSTOM if layout.buckets else None,
+                shard_number=1 if layout.buckets else None,
+            )
+        )
+
+    async def _make_keys(self) -> None:
+        """Make the shard keys that are not there: whoever began may not have come to the end."""
+        cluster = await answered(self._client.collection_cluster_info(self._name))
+        there = {one.shard_key for one in cluster.local_shards} | {one.shard_key for one in cluster.remote_shards}
+        for key in self._layout.keys:
+            if key not in there:
+                await answered(
+                    self._client.create_shard_key(
+                        self._name, key, shards_number=1, replication_factor=self._layout.replicas
+                    )
+                )
+
+    async def _index(self, field: str) -> None:
+        await answered(self._client.create_payload_index(self._name, field, _PAYLOAD_INDEXES[field], wait=True))
+
+    async def _mend_indexes(self) -> None:
+        """Build anew the payload indexes that do not know every point: a search by them would miss the others."""
+        points = (await answered(self._client.count(self._name, exact=True))).count
+        known = (await answered(self._client.get_collection(self._name))).payload_schema
+        for field in _OF_EVERY_POINT:
+            if field in known and known[field].points < points:
+                _log.warning("a payload index lacks points and is built anew", collection=self._name, field=field)
+                await answered(self._client.delete_payload_index(self._name, field, wait=True))
+                await self._index(field)

@@ -1,0 +1,28 @@
+"""A server's processes start often, and on small machines: none of them loads what it has no use for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("module", "useless"),
+    [
+        ("nomemory.cli.startup", {"rich", "pygments", "uvicorn", "nomemory.server.web"}),
+        ("nomemory.server.lexical.indexer_worker", {"rich", "pygments", "numpy", "grpc", "pydantic"}),
+        ("nomemory.server.vector.edge_worker", {"rich", "pygments", "numpy", "grpc", "pydantic", "structlog"}),
+    ],
+)
+def test_a_process_loads_nothing_useless(module: str, useless: set[str]) -> None:
+    code = f"import sys, {module}; print(*({useless!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not done.stdout.split()
+
+
+def test_the_command_line_has_its_colours_whatever_the_server_loads_without_them() -> None:
+    code = "import sys, nomemory.cli.startup, rich.console; print(sys.modules['rich'].__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["rich"]

@@ -1,0 +1,225 @@
+"""What a Qdrant cluster is asked for: each user in one bucket, a majority of the copies, every field indexed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+from qdrant_client import grpc as qdrant
+from qdrant_client.grpc.collections_service_pb2_grpc import CollectionsServicer, add_CollectionsServicer_to_server
+from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_PointsServicer_to_server
+
+from nomemory.server.message import EVERYTHING, Role
+from nomemory.server.settings import Settings
+from nomemory.server.vector.points import point_id
+from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.vector.qdrant_index import QdrantIndex, connect
+from nomemory.server.vector.qdrant_layout import QdrantLayout
+
+VECTOR = b"\0\0\x80?" + b"\0" * 12
+LAYOUT = QdrantLayout(buckets=4, replicas=3)
+USERS = [f"user-{number}" for number in range(40)]
+FILTERED = {"user_id", "conversation_id", "metadata", "role", "ts", "seq"}
+
+
+@dataclass
+class Cluster:
+    """Notes what it is asked, and has what the test says it has."""
+
+    port: int = 0
+    asked: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    exists: bool = False
+    keys: list[str] = field(default_factory=list)
+    points: int = 0
+    indexed: int = 0
+    found: list[str] = field(default_factory=list)
+
+    def answer(self, name: str, request: Message) -> Message:
+        self.asked[name].append(request)
+        return getattr(self, name)() if hasattr(self, name) else _EMPTY[name]
+
+    def CollectionExists(self) -> Message:  # noqa: N802 - the contract's names
+        return qdrant.CollectionExistsResponse(result=qdrant.CollectionExists(exists=self.exists))
+
+    def CollectionClusterInfo(self) -> Message:  # noqa: N802 - as above
+        local, remote = self.keys[::2], self.keys[1::2]
+        return qdrant.CollectionClusterInfoResponse(
+            local_shards=[qdrant.LocalShardInfo(shard_key=qdrant.ShardKey(keyword=key)) for key in local],
+            remote_shards=[qdrant.RemoteShardInfo(shard_key=qdrant.ShardKey(keyword=key)) for key in remote],
+        )
+
+    def Count(self) -> Message:  # noqa: N802 - as above
+        return qdrant.CountResponse(result=qdrant.CountResult(count=self.points))
+
+    def Get(self) -> Message:  # noqa: N802 - as above
+        keyword = qdrant.PayloadSchemaType.Keyword
+        schema = {name: qdrant.PayloadSchemaInfo(data_type=keyword, points=self.points) for name in FILTERED}
+        schema["user_id"].points = self.indexed
+        config = qdrant.CollectionConfig(
+            hnsw_config=qdrant.HnswConfigDiff(m=0, ef_construct=100, full_scan_threshold=10_000),
+            optimizer_config=qdrant.OptimizersConfigDiff(
+                deleted_threshold=0.2, vacuum_min_vector_number=1000, default_segment_number=0, flush_interval_sec=5
+            ),
+            wal_config=qdrant.WalConfigDiff(wal_capacity_mb=32, wal_segments_ahead=0),
+        )
+        info = qdrant.CollectionInfo(status=qdrant.CollectionStatus.Green, config=config, payload_schema=schema)
+        return qdrant.GetCollectionInfoResponse(result=info)
+
+    def GetPoints(self) -> Message:  # noqa: N802 - as above
+        found, self.found = self.found, []
+        return qdrant.GetResponse(result=[qdrant.RetrievedPoint(id=qdrant.PointId(uuid=one)) for one in found])
+
+
+_DONE = qdrant.PointsOperationResponse(result=qdrant.UpdateResult(status=qdrant.UpdateStatus.Completed))
+_EMPTY: dict[str, Message] = {
+    "Create": qdrant.CollectionOperationResponse(result=True),
+    "CreateShardKey": qdrant.CreateShardKeyResponse(result=True),
+    "CreateFieldIndex": _DONE,
+    "DeleteFieldIndex": _DONE,
+    "UpdateBatch": qdrant.UpdateBatchResponse(),
+    "Delete": _DONE,
+    "Query": qdrant.QueryResponse(),
+    "Scroll": qdrant.ScrollResponse(),
+}
+
+
+def servicer(base: type, cluster: Cluster, **renamed: str) -> Any:  # noqa: ANN401 - of the engine's own kinds
+    """Make a servicer whose methods the cluster answers."""
+
+    def method(name: str) -> Any:  # noqa: ANN401 - as above
+        return lambda _self, request, _context: cluster.answer(renamed.get(name, name), request)
+
+    names = [name for name in vars(base) if name[0].isupper()]
+    return type("Servicer", (base,), {name: method(name) for name in names})()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    cluster = Cluster()
+    server = grpc.server(ThreadPoolExecutor(2))
+    add_CollectionsServicer_to_server(servicer(CollectionsServicer, cluster), server)  # type: ignore[no-untyped-call]
+    add_PointsServicer_to_server(servicer(PointsServicer, cluster, Get="GetPoints"), server)  # type: ignore[no-untyped-call]
+    cluster.port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield cluster
+    server.stop(0).wait()
+
+
+@pytest.fixture
+async def index(cluster: Cluster) -> AsyncIterator[QdrantIndex]:
+    index = QdrantIndex(connect(f"grpc://127.0.0.1:{cluster.port}", None, 20), "vectors", 4, LAYOUT, timeout_s=7)
+    yield index
+    await index.close()
+
+
+def point(user_id: str) -> VectorPoint:
+    return VectorPoint(user_id, "m", 0, 1, 0, Role.USER, "", VECTOR)
+
+
+def key(selector: Any) -> str:  # noqa: ANN401 - as above
+    (only,) = selector.shard_keys
+    return str(only.keyword)
+
+
+async def test_a_collection_has_a_key_for_each_bucket_and_its_copies(cluster: Cluster, index: QdrantIndex) -> None:
+    await index.count()
+    (made,) = cluster.asked["Create"]
+    assert made.collection_name == "vectors-b4"
+    assert made.sharding_method == qdrant.ShardingMethod.Custom
+    assert (made.shard_number, made.replication_factor, made.write_consistency_factor) == (1, 3, 2)
+    assert made.strict_mode_config.enabled
+    assert made.strict_mode_config.search_allow_exact
+    keys = [one.request for one in cluster.asked["CreateShardKey"]]
+    assert [one.shard_key.keyword for one in keys] == LAYOUT.keys
+    assert {(one.shards_number, one.replication_factor) for one in keys} == {(1, 3)}
+
+
+async def test_keys_that_are_missing_are_made_later(cluster: Cluster, index: QdrantIndex) -> None:
+    cluster.exists, cluster.keys = True, LAYOUT.keys[:3]
+    await index.count()
+    assert not cluster.asked["Create"]
+    assert [one.request.shard_key.keyword for one in cluster.asked["CreateShardKey"]] == LAYOUT.keys[3:]
+
+
+async def test_every_write_goes_to_the_users_bucket_and_waits_for_a_majority(
+    cluster: Cluster, index: QdrantIndex
+) -> None:
+    await index.upsert([point(user) for user in USERS])
+    (batch,) = cluster.asked["UpdateBatch"]
+    assert batch.wait
+    assert batch.ordering.type == qdrant.WriteOrderingType.Medium
+    dealt = {
+        one.payload["user_id"].string_value: key(operation.upsert.shard_key_selector)
+        for operation in batch.operations
+        for one in operation.upsert.points
+    }
+    assert dealt == {user: LAYOUT.key_of(user) for user in USERS}
+    assert set(dealt.values()) == set(LAYOUT.keys)
+    await index.remove_versions("user-1", [1, 2])
+    cluster.found = [str(point_id("user-1", "m", 0))]
+    await index.remove("user-1", "m")
+    assert len(cluster.asked["Delete"]) == 2
+    for gone in cluster.asked["Delete"]:
+        assert gone.wait
+        assert gone.ordering.type == qdrant.WriteOrderingType.Medium
+        assert key(gone.shard_key_selector) == LAYOUT.key_of("user-1")
+
+
+async def test_every_read_asks_the_users_bucket_for_what_a_majority_knows(cluster: Cluster, index: QdrantIndex) -> None:
+    await index.search("user-2", VECTOR, EVERYTHING, 10)
+    await index.vectors("user-2", ["m"])
+    await index.read_points(["user-2"], with_vectors=False)
+    for name in ("Query", "GetPoints", "Scroll"):
+        (asked,) = cluster.asked[name]
+        assert key(asked.shard_key_selector) == LAYOUT.key_of("user-2"), name
+        assert asked.read_consistency.type == qdrant.ReadConsistencyType.Majority, name
+    (query,) = cluster.asked["Query"]
+    assert query.timeout == 7
+    assert query.params.exact
+
+
+async def test_every_field_that_is_filtered_by_is_indexed(cluster: Cluster, index: QdrantIndex) -> None:
+    await index.count()
+    assert {one.field_name for one in cluster.asked["CreateFieldIndex"]} == FILTERED
+
+
+@pytest.mark.parametrize("indexed", [10, 9])
+async def test_an_index_of_the_tenants_that_lacks_points_is_built_anew(
+    cluster: Cluster, index: QdrantIndex, indexed: int
+) -> None:
+    cluster.exists, cluster.keys, cluster.points, cluster.indexed = True, LAYOUT.keys, 10, indexed
+    await index.count()
+    assert [one.field_name for one in cluster.asked["DeleteFieldIndex"]] == ["user_id"] * (10 - indexed)
+    made = [one.field_name for one in cluster.asked["CreateFieldIndex"]]
+    assert made.count("user_id") == 11 - indexed
+
+
+async def test_without_buckets_a_server_that_is_no_cluster_is_asked_for_none(cluster: Cluster) -> None:
+    index = QdrantIndex(connect(f"grpc://127.0.0.1:{cluster.port}", None, 20), "vectors", 4)
+    await index.upsert([point("ann")])
+    await index.search("ann", VECTOR, EVERYTHING, 10)
+    await index.close()
+    assert not cluster.asked["CreateShardKey"]
+    assert not cluster.asked["CollectionClusterInfo"]
+    (made,) = cluster.asked["Create"]
+    assert made.collection_name == "vectors"
+    assert not made.HasField("sharding_method")
+    (asked,) = cluster.asked["Query"]
+    assert not asked.HasField("shard_key_selector")
+    assert not asked.HasField("read_consistency")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "acknowledged", "expected"), [(1, 0, 1), (2, 0, 2), (3, 0, 2), (3, 1, 1), (2, 5, 2)]
+)
+def test_more_than_half_of_the_copies_have_a_write_before_it_counts(
+    replicas: int, acknowledged: int, expected: int
+) -> None:
+    settings = Settings.from_environment(qdrant_replicas=replicas, qdrant_acknowledged=acknowledged)
+    assert QdrantLayout.of(settings).write_consistency == expected
