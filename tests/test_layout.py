@@ -24,6 +24,7 @@ LADDER = {
         "nomemory.client",
         "nomemory.server.web",
         "nomemory.server.faults",
+        "nomemory.server.http_address",
         "nomemory.server.identity.metadata",
         "nomemory.server.listen_address",
         "nomemory.server.metrics.meters",

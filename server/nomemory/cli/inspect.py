@@ -16,13 +16,13 @@ from nomemory.client.identity import channel_credentials
 from nomemory.inspector.forwarding import Forwarding
 from nomemory.inspector.gateway import Gateway
 from nomemory.inspector.guard import Guard
+from nomemory.server.http_address import INSPECTOR
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 from nomemory.server.rpc.open_files import affordable_connections
 from nomemory.server.settings import Settings
 from nomemory.server.web.asgi_server import AsgiServer
 from nomemory.server.web.connection import ConnectionLimits
-from nomemory.server.web.inspector_pages import INSPECTOR
 
 _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 2

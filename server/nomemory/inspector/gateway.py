@@ -11,13 +11,14 @@ from google.protobuf.descriptor import MethodDescriptor
 from nomemory.inspector.forwarding import ForwardedError, Forwarding
 from nomemory.inspector.guard import Guard
 from nomemory.inspector.reading import READING
+from nomemory.server.http_address import INSPECTOR
 from nomemory.server.metrics.meters import CallMeter
 from nomemory.server.settings import Settings
 from nomemory.server.web.application import answered, nothing_there
 from nomemory.server.web.calls import respond_error
 from nomemory.server.web.connect import ConnectDialect
 from nomemory.server.web.exchange import Exchange, Headers, Scope
-from nomemory.server.web.inspector_pages import INSPECTOR, InspectorPages
+from nomemory.server.web.inspector_pages import InspectorPages
 
 _SAFE: Final[Headers] = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from nomemory.server.http_address import INSPECTOR
 from nomemory.server.web.exchange import Headers
 
-INSPECTOR: Final = "/inspect/"
-"""Where the page is. It calls the contract at the root of the same origin."""
 _FOLDER: Final = Path(__file__).with_name("inspector")
 _MEDIA_TYPES: Final = {
     ".html": "text/html; charset=utf-8",
