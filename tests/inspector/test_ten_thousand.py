@@ -19,6 +19,9 @@ pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeo
 MANY, BATCH = 10_000, 1000
 LONGEST_MS = 50
 DAY_S = 86_400
+SETTLED = """(async line => { const at = line.scrollTop; await new Promise(done => setTimeout(done, 250));
+  return at === line.scrollTop })(document.querySelector('#line'))"""
+"""Whether the wheel has run out: a browser goes on for a while."""
 TOPICS = "harbour violin garden ferry bakery orchard kettle lantern 今天的茶很好喝 我们去看海".split()  # noqa: SIM905
 
 
@@ -56,6 +59,7 @@ def test_it_scrolls_and_is_searched_without_a_long_task(inspected: Inspected, br
     page.command("Tracing.start", categories="toplevel", transferMode="ReportEvents")
     for turn in range(12):
         page.command("Input.dispatchMouseEvent", type="mouseWheel", x=300, y=400, deltaX=0, deltaY=-3000 - 200 * turn)
+    page.until(SETTLED)
     page.value("document.querySelector('#line').scrollTop = 300000")
     page.until("document.querySelector('#line-3950')?.innerText.includes('Message 3950:')")
     page.value("document.querySelector('#line').focus()")

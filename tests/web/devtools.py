@@ -41,7 +41,7 @@ class Browser:
 
     def __init__(self, write: int, read: int) -> None:
         self._write = write
-        self._answers: defaultdict[int, queue.Queue[dict[str, Any]]] = defaultdict(queue.Queue)
+        self._answers: dict[int, queue.Queue[dict[str, Any]]] = {}
         self._last = 0
         self.events: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         threading.Thread(target=self._take, args=(read,), daemon=True).start()
@@ -55,10 +55,11 @@ class Browser:
         self._last += 1
         number = self._last
         sent = {"id": number, "method": method, "params": parameters} | ({"sessionId": session} if session else {})
+        answered = self._answers[number] = queue.Queue()  # before anybody can answer
         pending = json.dumps(sent).encode() + b"\0"
         while pending:
             pending = pending[os.write(self._write, pending) :]
-        answer = self._answers[number].get(timeout=PATIENCE_S)
+        answer = answered.get(timeout=PATIENCE_S)
         if "error" in answer:
             raise DevToolsError(f"{method}: {answer['error']['message']}")
         result: dict[str, Any] = answer["result"]
@@ -84,7 +85,7 @@ class Browser:
             for raw in whole:
                 message = json.loads(raw)
                 if "id" in message:
-                    self._answers[message["id"]].put(message)
+                    self._answers.pop(message["id"]).put(message)
                 else:
                     self.events[message.get("sessionId", "")].append(message)
 
@@ -147,7 +148,7 @@ class Page:
             TimeoutError: it never is.
         """
         deadline = time.monotonic() + patience_s
-        while not (found := self.value(f"(found => found instanceof Node || found)({script})")):
+        while not (found := self.value(f"(async found => (await found) instanceof Node || found)({script})")):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"never: {script}\n{self.value('document.body.innerText')}")
             time.sleep(_POLL_S)

@@ -12,19 +12,27 @@ import { Talk } from "./talk.js";
 import { next, theme, wear } from "./theme.js";
 import { Users } from "./users.js";
 
+const NOTICE_MS = 8000;
 let user = "";
 
 const say = (name, args) => (byId("live").textContent = word(name, args));
 
+// Tell of what went wrong where nothing else shows it.
+function notice(name, args) {
+  byId("notice").textContent = word(name, args);
+  byId("notice").hidden = false;
+  setTimeout(() => (byId("notice").hidden = true), NOTICE_MS);
+}
+
 function failed(error, { isShown = false } = {}) {
   if (error.isOfCredentials && !credential.isLocal) key.open();
-  else if (!isShown) say("live.failed", { why: error.message });
+  else if (!isShown) notice("live.failed", { why: error.message });
   if (!error.code) throw error; // a fault of this page
 }
 
 async function show(message, spans) {
   tabs.showTalk();
-  if (!(await talk.show(message, spans))) say("live.gone");
+  if (!(await talk.show(message, spans))) notice("live.gone");
 }
 
 function look(chosen) {

@@ -1,6 +1,7 @@
 // The state of the server: log, indexes, backlog, parked texts, embedder, faults, and what the server is.
 import { getMessages, indexStatus, serverInfo } from "./contract.js";
 import { element } from "./element.js";
+import { failure } from "./verdict.js";
 
 const AGAIN_MS = 4000;
 
@@ -35,7 +36,9 @@ export class ServerState {
       const [status, info] = await Promise.all([indexStatus({ userId }), serverInfo()]);
       this.#draw(status, info);
     } catch (error) {
-      this.failed(error);
+      this.#said = "";
+      this.cards.replaceChildren(failure(error));
+      this.failed(error, { isShown: true });
       return;
     }
     if (this.pane.checkVisibility()) this.#timer = setTimeout(() => this.#load(), AGAIN_MS);
