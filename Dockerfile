@@ -6,23 +6,31 @@ COPY server ./server
 COPY recall ./recall
 COPY skills ./skills
 COPY clients/python ./clients/python
-RUN python -m venv /opt/nomemory \
- && /opt/nomemory/bin/pip install --no-cache-dir --constraint constraints.txt ./clients/python .
+RUN python -m venv --without-pip /opt/nomemory \
+ && python -m pip --python /opt/nomemory/bin/python install --no-cache-dir --constraint constraints.txt ./clients/python .
 
 FROM python:3.12-slim
+LABEL org.opencontainers.image.title="NoMemory" \
+      org.opencontainers.image.description="A memory for chat assistants that can be checked" \
+      org.opencontainers.image.version="0.2.0" \
+      org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/nomemory /opt/nomemory
-RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin nomemory \
- && install --directory --owner nomemory --group nomemory /data
+RUN groupadd --gid 10001 nomemory \
+ && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin nomemory \
+ && install --directory --owner nomemory --group nomemory --mode 700 /data
+# What SQLite has no memory for goes to the volume, too: nothing else has to be writable.
 ENV PATH=/opt/nomemory/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
+    SQLITE_TMPDIR=/data \
     NOMEMORY_DATA=/data \
     NOMEMORY_EMBEDDING_MODELS=/data/models \
     NOMEMORY_LISTEN=127.0.0.1:7700
-USER 10001
+USER 10001:10001
 VOLUME /data
+EXPOSE 7700
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=15s --retries=3 \
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --start-interval=2s --retries=3 \
   CMD ["python", "-m", "nomemory.server.healthcheck"]
 ENTRYPOINT ["nomemory"]
 CMD ["serve"]

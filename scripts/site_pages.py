@@ -2,6 +2,7 @@
 
 The pages keep their places in the repository, so links between them stay as they are. A link may also lead to a file
 that is no page, such as an example, or to a folder: these become pages, which show the file or list the folder.
+A picture stays a picture.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PICTURES = "docs/pictures"
 FIRST = ["README.md", "README.zh.md", "SECURITY.md"]
+PICTURES = {".svg", ".png"}
 LANGUAGES = {".proto": "protobuf", ".py": "python", ".go": "go", ".mjs": "js", ".json": "json", ".toml": "toml"}
 FENCED = re.compile(r"^(```+)[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<=\]\()([^)#\s]+)(#[^)\s]*)?(?=\))")
@@ -34,7 +35,7 @@ def outside_of_fences(text: str, change: Callable[[str], str]) -> str:
 
 def page_of(path: str) -> str:
     """Return the page that shows a path of the repository."""
-    if path.endswith(".md"):
+    if path.endswith(".md") or Path(path).suffix in PICTURES:
         return path
     return f"{path}/index.md" if (ROOT / path).is_dir() else f"{path}.md"
 
@@ -71,31 +72,29 @@ def led(page: str, link: re.Match[str], links: list[str]) -> str:
     path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
     if not (ROOT / path).exists():
         raise SystemExit(f"{page}: there is no {target}")
-    if path.startswith(f"{PICTURES}/"):
-        return link.group()
     links.append(path)
     return posixpath.relpath(page_of(path), posixpath.dirname(page) or ".") + anchor
 
 
-def pages() -> Iterator[tuple[str, str]]:
-    """Return name and text of every page: the first ones, docs/, and whatever these lead to."""
+def pages() -> Iterator[tuple[str, bytes]]:
+    """Return name and content of every page and picture: the first ones, docs/, and whatever these lead to."""
     waiting = FIRST + sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").glob("*.md"))
     seen: set[str] = set()
     while waiting:
         path = waiting.pop(0)
         if path not in seen:
             seen.add(path)
-            yield page_of(path), shown(path, waiting)
+            is_picture = Path(path).suffix in PICTURES
+            yield page_of(path), (ROOT / path).read_bytes() if is_picture else shown(path, waiting).encode()
 
 
 def main(folder: Path) -> None:
     """Write the pages, in place of those of the time before, and beside them what the builder is told."""
     shutil.rmtree(folder, ignore_errors=True)
-    for name, text in pages():
+    for name, content in pages():
         file = folder / "pages" / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    shutil.copytree(ROOT / PICTURES, folder / "pages" / PICTURES, dirs_exist_ok=True)
+        file.write_bytes(content)
     shutil.copy(ROOT / "website" / "style.css", folder / "pages")
     shutil.copy(ROOT / "website" / "mkdocs.yml", folder)
 

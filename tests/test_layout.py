@@ -12,12 +12,13 @@ ROOT = Path(__file__).parent.parent
 PARTS = ("clients/python", "recall", "server")
 
 LADDER = {
+    "nomemory.spans": (),
     "nomemory.text": (),
     "nomemory.v1": (),
     "nomemory.client": ("nomemory.v1",),
     "nomemory.frameworks": ("nomemory.v1", "nomemory.client"),
-    "nomemory.recall": ("nomemory.text", "nomemory.v1", "nomemory.client.prompt_block"),
-    "nomemory.server": ("nomemory.text", "nomemory.v1", "nomemory.recall"),
+    "nomemory.recall": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.client.prompt_block"),
+    "nomemory.server": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.recall"),
     "nomemory.mcp": ("nomemory.v1", "nomemory.client", "nomemory.recall.tools", "nomemory.recall.model"),
     "nomemory.inspector": (
         "nomemory.v1",
@@ -81,6 +82,7 @@ def test_an_engines_own_types_stay_in_its_files() -> None:
         "qdrant_client": "vector",
         "sqlite3": "",
         "openai": "embedding",
+        "opentelemetry": "tracing",
     }
     for engine, home in homes.items():
         for file in (ROOT / "server/nomemory/server").rglob("*.py"):

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from load import metrics_cost, tracing_cost
 from load.cases import Case, cases
 from load.closed_loop import Load, Outcome, closed_loop
 from load.corpus import Notes, Size, user_name
@@ -33,6 +34,7 @@ from load.http_loop import http_loop, list_request
 from load.ingest import Loaded, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
 from load.null_process import NullServers, null_servers
 from load.null_server import SERVICE
+from load.performance_chart import draw
 from load.report import print_flood, print_report, print_vector_index
 from load.server_process import ServerProcess
 from load.usage import cpu_s, pss_mb
@@ -290,6 +292,13 @@ def _say(what: str) -> None:
     print(f"[{time.strftime('%H:%M:%S')}] {what}", file=sys.stderr, flush=True)
 
 
+def _folder(text: str) -> Path:
+    """Refuse, before minutes of work, a folder that is not there after them."""
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {text}")
+    return Path(text)
+
+
 def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="scripts/bench_load", description=__doc__)
@@ -302,9 +311,13 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--cases", nargs="*", default=[], help="names of reads, or how they begin; default: all")
     parser.add_argument("--keep", type=Path, help="directory of the data; a second run finds it loaded")
     parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument(
+        "--charts", type=_folder, help="folder to draw the figures in: docs/charts has those of the pages"
+    )
     parser.add_argument("--flood", action="store_true", help="only: what one user's flood does to another user")
     parser.add_argument("--vector-index", action="store_true", help="only: the vector index, with random vectors")
     parser.add_argument("--shards", type=int, default=1, help="shards of that index")
+    parser.add_argument("--costs", type=int, metavar="ROUNDS", help="only: what metrics and traces cost, on and off")
     parser.add_argument("--small", action="store_true", help="20,000 messages and half a second each: two minutes")
     arguments = parser.parse_args(given)
     if arguments.small:
@@ -317,6 +330,10 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Read the arguments and run."""
     arguments = arguments_of()
+    if arguments.costs:
+        metrics_cost.measure(arguments.costs)
+        tracing_cost.measure(arguments.costs)
+        return
     if arguments.vector_index:
         _measure_vector_index(arguments)
         return
@@ -328,6 +345,8 @@ def main() -> None:
             bench.run()
     if arguments.json:
         arguments.json.write_text(json.dumps(bench.result, indent=1, ensure_ascii=False), encoding="utf-8")
+    if arguments.charts and not arguments.flood:
+        draw(bench.result, arguments.charts)
     if arguments.flood:
         print_flood(bench.result)
     else:

@@ -148,11 +148,8 @@ def compare(server: Measured, method: str, rounds: int) -> None:
     print(f"{method}: off {off:.1f} µs, on {on:.1f} µs; ratio {middle:.3f} ({low:.3f} to {high:.3f})", flush=True)
 
 
-def main() -> None:
-    """Measure."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=60)
-    rounds: int = parser.parse_args().rounds
+def measure(rounds: int) -> None:
+    """Print what each kind of call costs, and a scrape."""
     with tempfile.TemporaryDirectory() as directory:
         server = Measured.start(Path(directory))
         try:
@@ -162,6 +159,13 @@ def main() -> None:
         finally:
             server.process.terminate()
             server.process.wait()
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=60)
+    measure(parser.parse_args().rounds)
 
 
 if __name__ == "__main__":

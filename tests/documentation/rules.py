@@ -52,6 +52,8 @@ class Rule:
 SERVES = "it serves until it is stopped; the tests start such a server themselves"
 IN_CI = "it makes its environment, or takes minutes; .ci/run runs it"
 OF_OTHERS = "it needs another program, or somebody's key"
+OF_CLUSTERS = "it needs a cluster; scripts/check_deploy renders the chart"
+OF_ENGINES = "it needs a container engine; scripts/check_dists runs the image's commands without one"
 
 RULES = (
     Rule("README.md", "sh", COMMANDS, "./scripts/demo", IN_CI),
@@ -67,12 +69,25 @@ RULES = (
     Rule("README.zh.md", "python", PROGRAM),
     Rule("CONTRIBUTING.md", "sh", COMMANDS, why=IN_CI),
     Rule("ARCHITECTURE.md", "", "tests/documentation/test_data.py::test_the_map_of_the_tree_is_true", "proto/"),
-    Rule("ARCHITECTURE.md", "", "tests/test_layout.py::test_arrows_point_one_way", "text  <"),
+    Rule("ARCHITECTURE.md", "", "tests/test_layout.py::test_arrows_point_one_way", "text, spans  <"),
     Rule("docs/authentication.md", "sh", KEYS),
     Rule("docs/authentication.md", "python", KEYS),
     Rule("docs/authentication.md", "json", "tests/documentation/test_data.py::test_the_file_of_certificates_is_one"),
     Rule("docs/cli.md", "", "tests/cli/test_docs.py::test_the_page_of_commands_is_generated_from_the_commands"),
     Rule("docs/clients.md", "sh", COMMANDS, why=IN_CI),
+    Rule("docs/deployment.md", "sh", COMMANDS, "docker build", OF_ENGINES),
+    Rule("docs/deployment.md", "sh", COMMANDS, "cd deploy", OF_ENGINES),
+    Rule("docs/deployment.md", "sh", COMMANDS, "docker compose", OF_ENGINES),
+    Rule(
+        "docs/deployment.md",
+        "sh",
+        COMMANDS,
+        "nomemory keys",
+        OF_CLUSTERS,
+    ),
+    Rule("docs/deployment.md", "sh", COMMANDS, "sudo", "it changes the system; scripts/check_deploy verifies the unit"),
+    Rule("docs/deployment.md", "sh", "tests/deploy/test_sbom.py::test_every_dependency_is_listed_and_no_tool"),
+    Rule("docs/deployment.md", "yaml", "tests/deploy/test_files.py::test_the_values_of_the_page_fit_the_schema"),
     Rule("docs/embedders.md", "sh", COMMANDS, why="it needs a model's files, or an endpoint"),
     Rule("docs/extending.md", "sh", SHOWN, "pip install"),
     Rule(
@@ -123,6 +138,7 @@ RULES = (
     Rule("docs/mcp.md", "sh", COMMANDS, "claude", OF_OTHERS),
     Rule("docs/mcp.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/mcp.md", "json", "tests/documentation/test_data.py::test_the_agents_are_told_of_a_command"),
+    Rule("docs/tracing.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/metrics.md", "yaml", "tests/metrics/test_pages.py::test_the_page_shows_a_scrape_that_prometheus_takes"),
     Rule("docs/models.md", "sh", COMMANDS, why=OF_OTHERS),
     Rule("docs/operating.md", "python", "tests/documentation/test_operating_page.py::test_its_interceptors_fit"),

@@ -12,10 +12,13 @@ from documentation.blocks import ROOT, Block, Command, blocks
 
 from nomemory.cli.main import nomemory
 
-OF_OTHERS = {"buf", "claude", "curl", "docker", "echo", "grpcurl", "java", "llama-server", "ollama", "printf", "vllm"}
+OF_OTHERS = {
+    *("buf", "cd", "claude", "curl", "docker", "echo", "grpcurl", "helm", "java", "kubectl"),
+    *("llama-server", "ollama", "printf", "sudo", "vllm"),
+}
 VARIABLES = {
     *(ROOT / "tests" / "settings_variables.txt").read_text(encoding="utf-8").split(),
-    *("NOMEMORY_API_KEY", "NOMEMORY_TARGET", "NOMEMORY_USER"),
+    *("NOMEMORY_API_KEY", "NOMEMORY_METRICS_TARGET", "NOMEMORY_TARGET", "NOMEMORY_USER"),
     *("OLLAMA_CONTEXT_LENGTH", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PATH"),
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

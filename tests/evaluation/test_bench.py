@@ -83,9 +83,8 @@ def run(*arguments: str) -> Result:
 
 def test_every_set_is_measured_with_every_method_that_the_server_offers(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    done = run_script(
-        "--data", data, "--json", out, "--cache", tmp_path, NOMEMORY_EMBEDDER="none", NOMEMORY_API_KEYS="elsewhere"
-    )
+    arguments = ("--data", data, "--json", out, "--charts", tmp_path, "--cache", tmp_path)
+    done = run_script(*arguments, NOMEMORY_EMBEDDER="none", NOMEMORY_API_KEYS="elsewhere")
     assert done.returncode == 0, done.stderr
     written: dict[str, Any] = json.loads(out.read_text("utf-8"))
     assert set(written) == {"sets"}
@@ -98,6 +97,7 @@ def test_every_set_is_measured_with_every_method_that_the_server_offers(data: Pa
             assert figures["all"]["hit@1"] == 1, f"{method}: the message at `now` has the same words, and is not seen"
             assert figures["all"]["recall@6"] == 1
             assert figures["all"]["latency_p50_ms"] > 0
+    assert "LexicalSearch: en 1.000, zh 1.000." in (tmp_path / "quality.svg").read_text(encoding="utf-8")
     words = written["sets"]["zh"]["LexicalSearch"]
     assert set(words["categories"]) == {"food", "cat"}
     assert words["all"]["cut_questions"] == 1, "600 characters are too many terms"

@@ -12,6 +12,7 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.planning.rules import RulesPlanner
+from nomemory.recall.recall_span import recall_in_span
 from nomemory.recall.search.session import OnStep
 from nomemory.recall.skills.skill import Skill
 from nomemory.recall.synthesis.base import Synthesiser
@@ -72,4 +73,4 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         budget,
         rule,
     )
-    return await agent.run(question, skill, on_step)
+    return await recall_in_span(agent.run(question, skill, on_step), question, user_id)

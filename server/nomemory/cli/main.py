@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "mcp": "nomemory.cli.mcp:mcp",
     "status": "nomemory.cli.status:status",
     "inspect": "nomemory.cli.inspect:inspect",
+    "top": "nomemory.cli.top.command:top",
     "delete": "nomemory.cli.delete:delete",
     "erase": "nomemory.cli.erase:erase",
     "info": "nomemory.cli.info:info",

@@ -32,17 +32,25 @@ class Target:
 
 def target_option(command: Command) -> Command:
     """Add --target and the options of the connection, and give the command its `target`."""
+    return address_options(DEFAULT_TARGET, "NOMEMORY_TARGET", "The server.")(command)
 
-    @click.option(
+
+def address_options(default: str, variable: str, help_text: str) -> Callable[[Command], Command]:
+    """Return what adds --target, for an address of some kind, and the options of the connection."""
+    target = click.option(
         "--target",
         type=_address,
         metavar="HOST:PORT",
-        default=DEFAULT_TARGET,
+        default=default,
         show_default=True,
-        envvar="NOMEMORY_TARGET",
+        envvar=variable,
         show_envvar=True,
-        help="The server.",
+        help=help_text,
     )
+    return lambda command: target(_connected(command))
+
+
+def _connected(command: Command) -> Command:
     @click.option(
         "--api-key",
         metavar="KEY",

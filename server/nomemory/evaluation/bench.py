@@ -24,7 +24,7 @@ from nomemory.client.sync import Client
 from nomemory.evaluation import methods
 from nomemory.evaluation.ablation import ablation, ablation_tables
 from nomemory.evaluation.asking import MethodMissingError, ask_all
-from nomemory.evaluation.json_file import json_file_option, write_json
+from nomemory.evaluation.destination import Destination, destination_options
 from nomemory.evaluation.labelled_file import LabelledDataError
 from nomemory.evaluation.labelled_set import LabelledSet, read_sets
 from nomemory.evaluation.leave_one_out import Asked, leave_one_out
@@ -60,7 +60,7 @@ def _cache_folder() -> Path:
 @click.option(
     "--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True, help="Folder of the sets."
 )
-@json_file_option
+@destination_options
 @click.option(
     "--methods", "names", callback=_known, default=",".join(methods.NAMES), show_default=True, help="What to ask."
 )
@@ -82,7 +82,7 @@ def _cache_folder() -> Path:
 def bench_recall(
     *,
     data: Path,
-    out: Path | None,
+    destination: Destination,
     names: Sequence[str],
     sets: Sequence[str],
     limit: int,
@@ -108,8 +108,7 @@ def bench_recall(
     _show([part for name, by_method in results.items() if by_method for part in tables(name, by_method)])
     _show(list(ablation_tables(steps)))
     _show([left_out_table(left_out)] if left_out else [])
-    more = {"ablation": steps, "leave_one_out": left_out}
-    write_json(out, {"sets": results, **{name: found for name, found in more.items() if found}})
+    destination.write(results, {"ablation": steps, "leave_one_out": left_out})
 
 
 def _measured(

@@ -20,6 +20,7 @@ from nomemory.server.composition.recall_only import recall_only_services
 from nomemory.server.composition.server_metrics import AskReaders, ServerMetrics, nobody
 from nomemory.server.composition.services import make_services
 from nomemory.server.composition.serving import Figures, serving
+from nomemory.server.composition.tracing import start_exporter, start_tracer
 from nomemory.server.composition.writer import Announce, WriterAssembly, nobody_else
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import Addresses
@@ -113,8 +114,10 @@ async def running(
         if settings.recall.query_target:
             meters = Meters()
             services = recall_only_services(settings, stack, meters)
+            deliver = start_exporter(settings, StandingFaults(), meters, stack)
+            tracer = start_tracer(settings, deliver, meters, stack)
             figures = Figures(meters, ServerMetrics(meters, StandingFaults()))
-            own = serving(services, addresses, settings, access, host=interceptors(), figures=figures)
+            own = serving(services, addresses, settings, access, host=interceptors(), figures=figures, tracer=tracer)
             yield await stack.enter_async_context(own)
             return
         directory = DataDirectory(settings.server.data)
@@ -123,8 +126,10 @@ async def running(
         refuse_loss(directory)
         faults = StandingFaults()
         if settings.workers.count == 1:
-            services, _, figures = await _make_everything(settings, directory, faults, stack, meters=Meters())
-            own = serving(services, addresses, settings, access, host=interceptors(), figures=figures)
+            meters = Meters()
+            tracer = start_tracer(settings, start_exporter(settings, faults, meters, stack), meters, stack)
+            services, _, figures = await _make_everything(settings, directory, faults, stack, meters=meters)
+            own = serving(services, addresses, settings, access, host=interceptors(), figures=figures, tracer=tracer)
             yield await stack.enter_async_context(own)
         else:
             yield await _serve_with_readers(settings, directory, addresses, readers, faults, interceptors, stack)
@@ -141,7 +146,9 @@ async def _serve_with_readers(
 ) -> Addresses:
     """Serve here, and in processes at the same addresses that read for themselves and write through this one."""
     meters = Meters()
-    readers = Readers(settings, started, faults, meters.roster)
+    deliver = start_exporter(settings, faults, meters, stack)
+    tracer = start_tracer(settings, deliver, meters, stack)
+    readers = Readers(settings, started, faults, meters.roster, tracer)
     http = stack.enter_context(reserved(addresses.http)) if addresses.http else None
     shared = Addresses(stack.enter_context(reserved(addresses.grpc)), http)
     stack.push_async_callback(readers.close)
@@ -159,10 +166,10 @@ async def _serve_with_readers(
         settings, directory, faults, stack, announce, meters=meters, ask_readers=ask
     )
     stack.push_async_callback(readers.close)  # before the parts that they call are taken down
-    answering = replace(writer, exposition=figures.exposition)
+    answering = replace(writer, exposition=figures.exposition, deliver=deliver)
     readers.assign(Assignment(settings, shared, described(writer.spaces.now), interceptors), answering)
     here, access = replace(shared, metrics=addresses.metrics), make_access(settings)
-    own = serving(services, here, settings, access, is_shared=True, host=interceptors(), figures=figures)
+    own = serving(services, here, settings, access, is_shared=True, host=interceptors(), figures=figures, tracer=tracer)
     bound = await stack.enter_async_context(own)
     await readers.all_serve()
     stack.callback(readers.drain)  # while this process drains

@@ -10,6 +10,7 @@ import orjson
 from nomemory.server.interpreter_messages import log_interpreter_messages
 from nomemory.server.standard_error import log_descriptor, log_stream
 from nomemory.server.structured_logs import structlog
+from nomemory.spans.span import trace_fields
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, WrappedLogger
@@ -32,7 +33,7 @@ def configure_logs(level: str, worker: int | None = None) -> None:
     _process_fields.update({} if worker is None else {"worker": worker})
     structlog.configure(
         processors=[
-            _name_process,
+            _say_where_from,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
@@ -46,6 +47,7 @@ def configure_logs(level: str, worker: int | None = None) -> None:
         log_interpreter_messages()
 
 
-def _name_process(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _say_where_from(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     event.update(_process_fields)
+    event.update(trace_fields())
     return event

@@ -9,6 +9,7 @@ import openai
 from openai import AsyncOpenAI, omit
 
 from nomemory.recall.llm.capabilities import Dialect
+from nomemory.recall.llm.chat_span import ask_in_span
 from nomemory.recall.llm.errors import ChatFailedError, MisunderstoodError, PassingError, failure_of, malformed
 from nomemory.recall.llm.prompt import Prompt
 
@@ -97,7 +98,8 @@ class ChatEndpoint:
             raise ChatFailedError("the chat endpoint has no time left to answer")
         try:
             async with asyncio.timeout(left_s):
-                return _text_of(await self._request(prompt, dialect, left_s))
+                asked = self._request(prompt, dialect, left_s)
+                return _text_of(await ask_in_span(asked, self._model, self._max_tokens, prompt))
         except TimeoutError:
             raise PassingError("the chat endpoint does not answer in time") from None
         except openai.OpenAIError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from nomemory.server.composition.traced_parts import traced_embedder
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder
 from nomemory.server.embedding.none import NoEmbedder
@@ -90,7 +91,7 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults, me
     def watch(model: Embedder) -> Embedder:
         if collection_name(model.model, model.dimension) != known.collection:
             raise FormerModelLostError(f"this version and these packages have {model.model} in its place")
-        watched.append(WatchedEmbedder(model))
+        watched.append(WatchedEmbedder(traced_embedder(model, settings)))
         return watched[0]
 
     vigil = Vigil(Patience.of(settings), faults, meters.roster)

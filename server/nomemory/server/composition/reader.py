@@ -24,6 +24,7 @@ from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.services import make_services
 from nomemory.server.composition.serving import Figures, serving
 from nomemory.server.composition.startup_errors import CANNOT_START
+from nomemory.server.composition.tracing import start_tracer
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.factory import open_lexical_index
@@ -35,11 +36,20 @@ from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.readers.calls import Assignment, GetAssignment, GetSamples, ReplaceSpace
 from nomemory.server.readers.followed_space import FollowedSpace, remote_space
 from nomemory.server.readers.launch import reader_name
-from nomemory.server.readers.remote import RemoteExposition, RemoteLog, RemoteReport, RemoteReranker, WriterClient
+from nomemory.server.readers.remote import (
+    RemoteExporter,
+    RemoteExposition,
+    RemoteLog,
+    RemoteReport,
+    RemoteReranker,
+    WriterClient,
+)
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.index_status import Report
+from nomemory.server.settings import Settings
 from nomemory.server.structured_logs import get_logger
+from nomemory.spans.tracer import Tracer
 
 _log = get_logger("workers")
 
@@ -78,18 +88,26 @@ async def _serve_assigned(
     settings = assignment.settings
     access = make_access(settings)
     async with AsyncExitStack() as stack:
+        tracer = _tracer(settings, writer, meters, stack)
         services = await _make_services(assignment, writer, followed, meters, stack)
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         host = assignment.interceptors()
         figures = Figures(meters, RemoteExposition(writer))
-        own = serving(services, assignment.addresses, settings, access, is_shared=True, host=host, figures=figures)
+        own = serving(
+            services, assignment.addresses, settings, access, is_shared=True, host=host, figures=figures, tracer=tracer
+        )
         await stack.enter_async_context(own)
         freeze_heap()
         writer.ready()
         _log.info("serving", address=str(assignment.addresses))
         await stop.wait()
         _log.info("draining")
+
+
+def _tracer(settings: Settings, writer: WriterClient, meters: Meters, stack: AsyncExitStack) -> Tracer | None:
+    """Record spans, if there are traces, and send them through the writer's process: that has the exporter."""
+    return start_tracer(settings, RemoteExporter(writer).deliver if settings.tracing.is_on else None, meters, stack)
 
 
 async def _make_services(

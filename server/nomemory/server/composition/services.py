@@ -8,6 +8,7 @@ from functools import partial
 from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
+from nomemory.server.composition.traced_parts import traced_log, traced_search, traced_words
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.hybrid.candidate_pool import Stretches
@@ -66,7 +67,8 @@ async def make_services(
         meters: what counts in this process.
     """
     meters = meters or Meters()
-    log = open_log(settings, directory, stack, damage)
+    log = traced_log(open_log(settings, directory, stack, damage), settings)
+    words = traced_words(words, settings)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     query = _query_service(settings, writer, words, log, tokens, cursors)
@@ -95,9 +97,9 @@ def _query_service(
         ConversationListing(log, cursors),
         UserListing(log, cursors),
         Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
-        LexicalListing(words, log, cursors, reply_max),
-        NearestMessages(log, speakers, reply_max),
-        _hybrid(settings, writer.reranker, words, log, speakers),
+        traced_search(LexicalListing(words, log, cursors, reply_max), "page", settings),
+        traced_search(NearestMessages(log, speakers, reply_max), "search", settings),
+        traced_search(_hybrid(settings, writer.reranker, words, log, speakers), "search", settings),
         tokens,
         writer.spaces,
         settings,

@@ -17,6 +17,7 @@ from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.rpc.grpc_server import GrpcServer
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
+from nomemory.spans.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ async def serving(
     is_shared: bool = False,
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
     figures: Figures | None = None,
+    tracer: Tracer | None = None,
 ) -> AsyncIterator[Addresses]:
     """Serve until the context is left, then let calls in flight finish. Return the addresses that were bound.
 
@@ -58,12 +60,13 @@ async def serving(
         is_shared: other processes serve at the same addresses. Somebody has to hold them for all of them.
         host: interceptors to run before and after NoMemory's own.
         figures: what counts, and what answers a scrape; None: nothing does.
+        tracer: begins the spans of calls; None: there are none.
 
     Raises:
         ListenAddressError: a port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    path = CallPath(services, settings, access, host, figures.meters.calls if figures else None)
+    path = CallPath(services, settings, access, host, figures.meters.calls if figures else None, tracer)
     servers: list[_Server] = []
     bound: dict[str, ListenAddress] = {}
     try:

@@ -14,6 +14,7 @@ from nomemory.server.log.loss import LogLostError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.reranking.factory import RerankerSettingsError
 from nomemory.server.server_key import KeyFileError
+from nomemory.server.tracing.factory import TracingSettingsError
 
 CANNOT_START: Final = (
     DataDirectoryBusyError,
@@ -27,6 +28,7 @@ CANNOT_START: Final = (
     LogVersionError,
     RecallSettingsError,
     RerankerSettingsError,
+    TracingSettingsError,
     UnknownStepError,
 )
 """What `serve` raises if the server cannot start; their words are meant for the operator."""

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from nomemory.server.composition.commit_signal import CommitSignal
+from nomemory.server.composition.traced_parts import traced_vectors
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.log.protocol import ChangeFeed
@@ -94,8 +95,9 @@ class VectorSpaces:
 
 
 def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
-    shared = SharedVectors(index, settings.reads.vectors_max)
-    return VectorSpace(indexer.collection, embedder, shared, index, indexer)
+    searched = traced_vectors(index, settings)
+    shared = SharedVectors(searched, settings.reads.vectors_max)
+    return VectorSpace(indexer.collection, embedder, shared, searched, indexer)
 
 
 def _grow(growth: Growth, supervisor: Supervisor, stack: AsyncExitStack) -> None:

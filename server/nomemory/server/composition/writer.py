@@ -10,6 +10,7 @@ from functools import partial
 from nomemory.server.composition.commit_signal import CommitSignal
 from nomemory.server.composition.former_model import FormerModelLostError, former_model
 from nomemory.server.composition.services import open_log
+from nomemory.server.composition.traced_parts import traced_changes, traced_embedder, traced_reranker
 from nomemory.server.composition.vector_spaces import VectorSpaces
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.cache_erasure import CacheErasure
@@ -107,7 +108,9 @@ class WriterAssembly:
 
     def build(self) -> tuple[WriterServices, LexicalIndex, LogDamage]:
         """Build everything; return the lexical index for reading, too, and what is known of damage to the log."""
-        embedder = choose_embedder(self._settings, self._vigil, meter=self._meters.embedder)
+        settings = self._settings
+        around = partial(traced_embedder, settings=settings)
+        embedder = choose_embedder(settings, self._vigil, around, self._meters.embedder)
         reranker = self._reranker()
         writer, erasable = self._log_writer()
         log = open_log(self._settings, self._directory, self._stack, self._damage)
@@ -123,8 +126,12 @@ class WriterAssembly:
         self._erase(erasable, Indexes(lexical, spaces, unused, self._kept_vectors(embedder)))
         report = StatusReport(log, lexical, spaces, self._supervisor.fault, self._faults, notice, self._damage)
         self._meters.also(partial(_tell_queue, writer, self._meters.process))
-        counted = MeteredLog(writer, self._meters.changes)
-        return WriterServices(counted, serving, report, reranker), words, self._damage
+        counted = traced_changes(MeteredLog(writer, self._meters.changes), settings)
+        return (
+            WriterServices(counted, serving, report, reranker and traced_reranker(reranker, settings)),
+            words,
+            self._damage,
+        )
 
     def _reranker(self) -> RerankerProcess | None:
         reranker = choose_reranker(self._settings, self._vigil)

@@ -5,11 +5,24 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from functools import partial
 from itertools import count
 from typing import Any, Self, cast
 
-from nomemory.server.processes.frames import READY, FrameBuffer, Heartbeat, Reply, Withdrawal, pack
+from nomemory.server.processes.frames import (
+    READY,
+    FrameBuffer,
+    Heartbeat,
+    InTrace,
+    Reply,
+    TimedReply,
+    Withdrawal,
+    pack,
+)
+from nomemory.spans.span import Span, current
+from nomemory.spans.tracer import Tracer
+from nomemory.spans.w3c import parsed, traceparent_of
 
 Answer = Callable[[Any], Coroutine[Any, Any, object]]
 """Answers a request of the other end."""
@@ -47,14 +60,24 @@ class PipeConnection(asyncio.Protocol):
         answer: answers the other end's requests, each in a task of its own; cancelled when the request is withdrawn
             or the other end is gone.
         describe_error: what is replied when `answer` raises.
+        tracer: begins the spans of the other end's requests that belong to a trace; None: they have none.
+        peer: what the process at the other end is called in spans.
 
     Attributes:
         heard_at: when something last arrived, in the event loop's time.
     """
 
-    def __init__(self, answer: Answer = _answer_nothing, describe_error: DescribeError = repr) -> None:
+    def __init__(
+        self,
+        answer: Answer = _answer_nothing,
+        describe_error: DescribeError = repr,
+        tracer: Tracer | None = None,
+        peer: str = "",
+    ) -> None:
         self._answer = answer
         self._describe_error = describe_error
+        self._tracer = tracer
+        self._peer = peer
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._arrived = FrameBuffer()
@@ -69,11 +92,16 @@ class PipeConnection(asyncio.Protocol):
 
     @classmethod
     async def open(
-        cls, end: socket.socket, answer: Answer = _answer_nothing, describe_error: DescribeError = repr
+        cls,
+        end: socket.socket,
+        answer: Answer = _answer_nothing,
+        describe_error: DescribeError = repr,
+        tracer: Tracer | None = None,
+        peer: str = "",
     ) -> Self:
         """Take over one end of a pair of sockets."""
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_unix_connection(lambda: cls(answer, describe_error), sock=end)
+        _, connection = await loop.create_unix_connection(lambda: cls(answer, describe_error, tracer, peer), sock=end)
         return connection
 
     @property
@@ -110,9 +138,10 @@ class PipeConnection(asyncio.Protocol):
             raise PipeClosedError
         call_id = next(self._ids)
         arriving = self._waiting[call_id] = self._loop.create_future()
-        self._write(call_id, request)
+        span = current()
+        self._write(call_id, request if span is None else _in_trace(span, request))
         try:
-            return _value(await arriving)
+            return _value(self._noted(await arriving, span))
         except asyncio.CancelledError:
             self._write(call_id, Withdrawal())
             raise
@@ -173,15 +202,36 @@ class PipeConnection(asyncio.Protocol):
         elif isinstance(body, Heartbeat):
             self._write(call_id, Reply())
         else:
-            task = self._answering[call_id] = self._loop.create_task(self._answer(body))
-            task.add_done_callback(partial(self._reply, call_id))
+            self._begin(call_id, body)
 
-    def _reply(self, call_id: int, done: asyncio.Task[object]) -> None:
+    def _begin(self, call_id: int, body: object) -> None:
+        context, span = copy_context(), None
+        if isinstance(body, InTrace):
+            span = context.run(self._continued, body)
+            body = body.request
+        task = self._answering[call_id] = self._loop.create_task(self._answer(body), context=context)
+        task.add_done_callback(partial(self._reply, call_id, span), context=context)
+
+    def _continued(self, body: InTrace) -> Span | None:
+        caller = parsed(body.traceparent, body.tracestate)
+        if self._tracer is None or caller is None:
+            return None
+        return self._tracer.continued(type(body.request).__name__, caller)
+
+    def _reply(self, call_id: int, span: Span | None, done: asyncio.Task[object]) -> None:
         del self._answering[call_id]
         if not done.cancelled():
             error = done.exception()
             reply = Reply(done.result()) if error is None else Reply(error=self._describe_error(error))
             self._write(call_id, reply)
+        if span is not None:
+            span.error = _kind_of_error(done)
+            span.end()
+
+    def _noted(self, reply: Reply | None, span: Span | None) -> Reply | None:
+        if span is not None and isinstance(reply, TimedReply):
+            span.elsewhere(self._peer, reply.process_id, reply.began_ns, reply.ended_ns)
+        return reply
 
     def _settle(self, call_id: int, reply: Reply | None) -> None:
         arriving = self._waiting.get(call_id)
@@ -191,6 +241,17 @@ class PipeConnection(asyncio.Protocol):
     def _write(self, call_id: int, body: object) -> None:
         if not self._transport.is_closing():
             self._transport.write(pack(call_id, body))
+
+
+def _in_trace(span: Span, request: object) -> InTrace:
+    return InTrace(traceparent_of(span), span.state, request)
+
+
+def _kind_of_error(done: asyncio.Task[object]) -> str:
+    if done.cancelled():
+        return asyncio.CancelledError.__name__
+    error = done.exception()
+    return type(error).__name__ if error else ""
 
 
 def _value(reply: Reply | None) -> Any:  # noqa: ANN401 - see `call`

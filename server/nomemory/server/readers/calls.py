@@ -128,6 +128,14 @@ class GetMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class ExportSpans:
+    """Send spans to the collector. Answer: Delivery."""
+
+    batch: bytes
+    spans: int
+
+
+@dataclass(frozen=True, slots=True)
 class GetSamples:
     """Asked of a reader: what has it counted? Answer: Samples."""
 
@@ -138,7 +146,7 @@ Changing = Write | Delete | DeleteMatching | Erase
 AboutMeaning = SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery
 """What is asked of a vector space, which each of them names."""
 
-WriterCall = Changing | AboutMeaning | GetStatus | GetMetrics | Rerank | NoteDamage
+WriterCall = Changing | AboutMeaning | GetStatus | GetMetrics | ExportSpans | Rerank | NoteDamage
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
+from nomemory.spans.tracer import Tracer
 
 _log = get_logger("workers")
 
@@ -56,11 +57,18 @@ class Readers:
         started: those that have been started already, by their numbers.
         faults: where it is noted that one does not answer, or takes too much memory.
         roster: lists them.
+        tracer: begins the spans of what they ask for; None: there are no traces.
     """
 
     def __init__(
-        self, settings: Settings, started: Mapping[int, Started], faults: StandingFaults, roster: Roster
+        self,
+        settings: Settings,
+        started: Mapping[int, Started],
+        faults: StandingFaults,
+        roster: Roster,
+        tracer: Tracer | None = None,
     ) -> None:
+        self._tracer = tracer
         memory_max_bytes = settings.workers.memory_bytes
         patience = replace(Patience.of(settings), memory_max_bytes=memory_max_bytes, memory_slack=_MEMORY_SLACK)
         self._vigil = Vigil(patience, faults, roster)
@@ -123,7 +131,7 @@ class Readers:
         """Start a reader and answer it until it is gone."""
         process, ours = self._started.pop(number) if number in self._started else start_reader(number)
         self._processes[number] = process
-        pipe = await PipeConnection.open(ours, self._calls.answer, self._calls.describe_error)
+        pipe = await PipeConnection.open(ours, self._calls.answer, self._calls.describe_error, self._tracer)
         self._pipes[number] = pipe
         watching = asyncio.create_task(Watch(reader_name(number), process.pid, pipe, process.kill, self._vigil).run())
         try:

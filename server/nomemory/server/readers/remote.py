@@ -18,6 +18,7 @@ from nomemory.server.readers.calls import (
     EmbedDocuments,
     EmbedQuery,
     Erase,
+    ExportSpans,
     FaultRecord,
     FetchVectors,
     GetAssignment,
@@ -31,8 +32,10 @@ from nomemory.server.readers.calls import (
     Write,
     WriterCall,
 )
+from nomemory.server.tracing.span_export import Delivery
 from nomemory.server.vector.backlog_reader import BacklogReader
 from nomemory.server.vector.protocol import VectorHit
+from nomemory.spans.span import Kind, span
 from nomemory.v1 import ingest_service_pb2 as pb
 
 _RETRY_AFTER_S = 1.0
@@ -51,7 +54,8 @@ class WriterClient:
             Fault: the writer's; STORAGE_UNAVAILABLE if its process is gone.
         """
         try:
-            return await self._pipe.call(request)
+            with span(type(request).__name__, Kind.CLIENT):
+                return await self._pipe.call(request)
         except PipeClosedError as error:
             reason, message = Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the server's writer is gone"
             raise Fault(reason, message, retry_after_s=_RETRY_AFTER_S) from error
@@ -169,6 +173,21 @@ class RemoteProgress:
         """Have the user's backlog go first. If there is none, the search itself reports the query."""
         if self._backlog.is_pending(user_id):
             self._writer.notify(NoteQuery(self._space, user_id))
+
+
+class RemoteExporter:
+    """Sends spans through the writer's process."""
+
+    def __init__(self, writer: WriterClient) -> None:
+        self._writer = writer
+
+    async def deliver(self, batch: bytes, spans: int) -> Delivery:
+        """Send a batch."""
+        try:
+            delivery: Delivery = await self._writer.call(ExportSpans(batch, spans))
+        except Fault as fault:
+            return Delivery(spans, fault.message)
+        return delivery
 
 
 class RemoteExposition:

@@ -14,6 +14,7 @@ from nomemory.server.readers.calls import (
     EmbedDocuments,
     EmbedQuery,
     Erase,
+    ExportSpans,
     FetchVectors,
     GetMetrics,
     GetStatus,
@@ -26,6 +27,7 @@ from nomemory.server.readers.calls import (
 )
 from nomemory.server.reranking.protocol import Reranker
 from nomemory.server.rpc.index_status import Report
+from nomemory.server.tracing.span_export import Deliver, Delivery
 from nomemory.server.vector.serving_space import ServingSpace
 
 
@@ -38,6 +40,7 @@ class WriterServices:
     report: Report
     reranker: Reranker | None = None
     exposition: Exposition | None = None
+    deliver: Deliver | None = None
 
     async def answer(self, call: WriterCall) -> object:
         """Answer a reader's call.
@@ -48,10 +51,8 @@ class WriterServices:
         match call:
             case Write() | Delete() | DeleteMatching() | Erase():
                 return await self._change(call)
-            case GetStatus(user_id, prefix):
-                return (await self.report.status(user_id, prefix)).SerializeToString()
-            case GetMetrics():
-                return await self.exposition.text() if self.exposition else b""
+            case GetStatus() | GetMetrics() | ExportSpans():
+                return await self._tell(call)
             case NoteDamage(met):
                 self.report.note_damage(met)
                 return None
@@ -59,6 +60,16 @@ class WriterServices:
                 return await self.reranker.scores(question, texts) if self.reranker else None
             case _:
                 return await self._answer_about_meaning(call)
+
+    async def _tell(self, call: GetStatus | GetMetrics | ExportSpans) -> object:
+        """Tell how the server is doing, or have its spans told to others."""
+        match call:
+            case GetStatus(user_id, prefix):
+                return (await self.report.status(user_id, prefix)).SerializeToString()
+            case GetMetrics():
+                return await self.exposition.text() if self.exposition else b""
+            case ExportSpans(batch, spans):
+                return await self.deliver(batch, spans) if self.deliver else Delivery(spans)
 
     async def _change(self, call: Changing) -> object:
         match call:

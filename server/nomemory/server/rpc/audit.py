@@ -24,6 +24,7 @@ from nomemory.server.rpc.call import Call
 from nomemory.server.settings import Settings
 from nomemory.server.standard_error import log_stream
 from nomemory.server.structured_logs import get_logger
+from nomemory.spans.span import trace_fields
 
 Action = Literal["write", "import", "delete", "delete-matching", "erase", "recall"]
 
@@ -87,6 +88,7 @@ class Audit:
             "event": "audit",
             "level": "info",
             **process_fields(),
+            **trace_fields(),
             "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         }
         self._append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))

@@ -15,10 +15,13 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
 from nomemory.server.metrics.meters import GRPC, CallMeter
 from nomemory.server.rpc.call import Call
+from nomemory.server.rpc.call_span import begin_call, end_call
 from nomemory.server.rpc.request_id import REQUEST_ID, request_id_of
 from nomemory.server.rpc.status import code_name, status_of
 from nomemory.server.rpc.unexpected_error import fault_of
 from nomemory.server.structured_logs import get_logger
+from nomemory.spans.span import Span
+from nomemory.spans.tracer import Tracer
 
 _log = get_logger("rpc")
 
@@ -47,15 +50,22 @@ class CallLifecycle:
         deadline_s: seconds that a call has if its client sets no deadline.
         bulk_deadline_s: the same for a method that may need long.
         meter: counts them.
+        tracer: begins the span of each; None: there are none.
     """
 
     def __init__(
-        self, access: Access, deadline_s: float, bulk_deadline_s: float, meter: CallMeter | None = None
+        self,
+        access: Access,
+        deadline_s: float,
+        bulk_deadline_s: float,
+        meter: CallMeter | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._access = access
         self._deadline_s = deadline_s
         self._bulk_deadline_s = bulk_deadline_s
         self._meter = meter or CallMeter()
+        self._tracer = tracer
 
     @asynccontextmanager
     async def admitted(self, method: Method, context: Context) -> AsyncIterator[tuple[Call, asyncio.Timeout]]:
@@ -66,7 +76,7 @@ class CallLifecycle:
         """
         started = time.perf_counter()
         metadata = tuple(context.invocation_metadata() or ())
-        request_id = request_id_of(metadata)
+        request_id, span = request_id_of(metadata), begin_call(self._tracer, method.path, metadata)
         deadline = _deadline(context, self._bulk_deadline_s if method.need.is_bulk else self._deadline_s)
         facts = {"method": method.name, "request_id": request_id}
         try:
@@ -77,27 +87,31 @@ class CallLifecycle:
                 facts |= admission.facts()
                 yield Call(request_id, deadline, admission), timeout
         except asyncio.CancelledError:
-            self._end(context, facts, started, "CANCELLED")
+            self._end(context, facts, started, span, "CANCELLED")
             raise
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            end_call(span, _way_in(context), "CANCELLED")
             raise
         except grpc.aio.AbortError:  # an interceptor of the host has ended the call, status and all
-            self._end(context, facts, started, context.code().name)
+            self._end(context, facts, started, span, context.code().name)
             raise
         except BaseException as error:  # noqa: BLE001 - errors become statuses here; an engine's panic is no Exception
             fault = fault_of(error, _log.bind(**facts))
             reason = Reason.Name(fault.reason)
-            self._end(context, facts, started, code_name(fault), reason=reason)
+            self._end(context, facts, started, span, code_name(fault), reason=reason)
             self._meter.failed(method.name, _way_in(context), reason)
             await _abort(context, fault, request_id)
         context.set_trailing_metadata((*context.trailing_metadata(), (REQUEST_ID, request_id)))
-        self._end(context, facts, started, "OK")
+        self._end(context, facts, started, span, "OK")
 
-    def _end(self, context: Context, facts: Mapping[str, str], started: float, code: str, **why: str) -> None:
-        """Count a call that has ended, and log it."""
+    def _end(
+        self, context: Context, facts: Mapping[str, str], started: float, span: Span | None, code: str, **why: str
+    ) -> None:
+        """Count a call that has ended, log it, and end its span."""
         took_s = time.perf_counter() - started
         self._meter.ended(facts["method"], _way_in(context), code, took_s)
         _log.info("rpc", **facts, code=code, **why, ms=round(took_s * 1000, 2))
+        end_call(span, _way_in(context), code, **why)
 
     def deadline(self, context: Context) -> float:
         """Return when a call ends that is not bulk, in the event loop's time."""

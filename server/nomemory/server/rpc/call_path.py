@@ -20,6 +20,7 @@ from nomemory.server.rpc.handlers import Handler, generic_handler, needs_by_path
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import Continuation, NoMemoryInterceptor
 from nomemory.server.settings import Settings
+from nomemory.spans.tracer import Tracer
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
@@ -33,6 +34,7 @@ class CallPath:
         access: decides who may call what.
         host: interceptors to run before and after NoMemory's own.
         meter: counts them.
+        tracer: begins the span of each; None: there are none.
 
     Attributes:
         bounds: what calls may hold, over all the ways in.
@@ -48,6 +50,7 @@ class CallPath:
         access: Access,
         host: HostInterceptors,
         meter: CallMeter | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.meter = meter or CallMeter()
         self.bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
@@ -58,7 +61,7 @@ class CallPath:
             self.needs |= needs_by_path(service)
         self.handlers = [generic_handler(service) for service in services]
         lifecycle = CallLifecycle(
-            access, settings.timing.deadline_default_s, settings.timing.deadline_import_s, self.meter
+            access, settings.timing.deadline_default_s, settings.timing.deadline_import_s, self.meter, tracer
         )
         open_services = frozenset({HEALTH, reflection.SERVICE_NAME})
         own = NoMemoryInterceptor(lifecycle, self.needs, open_services, self.bounds)

@@ -10,6 +10,8 @@ from grpc.aio import AioRpcError
 from nomemory.recall.tools.query_stub import QueryStub, Rpc
 from nomemory.recall.tools.service_error import service_error
 from nomemory.server.faults import Fault, Reason
+from nomemory.spans.span import current
+from nomemory.spans.w3c import as_metadata
 
 _Request = TypeVar("_Request")
 _Reply = TypeVar("_Reply")
@@ -37,7 +39,7 @@ class RemoteQuery:
 def _passing_on(rpc: Rpc[_Request, _Reply]) -> Rpc[_Request, _Reply]:
     async def call(request: _Request, /, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> _Reply:  # noqa: ASYNC109 - the signature of a stub's method
         try:
-            return await rpc(request, timeout=timeout, metadata=metadata)
+            return await rpc(request, timeout=timeout, metadata=(*metadata, *as_metadata(current())))
         except AioRpcError as error:
             if service_error(error).reason != _OVERLOADED:
                 raise

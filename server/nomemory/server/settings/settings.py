@@ -31,6 +31,7 @@ from nomemory.server.settings.reranker import RerankerSettings
 from nomemory.server.settings.retention import RetentionSettings
 from nomemory.server.settings.server import ServerSettings
 from nomemory.server.settings.timing import TimingSettings
+from nomemory.server.settings.tracing import TracingSettings
 from nomemory.server.settings.vector import VectorSettings
 from nomemory.server.settings.workers import WorkerSettings
 
@@ -43,6 +44,7 @@ class Settings(BaseModel):
     server: ServerSettings
     http: HttpSettings
     metrics: MetricsSettings
+    tracing: TracingSettings
     identity: IdentitySettings
     workers: WorkerSettings
     processes: ProcessSettings

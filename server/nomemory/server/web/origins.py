@@ -20,6 +20,7 @@ from nomemory.server.web.exchange import Exchange, Headers
 _ANY: Final = "*"
 _HEADERS_ALLOWED: Final = (
     b"authorization, content-type, x-api-key, x-user-id, x-user-id-bin, x-request-id, x-timeout-ms, "
+    b"traceparent, tracestate, "
     b"connect-protocol-version, connect-timeout-ms"
 )
 _VERBS_ALLOWED: Final = b"GET, POST, PUT, PATCH, DELETE"

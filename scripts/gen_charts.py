@@ -1,0 +1,31 @@
+"""Draws the pictures of docs/charts from the figures beside them. With --check it only tells whether they fit.
+
+The figures are those of the benchmarks, which write them there with --charts; the pages' tables have the same ones.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from generated_page import keep
+from load import performance_chart
+
+from nomemory.evaluation import quality_chart
+
+FOLDER = Path(__file__).parent.parent / "docs" / "charts"
+
+
+def main() -> int:
+    """Write the pictures, or compare them. Return the exit code."""
+    quality, performance = (
+        json.loads((FOLDER / name).read_text(encoding="utf-8"))
+        for name in (quality_chart.FIGURES, performance_chart.FIGURES)
+    )
+    drawn = {quality_chart.PICTURE: quality_chart.picture(quality), **performance_chart.pictures(performance)}
+    return max([keep(FOLDER / name, picture) for name, picture in drawn.items()])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

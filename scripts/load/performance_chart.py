@@ -1,0 +1,76 @@
+"""The figures of `scripts/bench_load` as pictures, for docs/performance.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nomemory.evaluation.bar_chart import BarChart, Row, svg
+
+Figures = Mapping[str, Any]
+
+FIGURES = "performance.json"
+READS = {
+    "null_list": "null, behind the interceptor",
+    "list": "list of 50",
+    "list_window": "list of 50 in a window",
+    "neighbors": "neighbours 20+20",
+    "lexical_common": "one common word",
+    "lexical_middle": "one middling word",
+    "lexical_rare": "one rare word",
+    "lexical_two_words": "two words, one of them common",
+    "lexical_two_common": "two words that most messages have",
+    "lexical_phrase": "phrase",
+    "lexical_filtered": "phrase AND word, role, time",
+    "lexical_common_highlights": "one common word, highlights of 50",
+    "semantic": "nearest 20 by meaning",
+    "hybrid": "HybridSearch",
+    "recall": "recall with rules",
+}
+"""What the pictures call the reads, top to bottom."""
+_USERS = {"typical": "a typical user", "heavy": "a user with very many messages"}
+_CALLERS = {"1": "one caller", "16": "16 callers"}
+_KEPT = ("cpu_ms", "p50_ms", "p99_ms", "rps")
+_NOTE = "Milliseconds of CPU a call, over all processes of the server. Shorter is better."
+
+
+def draw(result: Figures, folder: Path) -> None:
+    """Write the figures that the pictures show, and the pictures."""
+    kept = shown(result)
+    (folder / FIGURES).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    for name, picture in pictures(kept).items():
+        (folder / name).write_text(picture, encoding="utf-8")
+
+
+def shown(result: Figures) -> dict[str, Any]:
+    """Return those of the benchmark's figures that stand on the page, in the benchmark's form."""
+    known = {f"{read}_{user}" for read in READS for user in _USERS}
+    cases = {name: {callers: _of_case(one) for callers, one in by.items()} for name, by in result["cases"].items()}
+    return {"cases": {name: by for name, by in cases.items() if name in known}}
+
+
+def pictures(figures: Figures) -> dict[str, str]:
+    """Draw the figures of a benchmark: each picture by the name of its file."""
+    return {f"performance-{user}.svg": svg(_chart(figures["cases"], user)) for user in _USERS}
+
+
+def written(value: float) -> str:
+    """Write milliseconds as the page does: three digits."""
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}".removeprefix("0")  # noqa: PLR2004 - the third digit
+
+
+def _chart(cases: Figures, user: str) -> BarChart:
+    measured = {label: cases[f"{read}_{user}"] for read, label in READS.items() if f"{read}_{user}" in cases}
+    rows = tuple(Row(label, tuple(_cpu_ms(case, callers) for callers in _CALLERS)) for label, case in measured.items())
+    return BarChart(f"What a read costs, for {_USERS[user]}", _NOTE, tuple(_CALLERS.values()), rows, written)
+
+
+def _of_case(one: Figures) -> dict[str, float]:
+    return {name: one[name] for name in _KEPT if name in one}
+
+
+def _cpu_ms(case: Figures, callers: str) -> float | None:
+    value: float | None = case.get(callers, {}).get("cpu_ms")
+    return value

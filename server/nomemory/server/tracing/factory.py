@@ -1,0 +1,91 @@
+"""The collector that the settings name, and what they must not ask for."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Final
+from urllib.parse import urlsplit
+
+from nomemory.server.listen_address import ListenAddressError, parse_listen_address
+from nomemory.server.settings import Settings
+from nomemory.server.tracing.collector import Collector
+
+_NO_PACKAGE: Final = (
+    "NOMEMORY_OTLP_ENDPOINT: to send spans takes the package opentelemetry-proto: pip install 'nomemory[otel]'"
+)
+_NO_ENDPOINT: Final = "{} needs NOMEMORY_OTLP_ENDPOINT: there is nowhere to send spans to"
+
+
+class TracingSettingsError(ValueError):
+    """The settings do not describe where spans go, or would show secrets to others; the text says what to set."""
+
+
+def collector_of(settings: Settings) -> Collector | None:
+    """Return where spans go; None: there are no traces.
+
+    Raises:
+        TracingSettingsError: half of it is configured, a package is missing, or content or credentials would cross a
+            network in the clear.
+        OSError: the file of certificates cannot be read.
+    """
+    if not settings.tracing.is_on:
+        _refuse_without_endpoint(settings)
+        return None
+    if not _has_package():
+        raise TracingSettingsError(_NO_PACKAGE)
+    target, is_tls = _address(settings.tracing.endpoint.strip())
+    if settings.tracing.ca is not None and not is_tls:
+        raise TracingSettingsError("NOMEMORY_OTLP_CA needs an endpoint of https://")
+    headers = () if settings.tracing.headers is None else _headers(settings.tracing.headers.get_secret_value())
+    if not is_tls:
+        _refuse_exposure(settings, target)
+    trusted = settings.tracing.ca.read_bytes() if settings.tracing.ca else None
+    return Collector(target, is_tls, trusted, headers, settings.tracing.timeout_s, settings.tracing.service)
+
+
+def _address(endpoint: str) -> tuple[str, bool]:
+    """Return HOST:PORT, and whether it is TLS. The endpoint is not shown: somebody may have put a password into it."""
+    try:
+        parts = urlsplit(endpoint)
+        is_one = parts.scheme in {"http", "https"} and parts.hostname and parts.port
+    except ValueError:
+        is_one = False
+    if not is_one or parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
+        raise TracingSettingsError("NOMEMORY_OTLP_ENDPOINT must be http://HOST:PORT or https://HOST:PORT")
+    return parts.netloc, parts.scheme == "https"
+
+
+def _refuse_without_endpoint(settings: Settings) -> None:
+    variables = settings.tracing.variables()
+    for field in ("headers", "ca", "content"):
+        if getattr(settings.tracing, field) not in {None, False}:
+            raise TracingSettingsError(_NO_ENDPOINT.format(variables[field]))
+
+
+def _has_package() -> bool:
+    return find_spec("opentelemetry") is not None and find_spec("opentelemetry.proto") is not None
+
+
+def _headers(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = [tuple(map(str.strip, pair.split("=", 1))) for pair in text.split(",")]
+    if any(len(pair) != 2 or not all(pair) for pair in pairs):  # noqa: PLR2004 - a name and a value
+        raise TracingSettingsError("NOMEMORY_OTLP_HEADERS must be NAME=VALUE, several of them with commas between")
+    return tuple((name.lower(), value) for name, value in pairs)
+
+
+def _refuse_exposure(settings: Settings, target: str) -> None:
+    """Refuse to send to another machine in the clear what others must not read."""
+    variables = settings.tracing.variables()
+    secret = [variables[field] for field in ("headers", "content") if getattr(settings.tracing, field)]
+    if secret and not _is_loopback(target) and not settings.identity.insecure_plaintext:
+        raise TracingSettingsError(
+            f"refusing to send spans to {target} in the clear with {' and '.join(secret)}: use https://, or "
+            "NOMEMORY_INSECURE_PLAINTEXT=true where the network itself is encrypted"
+        )
+
+
+def _is_loopback(target: str) -> bool:
+    try:
+        return parse_listen_address(target).is_loopback()
+    except ListenAddressError:
+        return False

@@ -1,0 +1,56 @@
+"""The files for operators, read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "nomemory"
+VARIABLE = re.compile(r"\b(?:NOMEMORY|OPENAI)_[A-Z0-9_]*[A-Z0-9]\b")
+VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+
+
+def loaded(path: Path) -> Any:  # noqa: ANN401 - a file of somebody else's form
+    """Read a file of YAML."""
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return the Dockerfile's instructions of its last stage, with what each says."""
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
+    lines = text.replace("\\\n", " ").splitlines()
+    stages = [at for at, line in enumerate(lines) if line.startswith("FROM ")]
+    return [(word, said.strip()) for word, _, said in (line.partition(" ") for line in lines[stages[-1] :] if line)]
+
+
+def instruction(name: str) -> str:
+    """Return what the one instruction of a name says."""
+    [said] = [said for word, said in instructions() if word == name]
+    return said
+
+
+def pairs(name: str) -> dict[str, str]:
+    """Return the names and values of an instruction such as ENV."""
+    return dict(one.split("=", 1) for one in shlex.split(instruction(name)))
+
+
+def unit(path: Path) -> dict[str, list[str]]:
+    """Return the settings of a unit of systemd: each with all that is said of it, in its order."""
+    found: dict[str, list[str]] = {}
+    for line in path.read_text("utf-8").splitlines():
+        if "=" in line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def environment(path: Path) -> dict[str, str]:
+    """Return the variables that a unit sets."""
+    return dict(one.split("=", 1) for line in unit(path)["Environment"] for one in line.split())

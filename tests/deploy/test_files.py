@@ -1,0 +1,257 @@
+"""What operators are given fits the server: variables exist, ports and users agree, versions are one."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from deploy.files import (
+    CHART,
+    DEPLOY,
+    ROOT,
+    VARIABLE,
+    VERSION,
+    environment,
+    instruction,
+    instructions,
+    loaded,
+    pairs,
+    unit,
+)
+from documentation.blocks import of_page
+from jsonschema import Draft7Validator, ValidationError
+
+from nomemory.server.listen_address import parse_listen_address
+from nomemory.server.settings import Settings
+
+VARIABLES = set((ROOT / "tests" / "settings_variables.txt").read_text("utf-8").split())
+OF_THE_COMMAND_LINE = {"NOMEMORY_API_KEY"}
+SERVICE = DEPLOY / "systemd" / "nomemory.service"
+OPEN = DEPLOY / "systemd" / "open.conf"
+COMPOSE: dict[str, Any] = loaded(DEPLOY / "compose.yaml")
+STATEFULSET = (CHART / "templates" / "statefulset.yaml").read_text("utf-8")
+VALUES: dict[str, Any] = loaded(CHART / "values.yaml")
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+HELM = next(
+    (path for path in (shutil.which("helm"), ROOT / ".venv/go/helm/helm") if path and Path(path).exists()), None
+)
+FILES = [ROOT / "Dockerfile", *(path for path in sorted(DEPLOY.rglob("*")) if path.is_file())]
+GRPC, HTTP, METRICS = 7700, 8080, 9464
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_variable_of_the_server_exists(file: Path) -> None:
+    named = set(VARIABLE.findall(file.read_text("utf-8")))
+    assert named - OF_THE_COMMAND_LINE <= VARIABLES
+
+
+def test_the_image_runs_as_the_user_that_the_chart_and_the_volume_are_for() -> None:
+    uid, gid = map(int, instruction("USER").split(":"))
+    [prepared] = [said for word, said in instructions() if word == "RUN"]
+    assert f"--gid {gid} " in prepared
+    assert f"--uid {uid} " in prepared
+    for name, number in (("runAsUser", uid), ("runAsGroup", gid), ("fsGroup", gid)):
+        assert set(re.findall(rf"{name}: (\d+)", STATEFULSET)) == {str(number)}
+
+
+def test_the_image_serves_at_the_port_that_all_others_name() -> None:
+    assert instruction("EXPOSE") == str(GRPC)
+    assert parse_listen_address(pairs("ENV")["NOMEMORY_LISTEN"]).port == GRPC
+    assert parse_listen_address(Settings.from_environment().server.listen).port == GRPC
+
+
+def test_everything_that_the_image_writes_is_in_its_volume() -> None:
+    volume = instruction("VOLUME")
+    variables = pairs("ENV")
+    for name in ("NOMEMORY_DATA", "NOMEMORY_EMBEDDING_MODELS", "SQLITE_TMPDIR"):
+        assert variables[name].startswith(volume)
+    assert COMPOSE["services"]["nomemory"]["volumes"] == [f"data:{volume}"]
+    assert f"mountPath: {volume}}}" in STATEFULSET
+
+
+def test_the_image_is_asked_for_its_health_by_the_program_that_the_chart_asks() -> None:
+    command = instruction("HEALTHCHECK").partition(" CMD ")[2]
+    assert json.loads(command) == ["python", "-m", "nomemory.server.healthcheck"]
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text("utf-8")
+    assert "command: [python, -m, nomemory.server.healthcheck]" in helpers
+    assert f"grpc: {{port: {GRPC}}}" in helpers
+
+
+def test_there_is_one_version() -> None:
+    chart = loaded(CHART / "Chart.yaml")
+    assert {chart["version"], chart["appVersion"]} == {VERSION}
+    assert pairs("LABEL")["org.opencontainers.image.version"] == VERSION
+    assert COMPOSE["services"]["nomemory"]["image"] == f"nomemory:{VERSION}"
+
+
+def test_compose_publishes_on_loopback_only_what_serves() -> None:
+    variables = COMPOSE["services"]["nomemory"]["environment"]
+    serving = {str(parse_listen_address(variables[name]).port) for name in ("NOMEMORY_LISTEN", "NOMEMORY_METRICS")}
+    assert serving == {str(GRPC), str(METRICS)}
+    for name, service in COMPOSE["services"].items():
+        for published in service["ports"]:
+            host, _, inner = published.split(":")
+            assert host == "127.0.0.1", name
+            assert name != "nomemory" or inner in serving
+
+
+def test_compose_gives_no_service_more_than_it_needs() -> None:
+    for service in COMPOSE["services"].values():
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["mem_limit"]
+    assert COMPOSE["services"]["nomemory"]["read_only"]
+    assert COMPOSE["services"]["nomemory"]["init"]
+    assert {name for name, one in COMPOSE["services"].items() if "profiles" not in one} == {"nomemory"}
+
+
+def test_what_compose_mounts_is_there() -> None:
+    for service in COMPOSE["services"].values():
+        for volume in service["volumes"]:
+            if isinstance(volume, dict):
+                assert (DEPLOY / volume["source"]).exists()
+            else:
+                assert volume.split(":")[0] in COMPOSE["volumes"]
+
+
+def test_prometheus_scrapes_the_server_with_its_token_and_knows_the_alerts() -> None:
+    configuration = loaded(DEPLOY / "prometheus" / "prometheus.yaml")
+    [job] = configuration["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"nomemory:{METRICS}"]}]
+    [secret] = COMPOSE["services"]["prometheus"]["secrets"]
+    assert job["authorization"]["credentials_file"] == f"/run/secrets/{secret}"
+    assert COMPOSE["secrets"][secret] == {"environment": "NOMEMORY_METRICS_TOKEN"}
+    for file in configuration["rule_files"]:
+        assert (DEPLOY / "prometheus" / file).exists()
+
+
+def test_grafana_finds_prometheus_and_the_dashboard() -> None:
+    folder = DEPLOY / "grafana" / "provisioning"
+    [source] = loaded(folder / "datasources" / "prometheus.yaml")["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    assert source["isDefault"]
+    [provider] = loaded(folder / "dashboards" / "nomemory.yaml")["providers"]
+    shown = [one["target"] for one in COMPOSE["services"]["grafana"]["volumes"] if isinstance(one, dict)]
+    home = COMPOSE["services"]["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home in shown
+    assert str(Path(home).parent) == provider["options"]["path"]
+
+
+def test_the_unit_keeps_to_its_own_directories() -> None:
+    said = unit(SERVICE)
+    variables = environment(SERVICE)
+    assert variables["NOMEMORY_DATA"] == f"%S/{said['StateDirectory'][0]}"
+    assert variables["NOMEMORY_EMBEDDING_MODELS"] == f"%C/{said['CacheDirectory'][0]}"
+    assert variables["SQLITE_TMPDIR"] == variables["NOMEMORY_DATA"]
+    for name, value in (
+        ("DynamicUser", "yes"),
+        ("NoNewPrivileges", "yes"),
+        ("ProtectSystem", "strict"),
+        ("CapabilityBoundingSet", ""),
+    ):
+        assert said[name] == [value]
+    assert parse_listen_address(variables["NOMEMORY_LISTEN"]).is_loopback()
+
+
+def test_the_unit_may_take_as_long_to_end_as_the_server() -> None:
+    [patience] = unit(SERVICE)["TimeoutStopSec"]
+    assert int(patience) >= 2 * Settings.from_environment().timing.drain_s
+    assert VALUES["terminationGracePeriodSeconds"] >= 2 * Settings.from_environment().timing.drain_s
+
+
+def test_the_drop_in_hands_over_what_it_names() -> None:
+    handed = {one.split(":")[0] for one in unit(OPEN)["LoadCredential"]}
+    named = {one.removeprefix("%d/") for one in environment(OPEN).values() if one.startswith("%d/")}
+    assert handed == named
+    assert not parse_listen_address(environment(OPEN)["NOMEMORY_LISTEN"]).is_loopback()
+
+
+@pytest.mark.parametrize("file", ["values.yaml", *sorted(f"ci/{path.name}" for path in (CHART / "ci").iterdir())])
+def test_values_fit_their_schema(file: str) -> None:
+    Draft7Validator.check_schema(SCHEMA)
+    Draft7Validator(SCHEMA).validate(VALUES | loaded(CHART / file))
+
+
+def test_the_values_of_the_page_fit_the_schema() -> None:
+    [block] = of_page("docs/deployment.md", "yaml")
+    Draft7Validator(SCHEMA).validate(VALUES | yaml.safe_load(block.text))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"keys": {"secret": "x"}},
+        {"settings": {"nomemory_data": "x"}},
+        {"workers": 0},
+        {"replicas": 2},
+        {"image": {"repository": ""}},
+        {"podDisruptionBudget": {"maxUnavailable": 2}},
+        {"persistence": {"size": "much"}},
+    ],
+)
+def test_values_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Draft7Validator(SCHEMA).validate(VALUES | wrong)
+
+
+def test_the_schema_knows_every_value() -> None:
+    def names(of: dict[str, Any], schema: dict[str, Any], path: str = "") -> None:
+        for name, value in of.items():
+            known = schema["properties"][name]
+            if isinstance(value, dict) and "properties" in known:
+                names(value, known, f"{path}{name}.")
+
+    names(VALUES, SCHEMA)
+
+
+def rendered(values: str, *more: str) -> dict[str, dict[str, Any]]:
+    """Return what helm makes of the chart, by kind."""
+    command = [str(HELM), "template", "memory", str(CHART), "--kube-version", "1.37.0", "--values"]
+    done = subprocess.run([*command, str(CHART / "ci" / values), *more], capture_output=True, text=True, check=True)
+    return {one["kind"]: one for one in yaml.safe_load_all(done.stdout)}
+
+
+@pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
+@pytest.mark.parametrize("values", sorted(path.name for path in (CHART / "ci").iterdir()))
+def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
+    made = rendered(values)
+    pod = made["StatefulSet"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert made["StatefulSet"]["spec"]["replicas"] == 1
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert container["resources"]["limits"]["memory"]
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert {port["targetPort"] for port in made["Service"]["spec"]["ports"]} == set(ports)
+    listening = {one["name"]: one.get("value", "") for one in container["env"]}
+    for name, port in ports.items():
+        variable = {"grpc": "NOMEMORY_LISTEN", "http": "NOMEMORY_HTTP", "metrics": "NOMEMORY_METRICS"}[name]
+        assert parse_listen_address(listening[variable]).port == port
+        assert port == {"grpc": GRPC, "http": HTTP, "metrics": METRICS}[name]
+    mounted = {one["name"] for one in container["volumeMounts"]}
+    assert mounted == {"data", *(one["name"] for one in pod["volumes"])}
+    labels = made["StatefulSet"]["spec"]["selector"]["matchLabels"]
+    for kind in ("Service", "PodDisruptionBudget", "NetworkPolicy"):
+        assert labels in (
+            made[kind]["spec"].get("selector"),
+            made[kind]["spec"].get("selector", {}).get("matchLabels"),
+            made[kind]["spec"].get("podSelector", {}).get("matchLabels"),
+        )
+    assert labels.items() <= made["StatefulSet"]["spec"]["template"]["metadata"]["labels"].items()
+
+
+@pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
+def test_health_is_asked_by_the_kubelet_in_the_clear_and_by_a_program_over_tls() -> None:
+    for values, way in (("mesh-values.yaml", "grpc"), ("tls-values.yaml", "exec")):
+        [container] = rendered(values)["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+        assert all(way in container[f"{probe}Probe"] for probe in ("startup", "readiness", "liveness"))

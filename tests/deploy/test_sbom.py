@@ -1,0 +1,40 @@
+"""The list of what NoMemory runs on is whole, and has nothing of the tools."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from deploy.files import ROOT, VERSION
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Versions by the names of the components."""
+    file = tmp_path_factory.mktemp("sbom") / "nomemory.cdx.json"
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "sbom.py"), str(file)], check=True, capture_output=True)
+    document = json.loads(file.read_text("utf-8"))
+    assert document["specVersion"] == "1.6"
+    assert document["metadata"]["component"]["version"] == VERSION
+    assert all(one["licenses"] for one in document["components"])
+    return {one["name"]: one["version"] for one in document["components"]}
+
+
+def test_every_dependency_is_listed_and_no_tool(listed: dict[str, str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    needed = [Requirement(one) for one in project["project"]["dependencies"]]
+    here = {canonicalize_name(one.name) for one in needed if one.marker is None or one.marker.evaluate()}
+    assert here <= listed.keys()
+    assert not {"pytest", "ruff", "mypy", "pip-audit", "hypothesis", "mcp"} & listed.keys()
+
+
+def test_every_version_is_the_pinned_one(listed: dict[str, str]) -> None:
+    pinned = dict(re.findall(r"^(\S+)==(\S+)$", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE))
+    known = {canonicalize_name(name): version for name, version in pinned.items()}
+    assert {name: version for name, version in listed.items() if name != "nomemory-client"}.items() <= known.items()

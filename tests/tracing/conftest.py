@@ -1,0 +1,54 @@
+"""A collector, and servers that send their spans to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from server.fleet import Fleet, fleet
+
+from nomemory.server.settings import Settings
+
+if TYPE_CHECKING:
+    from tracing.collector import Collector
+
+# The collector is imported where it is used: without the extra that skips modules of tests, and says why.
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    """A collector of its own."""
+    from tracing.collector import collecting  # noqa: PLC0415 - see above
+
+    with collecting() as running:
+        yield running
+
+
+@pytest.fixture
+def traced_settings(own_settings: Settings, collector: Collector) -> Settings:
+    """Settings of a small server that records every trace and sends spans soon."""
+    return own_settings.with_changes(otlp_endpoint=collector.target, trace_ratio=1.0, trace_flush_s=0.05)
+
+
+@pytest.fixture(scope="module")
+def shared_collector() -> Iterator[Collector]:
+    """A collector for all tests of a module."""
+    from tracing.collector import collecting  # noqa: PLC0415 - see above
+
+    with collecting() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def traced_fleet(shared_collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A server of two processes that serve, and of some that work for them. Only traces of callers are recorded."""
+    data = tmp_path_factory.mktemp("traced") / "data"
+    with fleet(
+        data,
+        2,
+        NOMEMORY_OTLP_ENDPOINT=shared_collector.target,
+        NOMEMORY_TRACE_RATIO="0",
+        NOMEMORY_TRACE_FLUSH_S="0.05",
+    ) as running:
+        yield running

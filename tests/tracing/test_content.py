@@ -1,0 +1,183 @@
+"""Spans hold nothing that people have said or asked, unless a setting says so, and they confer nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import httpx
+import pytest
+from identity.calls import EVERY
+from identity.issuer import AUDIENCE, ISSUER, SECRET, token
+from identity.keyring import Keyring
+from recall.llm.chat_script import ChatScript, answers, running_script
+from tracing.calls import CALLER, fresh_trace, of_trace
+from tracing.collector import Collector, Seen
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1 import recall_service_pb2 as r
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from talk import refusal, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+USER, TALK, NAME, QUESTION = "zanzibar-user", "zucchini-conversation", "zebedee-name", "Which zeppelin do I like?"
+CONTENT, META = "I like the zeppelin over Zwolle.", "zymurgy-value"
+MARKS = ("zanzibar", "zucchini", "zebedee", "zeppelin", "zwolle", "zymurgy", "zealous")
+Start = Callable[[Settings], AbstractContextManager["Server"]]
+
+
+@pytest.fixture
+def script() -> Iterator[ChatScript]:
+    """A chat model."""
+    with running_script() as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class Talked:
+    """What was seen of calls about a talk."""
+
+    spans: list[Seen]
+    raw: bytes
+
+
+def talked(server: Server, collector: Collector, trace: str) -> Talked:
+    """Write, search, recall and delete in one trace, with everything that a call can say."""
+    meta = of_trace(trace)
+    message = said(
+        USER, "zealous-id", CONTENT, ts=1000, embedding=(1.0, 0.0, 0.0, 0.0), conversation_id=TALK, name=NAME
+    )
+    message.metadata["kind"] = META
+    written = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message]), metadata=meta, timeout=30)
+    at_least = written.write_token
+    embedding = q.Embedding(values=(1.0, 0.0, 0.0, 0.0))
+    query = server.query
+    query.LexicalSearch(
+        q.LexicalSearchRequest(user_id=USER, query_text="zeppelin", at_least=at_least), metadata=meta, timeout=30
+    )
+    query.SemanticSearch(
+        q.SemanticSearchRequest(user_id=USER, query_embedding=embedding, at_least=at_least), metadata=meta, timeout=30
+    )
+    query.HybridSearch(
+        q.HybridSearchRequest(user_id=USER, query_text=QUESTION, query_embedding=embedding), metadata=meta, timeout=30
+    )
+    query.ListMessages(q.ListMessagesRequest(user_id=USER), metadata=meta, timeout=30)
+    with grpc.insecure_channel(server.target) as channel:
+        request = r.RecallRequest(question=QUESTION, question_embedding=embedding)
+        RecallServiceStub(channel).Recall(request, metadata=(*meta, ("x-user-id", USER)), timeout=30)
+        for name in EVERY:
+            with suppress(grpc.RpcError):
+                EVERY[name].send(channel, USER, of_trace(trace, x_user_id=USER))
+    server.ingest.EraseUser(i.EraseUserRequest(user_id=USER), metadata=meta, timeout=30)
+    spans = collector.trace(trace, "nomemory.v1.IngestService/EraseUser", "delete_memory_store", "invoke_agent recall")
+    return Talked(spans, b"".join(collector.raw))
+
+
+def test_spans_hold_no_content_and_no_ids(
+    start: Start, traced_settings: Settings, collector: Collector, script: ChatScript
+) -> None:
+    with start(with_model(traced_settings, script)) as server:
+        seen = talked(server, collector, fresh_trace())
+    assert [mark for mark in MARKS if mark.encode() in seen.raw.lower()] == []
+    names = {one.name for one in seen.spans}
+    assert {"search_memory", "upsert_memory", "execute_tool lexical_search", "chat scripted", "log wires"} <= names
+    asked = next(one for one in seen.spans if one.name == "chat scripted")
+    assert asked.attributes["gen_ai.operation.name"] == "chat"
+    assert asked.attributes["gen_ai.request.model"] == "scripted"
+    by_id = {one.span: one for one in seen.spans}
+    assert by_id[asked.parent].name == "invoke_agent recall"
+
+
+def test_content_is_there_where_a_setting_allows_it(
+    start: Start, traced_settings: Settings, collector: Collector, script: ChatScript
+) -> None:
+    allowed = with_model(traced_settings, script).with_changes(trace_content=True)
+    with start(allowed) as server:
+        seen = talked(server, collector, fresh_trace())
+    of = {(one.name, name, str(value)) for one in seen.spans for name, value in one.attributes.items()}
+    assert ("invoke_agent recall", "gen_ai.memory.query.text", QUESTION) in of
+    assert ("invoke_agent recall", "gen_ai.memory.store.id", USER) in of
+    assert ("search_memory", "gen_ai.memory.query.text", QUESTION) in of
+    assert "zeppelin" in told(seen, "execute_tool lexical_search", "gen_ai.tool.call.arguments")
+    assert QUESTION in told(seen, "chat scripted", "gen_ai.input.messages")
+    assert "zeppelin" in told(seen, "chat scripted", "gen_ai.output.messages")
+
+
+def told(seen: Talked, name: str, attribute: str) -> str:
+    """Return what the spans of a name have as an attribute."""
+    return "\n".join(str(one.attributes.get(attribute)) for one in seen.spans if one.name == name)
+
+
+def with_model(settings: Settings, script: ChatScript) -> Settings:
+    """Have a chat model plan: it searches for a word, again and again."""
+    filtered = {"role": "any", "time_range": {"until": "2030-01-01T00:00:00Z"}}
+    search = {"stop": False, "tool": "lexical_search", "args": {"query_text": "zeppelin", "filter": filtered}}
+    script.answers = [answers(search)]
+    return settings.with_changes(
+        openai_base_url=script.url, openai_api_key="zealous-key", recall_model="scripted", recall_model_timeout_s=5.0
+    )
+
+
+def test_a_trace_of_somebody_else_confers_nothing(
+    start: Start, traced_settings: Settings, collector: Collector, tmp_path: Path
+) -> None:
+    """Mallory takes Alice's context over: the trace grows, and nothing else changes."""
+    keyring = Keyring(tmp_path / "keys")
+    loader = keyring.key("ingest", name="loader")
+    guarded = traced_settings.with_changes(
+        api_keys=str(keyring.path), jwt_secret=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE
+    )
+    trace = fresh_trace()
+    with start(guarded) as server:
+        written = i.WriteMessagesRequest(messages=[said("alice", "m1", "my secret"), said("mallory", "m2", "mine")])
+        server.ingest.WriteMessages(written, metadata=(("x-api-key", loader),), timeout=30)
+        alices = of_trace(trace, authorization=f"Bearer {token('alice')}")
+        assert len(server.query.ListMessages(q.ListMessagesRequest(user_id="alice"), metadata=alices).items) == 1
+        mallorys = of_trace(trace, authorization=f"Bearer {token('mallory')}")
+        refused = {}
+        for name, metadata in (("as mallory", mallorys), ("as nobody", of_trace(trace))):
+            with pytest.raises(grpc.RpcError) as error:
+                server.query.ListMessages(q.ListMessagesRequest(user_id="alice"), metadata=metadata)
+            refused[name] = refusal(error.value).reason
+        assert refused == {"as mallory": "OTHER_USER", "as nobody": "CREDENTIALS_MISSING"}
+        own = server.query.ListMessages(q.ListMessagesRequest(user_id="mallory"), metadata=mallorys).items
+        assert [one.message_id for one in own] == ["m2"]
+        spans = collector.wait(lambda spans: sum(one.parent == CALLER for one in spans) == 4)
+    said_of = {value for one in spans for value in one.attributes.values()}
+    assert not {"alice", "mallory", "loader", "my secret"} & said_of
+    assert b"alice" not in b"".join(collector.raw)
+
+
+def test_a_call_over_http_is_part_of_its_callers_trace(
+    start: Start, traced_settings: Settings, collector: Collector
+) -> None:
+    traces = [fresh_trace(), fresh_trace()]
+    with (
+        start(traced_settings.with_changes(http="127.0.0.1:0")) as server,
+        httpx.Client(base_url=server.http) as client,
+    ):
+        for trace in traces:  # on one connection
+            answer = client.get("/v1/users/lin/messages", headers={name: str(value) for name, value in of_trace(trace)})
+            assert answer.status_code == 200
+        for trace in traces:
+            spans = collector.trace(trace, "nomemory.v1.QueryService/ListMessages", "log wires")
+            assert len(spans) == 2
+            (call,) = (one for one in spans if one.parent == CALLER)
+            assert call.attributes["nomemory.via"] == "http"
+
+
+def test_a_call_without_a_trace_begins_one(start: Start, traced_settings: Settings, collector: Collector) -> None:
+    with start(traced_settings) as server:
+        QueryServiceStub(grpc.insecure_channel(server.target)).ListMessages(q.ListMessagesRequest(user_id="lin"))
+        (call,) = (one for one in collector.wait(lambda spans: len(spans) == 2) if not one.parent)
+    assert call.name == "nomemory.v1.QueryService/ListMessages"
+    assert call.resource["service.name"] == "nomemory"

@@ -1,0 +1,46 @@
+"""Each question to a model of vectors is a span, by OpenTelemetry's names; one that is remembered asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from server.models import DIMENSION, models
+from tracing.calls import fresh_trace, of_trace
+from tracing.collector import Collector
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import query_service_pb2 as q
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+CALL = "nomemory.v1.QueryService/SemanticSearch"
+
+
+def test_a_question_is_embedded_within_its_call(
+    start: Callable[[Settings], AbstractContextManager[Server]], traced_settings: Settings, collector: Collector
+) -> None:
+    named = {"embedder": "openai", "embedding_model": "some-model", "embedding_dimension": DIMENSION}
+    asked, again = fresh_trace(), fresh_trace()
+    with (
+        models() as served,
+        start(traced_settings.with_changes(openai_base_url=served.url, openai_api_key="any", **named)) as server,
+    ):
+        for trace in (asked, again):
+            request = q.SemanticSearchRequest(user_id="lin", query_text="zeppelin")
+            server.query.SemanticSearch(request, metadata=of_trace(trace), timeout=30)
+        spans = collector.trace(asked, CALL, "search_memory", "embeddings some-model")
+        remembered = collector.trace(again, CALL, "search_memory")
+    (embedded,) = (one for one in spans if one.name == "embeddings some-model")
+    assert embedded.attributes == {
+        "gen_ai.operation.name": "embeddings",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "some-model",
+        "gen_ai.embeddings.dimension.count": DIMENSION,
+    }
+    by_id = {one.span: one for one in spans}
+    assert by_id[embedded.parent].name == "search_memory"
+    assert "embeddings some-model" not in {one.name for one in remembered}
+    assert b"zeppelin" not in b"".join(collector.raw)
