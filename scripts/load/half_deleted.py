@@ -128,6 +128,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=100_000, help="messages that each of both users has in the end")
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--reads", nargs="*", default=[""], help="names of reads, or how they begin; default: all")
     arguments = parser.parse_args()
     talk = talk_of(arguments.messages)
     with tempfile.TemporaryDirectory() as directory:
@@ -139,7 +140,8 @@ def main() -> None:
             server.wait_for_indexes()
             print("| read | CPU ms, nothing deleted | half deleted | ratio | same messages |\n|---|---|---|---|---|")
             for whole, halved in zip(heavy_cases(WHOLE, talk.said), heavy_cases(HALVED, talk.said), strict=True):
-                print(compare(server, whole, halved, arguments.rounds), flush=True)
+                if whole.name.startswith(tuple(arguments.reads)):
+                    print(compare(server, whole, halved, arguments.rounds), flush=True)
         finally:
             server.stop()
 

@@ -141,6 +141,12 @@ RULES = (
     Rule("docs/tracing.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/metrics.md", "yaml", "tests/metrics/test_pages.py::test_the_page_shows_a_scrape_that_prometheus_takes"),
     Rule("docs/models.md", "sh", COMMANDS, why=OF_OTHERS),
+    Rule(
+        "docs/postgresql.md",
+        "sh",
+        COMMANDS,
+        why=OF_OTHERS,
+    ),
     Rule("docs/operating.md", "python", "tests/documentation/test_operating_page.py::test_its_interceptors_fit"),
     Rule("docs/operating.md", "json", PARSED, why="a line of a log; tests/identity/test_audit.py holds what is in it"),
     Rule(

@@ -21,6 +21,7 @@ import uvloop
 
 from nomemory.server.composition.entrance import make_access
 from nomemory.server.composition.heap import freeze_heap
+from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.services import make_services
 from nomemory.server.composition.serving import Figures, serving
 from nomemory.server.composition.startup_errors import CANNOT_START
@@ -94,8 +95,17 @@ async def _serve_assigned(
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         host = assignment.interceptors()
         figures = Figures(meters, RemoteExposition(writer))
+        watch = watch_of(settings, DataDirectory(settings.server.data), stack)
         own = serving(
-            services, assignment.addresses, settings, access, is_shared=True, host=host, figures=figures, tracer=tracer
+            services,
+            assignment.addresses,
+            settings,
+            access,
+            is_shared=True,
+            host=host,
+            figures=figures,
+            watch=watch,
+            tracer=tracer,
         )
         await stack.enter_async_context(own)
         freeze_heap()

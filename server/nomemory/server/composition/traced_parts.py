@@ -20,7 +20,18 @@ RECORDS: Final = "gen_ai.memory.record.count"
 QUERY: Final = "gen_ai.memory.query.text"
 STORE: Final = "gen_ai.memory.store.id"
 
-_READS: Final = ("page", "wires", "count", "conversations", "users", "by_ids", "by_sequences", "around", "surroundings")
+_READS: Final = (
+    "page",
+    "first_wires",
+    "wires",
+    "count",
+    "conversations",
+    "users",
+    "by_ids",
+    "by_sequences",
+    "around",
+    "surroundings",
+)
 _WORDS: Final = ("weigh", "search", "total", "postings")
 _VECTORS: Final = ("search", "vectors")
 
@@ -29,7 +40,8 @@ _Search = TypeVar("_Search")
 
 def traced_log(log: LogReader, settings: Settings) -> LogReader:
     """Return the log whose reads are spans."""
-    return traced_engine(log, "log", "sqlite", _READS) if settings.tracing.is_on else log
+    system = "sqlite" if settings.server.log is None else "postgresql"
+    return traced_engine(log, "log", system, _READS) if settings.tracing.is_on else log
 
 
 def traced_words(words: LexicalIndex, settings: Settings) -> LexicalIndex:
