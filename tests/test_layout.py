@@ -20,6 +20,17 @@ LADDER = {
     "nomemory.recall": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.client.prompt_block"),
     "nomemory.server": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.recall"),
     "nomemory.mcp": ("nomemory.v1", "nomemory.client", "nomemory.recall.tools", "nomemory.recall.model"),
+    "nomemory.inspector": (
+        "nomemory.v1",
+        "nomemory.client",
+        "nomemory.server.web",
+        "nomemory.server.faults",
+        "nomemory.server.http_address",
+        "nomemory.server.identity.metadata",
+        "nomemory.server.listen_address",
+        "nomemory.server.metrics.meters",
+        "nomemory.server.settings",
+    ),
     "nomemory.evaluation": (
         "nomemory.v1",
         "nomemory.client",

@@ -26,6 +26,7 @@ CALLED = "tests/test_readme.py::test_the_grpcurl_lines_of_other_pages_work"
 TYPED = "tests/test_readme.py::test_the_commands_of_other_pages_work"
 PROGRAM = "tests/test_readme.py::test_the_python_of_other_pages_works"
 LISTED = "tests/documentation/test_every_block.py::test_every_block_has_a_rule"
+UNFOLDS = "tests/inspector/test_demo.py::test_a_recall_unfolds_after_the_demo"
 PARSED = "tests/documentation/test_data.py::test_json_is_json"
 
 
@@ -131,6 +132,8 @@ RULES = (
         "text",
         IMPORTED,
     ),
+    Rule("docs/inspector.md", "sh", UNFOLDS, "./scripts/demo"),
+    Rule("docs/inspector.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/installing.md", "sh", COMMANDS, why="it takes minutes; scripts/check_dists installs the packages"),
     Rule("docs/mcp.md", "sh", COMMANDS, "claude", OF_OTHERS),
     Rule("docs/mcp.md", "sh", COMMANDS, why=SERVES),
