@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 import grpc
 import pytest
 from hypothesis import settings
+from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, shared_postgres
 
 from nomemory.server.app import running
 from nomemory.server.listen_address import Addresses
@@ -100,6 +102,12 @@ def started(settings: Settings) -> Iterator[Server]:
         thread.join(30)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is marked so on each engine of the message log."""
+    if "vector_server" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_logs"):
+        metafunc.parametrize("vector_server", ["sqlite", "postgres"], indirect=True)
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the embedder that this machine has."""
@@ -110,12 +118,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def vector_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server without an embedder, for small vectors that messages bring themselves."""
+def vector_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server without an embedder, for small vectors that messages bring themselves. Its log is a file by default."""
     data = tmp_path_factory.mktemp("vectors")
     settings = Settings.from_environment(
         data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
     )
+    if getattr(request, "param", "sqlite") == "postgres":
+        settings = settings.with_changes(log=fresh_schema(request.getfixturevalue("postgres")))
     with started(settings) as server:
         yield server
 
@@ -153,3 +163,19 @@ def own_settings(tmp_path: Path) -> Settings:
 def user() -> str:
     """A user whom no other test knows."""
     return f"user-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivatePostgres]:
+    """A private PostgreSQL that all tests of a run share. It loses what it has if the machine fails."""
+    if programs() is None:
+        pytest.skip(NOT_INSTALLED)
+    temporary = tmp_path_factory.getbasetemp()
+    with shared_postgres(temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: PrivatePostgres) -> str:
+    """The URL of a schema of one's own in it."""
+    return fresh_schema(postgres)

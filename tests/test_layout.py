@@ -20,6 +20,17 @@ LADDER = {
     "nomemory.recall": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.client.prompt_block"),
     "nomemory.server": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.recall"),
     "nomemory.mcp": ("nomemory.v1", "nomemory.client", "nomemory.recall.tools", "nomemory.recall.model"),
+    "nomemory.inspector": (
+        "nomemory.v1",
+        "nomemory.client",
+        "nomemory.server.web",
+        "nomemory.server.faults",
+        "nomemory.server.http_address",
+        "nomemory.server.identity.metadata",
+        "nomemory.server.listen_address",
+        "nomemory.server.metrics.meters",
+        "nomemory.server.settings",
+    ),
     "nomemory.evaluation": (
         "nomemory.v1",
         "nomemory.client",
@@ -94,7 +105,7 @@ def test_only_composition_and_maintenance_know_the_engines_of_the_log_and_of_the
         and any(engine in file.read_text("utf-8") for engine in engines)
     }
     assert knowing == {
-        "composition/services.py",
+        "composition/sqlite_store.py",
         "composition/vector_check.py",
         "composition/writer.py",
         "data_directory.py",

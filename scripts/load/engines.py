@@ -79,7 +79,7 @@ def _lexical(words: LexicalIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         asked = decode_lexical(pb.LexicalSearchRequest.FromString(raw), settings)
         user_id, narrowed = asked.listing.user_id, asked.listing.narrowed
-        pinned, weights = await words.applied(user_id), await words.weigh(user_id, asked.query)
+        pinned, weights = await words.weigh(user_id, asked.query)
         return await words.search(user_id, asked.query, weights, narrowed, pinned=pinned, after=None, limit=_LIMIT)
 
     return call

@@ -11,6 +11,7 @@ import argparse
 import re
 import statistics
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -128,18 +129,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=100_000, help="messages that each of both users has in the end")
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--reads", nargs="*", default=[""], help="names of reads, or how they begin; default: all")
+    parser.add_argument(
+        "--wiped",
+        type=int,
+        default=0,
+        help="seconds after which what was deleted is out of all files: measure after that",
+    )
     arguments = parser.parse_args()
     talk = talk_of(arguments.messages)
     with tempfile.TemporaryDirectory() as directory:
-        server = ServerProcess(Path(directory) / "data", workers=1)
+        variables = {"NOMEMORY_ERASE_WITHIN_S": str(arguments.wiped)} if arguments.wiped else {}
+        server = ServerProcess(Path(directory) / "data", workers=1, variables=variables)
         try:
             server.start()
             uvloop.run(_each(server.target, WRITE, talk.writes))
             uvloop.run(_each(server.target, _DELETE, talk.deletions))
             server.wait_for_indexes()
+            time.sleep(arguments.wiped)
             print("| read | CPU ms, nothing deleted | half deleted | ratio | same messages |\n|---|---|---|---|---|")
             for whole, halved in zip(heavy_cases(WHOLE, talk.said), heavy_cases(HALVED, talk.said), strict=True):
-                print(compare(server, whole, halved, arguments.rounds), flush=True)
+                if whole.name.startswith(tuple(arguments.reads)):
+                    print(compare(server, whole, halved, arguments.rounds), flush=True)
         finally:
             server.stop()
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,11 +28,12 @@ _TERM_S = 60
 
 @dataclass(slots=True)
 class ServerProcess:
-    """Runs `nomemory serve` with its default settings over a data directory."""
+    """Runs `nomemory serve` with its default settings, or those of some variables, over a data directory."""
 
     data: Path
     workers: int
     embedder: str = "none"
+    variables: Mapping[str, str] = field(default_factory=dict)
     target: str = ""
     http: str = ""
     start_s: float = 0.0
@@ -49,6 +50,7 @@ class ServerProcess:
             "NOMEMORY_DATA": str(self.data),
             "NOMEMORY_EMBEDDER": self.embedder,
             "NOMEMORY_EMBEDDING_DIMENSION": str(DIMENSION),
+            **self.variables,
         }
         began = time.perf_counter()
         self._process = subprocess.Popen(  # noqa: S603 - our own command

@@ -17,8 +17,7 @@ def cpu_s(pids: list[int]) -> float:
 
 def run_ns(pids: list[int]) -> int:
     """Return the nanoseconds that the threads which are alive in processes have run: finer than `cpu_s`."""
-    stats = [path for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
-    return sum(int(path.read_text(encoding="ascii").split()[0]) for path in stats)
+    return sum(_run_ns(path) for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 def pss_mb(pids: list[int]) -> dict[str, float]:
@@ -34,6 +33,13 @@ def memory_mb(pids: list[int], kind: str) -> float:
             name, _, rest = line.partition(":")
             kib += int(rest.split()[0]) if name == kind else 0
     return kib / 1024
+
+
+def _run_ns(schedstat: Path) -> int:
+    try:
+        return int(schedstat.read_text(encoding="ascii").split()[0])
+    except (FileNotFoundError, ProcessLookupError):  # the thread has just ended
+        return 0
 
 
 def _cpu_s(pid: int) -> float:

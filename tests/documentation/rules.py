@@ -26,6 +26,7 @@ CALLED = "tests/test_readme.py::test_the_grpcurl_lines_of_other_pages_work"
 TYPED = "tests/test_readme.py::test_the_commands_of_other_pages_work"
 PROGRAM = "tests/test_readme.py::test_the_python_of_other_pages_works"
 LISTED = "tests/documentation/test_every_block.py::test_every_block_has_a_rule"
+UNFOLDS = "tests/inspector/test_demo.py::test_a_recall_unfolds_after_the_demo"
 PARSED = "tests/documentation/test_data.py::test_json_is_json"
 
 
@@ -131,6 +132,8 @@ RULES = (
         "text",
         IMPORTED,
     ),
+    Rule("docs/inspector.md", "sh", UNFOLDS, "./scripts/demo"),
+    Rule("docs/inspector.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/installing.md", "sh", COMMANDS, why="it takes minutes; scripts/check_dists installs the packages"),
     Rule("docs/mcp.md", "sh", COMMANDS, "claude", OF_OTHERS),
     Rule("docs/mcp.md", "sh", COMMANDS, why=SERVES),
@@ -138,6 +141,12 @@ RULES = (
     Rule("docs/tracing.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/metrics.md", "yaml", "tests/metrics/test_pages.py::test_the_page_shows_a_scrape_that_prometheus_takes"),
     Rule("docs/models.md", "sh", COMMANDS, why=OF_OTHERS),
+    Rule(
+        "docs/postgresql.md",
+        "sh",
+        COMMANDS,
+        why=OF_OTHERS,
+    ),
     Rule("docs/operating.md", "python", "tests/documentation/test_operating_page.py::test_its_interceptors_fit"),
     Rule("docs/operating.md", "json", PARSED, why="a line of a log; tests/identity/test_audit.py holds what is in it"),
     Rule(

@@ -13,6 +13,8 @@ from talk import said
 if TYPE_CHECKING:
     from conftest import Server
 
+pytestmark = pytest.mark.both_logs
+
 USER, ASSISTANT = m.ROLE_USER, m.ROLE_ASSISTANT
 
 

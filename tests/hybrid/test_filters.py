@@ -15,6 +15,8 @@ from talk import said
 if TYPE_CHECKING:
     from conftest import Server
 
+pytestmark = pytest.mark.both_logs
+
 FILTERS = {
     "nothing": m.Filter(),
     "since": until(40 * DAY, since=3600),

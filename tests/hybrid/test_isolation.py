@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+import pytest
 from hybrid.asking import EAST, MINUTE, SMALL_TALK, ask, delete, found, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from talk import said
 
 if TYPE_CHECKING:
     from conftest import Server
+
+pytestmark = pytest.mark.both_logs
 
 QUESTIONS = (
     "What did Ann say about the film?",

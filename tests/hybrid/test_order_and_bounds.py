@@ -22,6 +22,8 @@ from talk import refusal, said
 if TYPE_CHECKING:
     from conftest import Server
 
+pytestmark = pytest.mark.both_logs
+
 
 def order(item: q.HybridItem) -> tuple[float, int, str]:
     return (item.score, item.message.ts.ToMicroseconds(), item.message.message_id)

@@ -21,6 +21,8 @@ from talk import refusal, said
 if TYPE_CHECKING:
     from conftest import Server
 
+pytestmark = pytest.mark.both_logs
+
 VECTOR = q.Embedding(values=EAST)
 
 

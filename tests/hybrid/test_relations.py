@@ -22,6 +22,8 @@ from talk import said
 if TYPE_CHECKING:
     from conftest import Server
 
+pytestmark = pytest.mark.both_logs
+
 ANN, BOB = (1, "Ann"), (1, "Bob")
 UNITS = st.lists(st.floats(-1, 1), min_size=4, max_size=4).filter(lambda some: math.hypot(*some) > 0.1)
 

@@ -66,4 +66,4 @@ async def open_tantivy_index(directory: Path) -> OpenTantivyIndex:
     return OpenTantivyIndex(directory)
 
 
-ENGINES: Final[dict[str, Engine]] = {"tantivy": open_tantivy_index}
+ENGINES: Final = ("tantivy", "postgres")

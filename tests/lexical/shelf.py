@@ -94,7 +94,7 @@ class Shelf:
 
     def weigh(self, user: str, asked: Query) -> tuple[float, ...]:
         """Return the weights of a query."""
-        return self._now(self._reader.weigh(user, asked))
+        return self._now(self._reader.weigh(user, asked)).weights
 
     def postings(self, user: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
         """Return where terms stand."""

@@ -6,6 +6,7 @@ import random
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 
 import pytest
 from lexical.engine import Engine
@@ -125,16 +126,16 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield filled
 
 
-def test_any_string_is_answered_with_the_users_own_messages(shelf: Shelf) -> None:
-    finding = 0
-    for text in strings(seed=7):
+def test_any_string_is_answered_with_the_users_own_messages(shelf: Shelf, *, is_remote: bool) -> None:
+    finding, count = 0, STRINGS // 10 if is_remote else STRINGS
+    for text in islice(strings(seed=7), count):
         asked = parse(text, LIMITS)
         hits = shelf.page("u1", asked, shelf.weigh("u1", asked), limit=3)
         assert {shelf.messages[hit.sequence].user_id for hit in hits} <= {"u1"}
         for hit in hits[:1]:
             assert_highlighted(shelf.messages[hit.sequence].content, asked, hit.score)
         finding += bool(hits and asked.leaves)
-    assert finding > STRINGS / 2, "the strings have to be such that they find something"
+    assert finding > count / 2, "the strings have to be such that they find something"
 
 
 def assert_highlighted(content: str, asked: Query, score: float) -> None:

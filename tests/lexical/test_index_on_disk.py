@@ -32,7 +32,7 @@ class Reader:
         return asyncio.run(self._index.applied("u"))
 
     def weigh(self, user: str, asked: Query) -> tuple[float, ...]:
-        return asyncio.run(self._index.weigh(user, asked))
+        return asyncio.run(self._index.weigh(user, asked)).weights
 
     def search(self, user: str, asked: Query, weights: tuple[float, ...]) -> list[LexicalHit]:
         found = self._index.search(user, asked, weights, EVERYTHING, pinned=LATEST, after=None, limit=100)

@@ -83,7 +83,7 @@ class Following:
     async def _found(self, text: str, user: str) -> set[str]:
         index, log = TantivyLexicalIndex(self.directory / DIRECTORY), SqliteLogReader(self.directory / "log.db")
         asked = query(text)
-        weights = await index.weigh(user, asked)
+        weights = (await index.weigh(user, asked)).weights
         hits = await index.search(user, asked, weights, EVERYTHING, pinned=LATEST, after=None, limit=10_000)
         versions = await log.by_sequences(user, [hit.sequence for hit in hits])
         assert len(versions) == len(hits), "each hit is a version that the log has"

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from lexical.test_indexer import Following
 from nomemory.server.lexical.indexer_process import IndexerLostError, LexicalIndexerProcess
 from nomemory.server.lexical.tantivy_schema import DIRECTORY
 from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
+from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 
 _WAIT_S = 30
 
@@ -29,7 +31,7 @@ class Apart:
         self.following = Following(directory)
         self._wake = asyncio.Event()
         self.process = LexicalIndexerProcess(
-            directory / "log.db",
+            partial(SqliteChangeFeed, directory / "log.db"),
             directory / DIRECTORY,
             heap_bytes=HEAP_BYTES,
             batch_max=100,

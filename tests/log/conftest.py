@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from log.engine import ENGINES, Engine, Log
+from log.engine import ENGINES, Engine, Log, PostgresEngine, open_sqlite_log
 
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Return how to open a log."""
-    return ENGINES[request.param]
+    if request.param == "sqlite":
+        return open_sqlite_log
+    return PostgresEngine(request.getfixturevalue("postgres"))
 
 
 @pytest.fixture

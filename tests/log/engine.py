@@ -1,14 +1,22 @@
-"""The engines that the contract of the message log is tested with. Another engine is one more entry in `ENGINES`."""
+"""The engines that the contract of the message log is tested with. Another engine is one more name in `ENGINES`."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol
 
+from postgres import PrivatePostgres, schema_url
+
 from nomemory.server import wire
 from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres_feed import PostgresChangeFeed
+from nomemory.server.log.postgres_migration import bring_forward
+from nomemory.server.log.postgres_reader import PostgresLogReader
+from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import ChangeFeed, ExpiredMessages, LogReader, LogWriter, OnConflict, Outcome, Written
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_reader import SqliteLogReader
@@ -74,4 +82,31 @@ async def open_sqlite_log(directory: Path, lifetimes: Lifetimes = FOREVER) -> Lo
     return Log(writer, writer, reader, feed, close)
 
 
-ENGINES: Final[dict[str, Engine]] = {"sqlite": open_sqlite_log}
+@dataclass(frozen=True)
+class PostgresEngine:
+    """Opens logs in PostgreSQL: a schema for each directory."""
+
+    server: PrivatePostgres
+
+    def database(self, directory: Path) -> Database:
+        """Return where the log of a directory is."""
+        return Database(schema_url(self.server, f"log_{sha256(str(directory).encode()).hexdigest()[:20]}"))
+
+    async def __call__(self, directory: Path, lifetimes: Lifetimes = FOREVER) -> Log:
+        database = self.database(directory)
+        await bring_forward(database)
+        writer = PostgresLogWriter(
+            database, queue_max=100, queue_max_bytes=10**9, announce=lambda: None, lifetimes=lifetimes
+        )
+        reader, feed = PostgresLogReader(database, lifetimes), PostgresChangeFeed(database)
+
+        async def close() -> None:
+            feed.close()
+            await reader.close()
+            await writer.close()
+
+        return Log(writer, writer, reader, feed, close)
+
+
+ENGINES: Final = ("sqlite", "postgres")
+"""The engines by their names."""

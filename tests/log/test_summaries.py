@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from log.engine import ENGINES, Engine
+from log.engine import Engine, open_sqlite_log
 from log.test_message_log import filters, messages, oracle
 
 from nomemory.server import wire
@@ -103,7 +103,7 @@ async def test_users_are_narrowed_by_a_prefix(engine: Engine, tmp_path: Path) ->
 
 
 async def test_a_slice_of_an_export_costs_the_same_wherever_it_stands(tmp_path: Path) -> None:
-    log = await ENGINES["sqlite"](tmp_path)
+    log = await open_sqlite_log(tmp_path)
     await log.write(*(said(f"{n:05}", n) for n in range(5000)))
     assert isinstance(log.reader, SqliteLogReader)
     steps = 0
@@ -129,7 +129,7 @@ async def test_a_slice_of_an_export_costs_the_same_wherever_it_stands(tmp_path: 
 
 
 async def test_a_long_count_leaves_the_event_loop_to_others(tmp_path: Path) -> None:
-    log = await ENGINES["sqlite"](tmp_path)
+    log = await open_sqlite_log(tmp_path)
     await log.write(*(said(f"{n:05}", n) for n in range(5000)))
     counting = asyncio.create_task(log.reader.count("u", Filter(role=Role.USER)))
     await asyncio.sleep(0)

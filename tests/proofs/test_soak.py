@@ -33,7 +33,7 @@ def test_too_few_samples_are_no_proof() -> None:
 @pytest.mark.timeout(180)
 def test_a_short_run_looks_at_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "soak.json"
-    code = main(["--minutes", "0.05", "--calibrate", "0.3", "--every", "0.5", "--json", str(out)])
+    code = main(["--minutes", "0.05", "--warm-up", "50", "--calibrate", "0.3", "--every", "0.5", "--json", str(out)])
     assert code in (0, 1)
     printed, result = capsys.readouterr().out, json.loads(out.read_text())
     assert "| memory, MB |" in printed

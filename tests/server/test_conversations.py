@@ -6,6 +6,7 @@ import random
 import uuid
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from server.lifecycle import (
@@ -21,6 +22,8 @@ from talk import said
 
 if TYPE_CHECKING:
     from conftest import Server
+
+pytestmark = pytest.mark.both_logs
 
 
 def summed_up(messages: list[m.ChatMessage]) -> list[tuple[str, float, float, int]]:

@@ -20,6 +20,8 @@ from talk import ids, refusal, said
 if TYPE_CHECKING:
     from conftest import Server
 
+pytestmark = pytest.mark.both_logs
+
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 
 VECTOR = (1.0, 0.0, 0.0, 0.0)

@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,8 @@ from talk import ids, said
 
 if TYPE_CHECKING:
     from conftest import Server
+
+pytestmark = pytest.mark.both_logs
 
 VECTORS = [(1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (1.0, 1.0, 0.0, 0.0), (-1.0, 0.5, 0.0, 2.0)]
 QUERY_VECTOR = (1.0, 0.25, 0.0, 0.0)

@@ -15,6 +15,8 @@ from talk import ids, said
 if TYPE_CHECKING:
     from conftest import Server
 
+pytestmark = pytest.mark.both_logs
+
 LONG = "a b " * 48_750  # 195 KB, half of its tokens matches
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from talk import ids, said
 
 if TYPE_CHECKING:
     from conftest import Server
+
+pytestmark = pytest.mark.both_logs
 
 EAST = (1.0, 0.0, 0.0, 0.0)
 QUERIES = ["火锅", "火锅 tea", '"不吃辣" OR run', "NOT tea", "the 火锅 running", ""]

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from conftest import Server
 
+pytestmark = pytest.mark.both_logs
+
 
 @given(conversation=conversations, narrowed=wanted)
 @HERE

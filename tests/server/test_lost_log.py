@@ -14,6 +14,7 @@ import pytest
 from server.fleet import until
 
 from conftest import started
+from nomemory.server.composition.sqlite_store import SqliteStore
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.loss import LogLostError
 from nomemory.server.maintenance.loss_acceptance import accept_loss
@@ -134,7 +135,7 @@ def test_a_server_does_not_start_on_a_log_that_has_lost_changes(
 @pytest.mark.parametrize("lose", LOSSES)
 def test_after_a_yes_what_is_left_is_served_and_found(start: Start, data: Path, lose: Callable[[Path], None]) -> None:
     lose(data)
-    accept_loss(DataDirectory(data))
+    accept_loss(DataDirectory(data), SqliteStore(Settings.from_environment(), DataDirectory(data)).begin_epoch)
     with start(small(data)) as server:
         token = write(server, "zebras", "yaks", "xerus", "wolves")
         left = ids(server.query.ListMessages(q.ListMessagesRequest(user_id="u")).items)
@@ -164,7 +165,8 @@ def test_a_damaged_write_ahead_log_is_a_loss(start: Start, own_settings: Setting
 def test_a_yes_ends_the_write_tokens_of_before_and_is_needed_once(start: Start, own_settings: Settings) -> None:
     with settled(start, own_settings, "apples") as server:
         former = write(server, "pears")
-    accept_loss(DataDirectory(own_settings.server.data))
+    directory = DataDirectory(own_settings.server.data)
+    accept_loss(directory, SqliteStore(own_settings, directory).begin_epoch)
     with settled(start, own_settings) as server:
         with pytest.raises(grpc.RpcError) as error:
             by_words(server, "pears", former)

@@ -24,6 +24,8 @@ from talk import said
 if TYPE_CHECKING:
     from conftest import Server
 
+pytestmark = pytest.mark.both_logs
+
 Send = Callable[[IngestServiceStub, Sequence[m.ChatMessage]], str]
 """Sends a batch; returns a write token."""
 

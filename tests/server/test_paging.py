@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from conftest import Server
 
+pytestmark = pytest.mark.both_logs
+
 WORDS = ["火锅", "tea", "不吃辣", "run"]
 
 

@@ -18,6 +18,8 @@ from talk import ids, refusal, said
 if TYPE_CHECKING:
     from conftest import Server
 
+pytestmark = pytest.mark.both_logs
+
 CREATED, UNCHANGED, REPLACED = i.WRITE_OUTCOME_CREATED, i.WRITE_OUTCOME_UNCHANGED, i.WRITE_OUTCOME_REPLACED
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
 MISSING = "needs a browser on the PATH: apt-get install chromium"
-_QUIET = (
+QUIET = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps",
     "--disable-features=AutofillServerCommunication,OptimizationHints,NetworkTimeServiceQuerying",
@@ -30,7 +30,7 @@ def browsing(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run a browser with a profile of its own until the context is left."""
     with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as profile:
         browser = subprocess.Popen(
-            [PROGRAM, *_QUIET, f"--user-data-dir={profile}", *arguments],
+            [PROGRAM, *QUIET, f"--user-data-dir={profile}", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -86,3 +86,8 @@ def test_a_server_that_describes_itself_to_nobody_has_no_page(tmp_path: Path) ->
         assert httpx.get(f"{server.http}/").status_code == 404
         assert httpx.get(f"{server.http}/openapi.json").status_code == 404
         assert httpx.get(f"{server.http}/healthz").status_code == 200
+
+
+def test_the_inspector_is_served_only_where_that_is_said(web: Web) -> None:
+    assert web.client.get("/inspect/").status_code == 404
+    assert web.client.get("/inspect/main.js").status_code == 404

@@ -1,10 +1,11 @@
 """What grows in a server that is busy for long? `scripts/soak --help`.
 
-A server of its own gets the traffic of a chat product, as much as 70 % of what it could answer, which a short
-calibration finds out. Every few seconds its memory, descriptors, threads, segments, files, CPU time and latency are
-looked at. The data stays the same size. The verdict is by slope, over the last two thirds of the time: flat if the
-growth in that time is within the tolerance that the table names. Latency is shown, but not judged: it depends on what
-else the machine does. Exits 1 if something grows, or if calls failed.
+A server of its own is called until its caches are full, which have bounds. Then it gets the traffic of a chat
+product, as much as 70 % of what it could answer, which a short calibration finds out. Every few seconds its memory,
+descriptors, threads, segments, files, CPU time and latency are looked at. The data stays the same size. The verdict is
+by slope, over the last two thirds of the time: flat if the growth in that time is within the tolerance that the table
+names. Latency is shown, but not judged: it depends on what else the machine does. Exits 1 if something grows, or if
+calls failed.
 """
 
 from __future__ import annotations
@@ -69,6 +70,9 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--load", type=float, default=0.7, help="share of the capacity (default 0.7)")
     parser.add_argument("--calibrate", type=float, default=10.0, help="seconds to find the capacity (default 10)")
     parser.add_argument(
+        "--warm-up", type=int, default=40_000, help="calls of each process before anything counts (default 40000)"
+    )
+    parser.add_argument(
         "--every", type=float, default=0.0, help="seconds between two looks (default: 120 looks in all)"
     )
     parser.add_argument("--workers", type=int, default=1, help="processes of the server that serve (default 1)")
@@ -81,6 +85,7 @@ async def soak(subject: Subject, arguments: argparse.Namespace) -> Soaked:
     """Calibrate, keep the load, look at the server."""
     traffic, soaked = Traffic(subject.target, _DIMENSION, arguments.seed), Soaked()
     await traffic.open()
+    await traffic.warm_up(arguments.warm_up * arguments.workers)
     soaked.capacity = await traffic.capacity(arguments.calibrate)
     soaked.rate = arguments.load * soaked.capacity
     await asyncio.sleep(_SETTLE_S)

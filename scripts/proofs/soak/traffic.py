@@ -90,6 +90,16 @@ class Traffic:
         for one in self._channels:
             await one.close()
 
+    async def warm_up(self, calls: int) -> None:
+        """Make so many calls as fast as they are answered: the caches of the server fill up."""
+        left = iter(range(calls))
+
+        async def caller() -> None:
+            for _ in left:
+                await self._call()
+
+        await asyncio.gather(*(caller() for _ in range(_CALIBRATING)))
+
     async def capacity(self, seconds: float) -> float:
         """Return how many calls a second the server answers if everybody asks again at once."""
         ends, answered = time.monotonic() + seconds, 0

@@ -10,6 +10,9 @@ import click
 from nomemory.cli.configuration import configured
 
 _SECONDS = "%Y%m%dT%H%M%SZ"
+_IN_POSTGRES = """\
+the message log is in PostgreSQL (NOMEMORY_LOG), and its own tools back it up: pg_dump for a copy of one moment, or \
+continuous archiving. Keep `server.key` of the data directory with it. The indexes are built anew from the messages."""
 
 
 @click.command("backup")
@@ -25,9 +28,12 @@ def backup(*, data: Path | None, out: Path | None) -> None:
     from nomemory.server.log.protocol import LogUnusableError, LogVersionError  # noqa: PLC0415
     from nomemory.server.maintenance.backup import BackupError, back_up  # noqa: PLC0415 - loads the engines
 
+    settings = configured(data=data)
+    if settings.server.log is not None:
+        raise click.ClickException(_IN_POSTGRES)
     target = out or Path(f"nomemory-{datetime.now(UTC):{_SECONDS}}")
     try:
-        manifest = back_up(DataDirectory(configured(data=data).server.data), target)
+        manifest = back_up(DataDirectory(settings.server.data), target)
     except (BackupError, LogUnusableError, LogVersionError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{target}: {manifest.messages:,} messages, up to change {manifest.sequence:,}. Verified.")

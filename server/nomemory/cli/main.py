@@ -29,6 +29,7 @@ _COMMANDS: Final = {
     "recall": "nomemory.cli.recall:recall",
     "mcp": "nomemory.cli.mcp:mcp",
     "status": "nomemory.cli.status:status",
+    "inspect": "nomemory.cli.inspect:inspect",
     "top": "nomemory.cli.top.command:top",
     "delete": "nomemory.cli.delete:delete",
     "erase": "nomemory.cli.erase:erase",

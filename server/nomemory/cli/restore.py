@@ -8,6 +8,11 @@ import click
 
 from nomemory.cli.configuration import configured
 
+_IN_POSTGRES = """\
+the message log is in PostgreSQL (NOMEMORY_LOG), and its own tools restore it. Before a server starts, run `nomemory \
+doctor --accept-loss` once: write tokens and cursors of before are refused from then on. Other servers of the same log \
+start again when `log.json` in their data directories is deleted."""
+
 
 @click.command("restore")
 @click.argument("backup", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -25,7 +30,10 @@ def restore(*, backup: Path, data: Path | None, replace: bool) -> None:
     from nomemory.server.log.protocol import LogUnusableError, LogVersionError  # noqa: PLC0415
     from nomemory.server.maintenance import backup as backups  # noqa: PLC0415 - loads the engines
 
-    directory = DataDirectory(configured(data=data).server.data)
+    settings = configured(data=data)
+    if settings.server.log is not None:
+        raise click.ClickException(_IN_POSTGRES)
+    directory = DataDirectory(settings.server.data)
     try:
         log = backups.restore(backup, directory, replaces=replace)
     except (backups.BackupError, Busy, Unusable, LogUnusableError, LogVersionError) as error:

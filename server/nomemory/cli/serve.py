@@ -8,6 +8,7 @@ import click
 
 from nomemory.cli.configuration import LOG_LEVELS, configured
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError
+from nomemory.server.http_address import http_address
 from nomemory.server.listen_address import ListenAddressError, parse_listen_address
 from nomemory.server.processes.reserved_port import reserved
 from nomemory.server.readers.launch import start_readers
@@ -19,6 +20,7 @@ from nomemory.server.standard_error import as_json_lines
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Directory of the log and the indexes.")
 @click.option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 picks a free one.")
 @click.option("--http", metavar="HOST:PORT", help="Where to serve HTTP and JSON, too; not served by default.")
+@click.option("--inspect", is_flag=True, default=None, help="Serve the inspector over HTTP, too: a page that reads.")
 @click.option("--metrics", metavar="HOST:PORT", help="Where to serve metrics; with --http they are there anyway.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least level to log.")
 @click.option("--workers", type=click.IntRange(1, 64), help="Processes that answer calls; one by default.")
@@ -27,13 +29,11 @@ from nomemory.server.standard_error import as_json_lines
 def serve(
     *,
     data: Path | None,
-    listen: str | None,
-    http: str | None,
-    metrics: str | None,
     log_level: str | None,
     workers: int | None,
     recall_only: bool,
     query_target: str | None,
+    **where: str | bool | None,
 ) -> None:
     """Run the server until it is told to stop.
 
@@ -46,12 +46,10 @@ def serve(
         raise click.UsageError("A server that only recalls is one process: --workers does not go with --recall-only.")
     settings = configured(
         data=data,
-        listen=listen,
-        http=http,
-        metrics=metrics,
         log_level=log_level,
         workers=workers,
         recall_query_target=query_target,
+        **where,
     )
     with as_json_lines(settings.server.log_level):
         if settings.workers.count > 1:
@@ -71,7 +69,7 @@ def _refuse_what_is_taken(settings: Settings) -> None:
     try:
         if not settings.recall.query_target:
             DataDirectory(settings.server.data).refuse_busy()
-        for address in filter(None, (settings.server.listen, settings.http.listen, settings.metrics.listen)):
+        for address in filter(None, (settings.server.listen, http_address(settings), settings.metrics.listen)):
             with reserved(parse_listen_address(address)):
                 pass
     except (DataDirectoryBusyError, ListenAddressError) as error:

@@ -11,6 +11,7 @@ import click
 from nomemory.server import app
 from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.faults import Fault
+from nomemory.server.http_address import INSPECTOR
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.listen_address import Addresses
 from nomemory.server.processes.launch import Started
@@ -28,7 +29,7 @@ def run(settings: Settings, readers: Mapping[int, Started]) -> None:
         click.ClickException: the server cannot start; says why.
     """
     try:
-        app.serve(settings, partial(_announce, scheme="https" if settings.identity.tls_cert else "http"), readers)
+        app.serve(settings, partial(_announce, settings), readers)
     except CANNOT_START as error:
         raise click.ClickException(str(error)) from None
     except Fault as fault:
@@ -38,9 +39,12 @@ def run(settings: Settings, readers: Mapping[int, Started]) -> None:
         raise click.ClickException(f"{cause}: {settings.server.data}. Is its disk full, or not writable?") from None
 
 
-def _announce(addresses: Addresses, scheme: str) -> None:
+def _announce(settings: Settings, addresses: Addresses) -> None:
+    scheme = "https" if settings.identity.tls_cert else "http"
     click.echo(f"NoMemory serves {addresses}. Stop it with Ctrl-C.")
     if addresses.http:
         click.echo(f"HTTP at {scheme}://{addresses.http}")
+        if settings.http.inspect:
+            click.echo(f"The inspector at {scheme}://{addresses.http}{INSPECTOR}")
     if addresses.metrics:
         click.echo(f"Metrics at {scheme}://{addresses.metrics}/metrics")

@@ -16,6 +16,8 @@ import uvloop
 
 from nomemory.server.composition.entrance import listen_addresses, make_access
 from nomemory.server.composition.heap import freeze_heap
+from nomemory.server.composition.log_store import log_store
+from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.recall_only import recall_only_services
 from nomemory.server.composition.server_metrics import AskReaders, ServerMetrics, nobody
 from nomemory.server.composition.services import make_services
@@ -123,13 +125,16 @@ async def running(
         directory = DataDirectory(settings.server.data)
         stack.callback(os.close, directory.lock())
         directory.refuse_full_disk(settings.server.free_bytes_min)
-        refuse_loss(directory)
+        refuse_loss(directory, log_store(settings, directory).position)
         faults = StandingFaults()
         if settings.workers.count == 1:
             meters = Meters()
             tracer = start_tracer(settings, start_exporter(settings, faults, meters, stack), meters, stack)
             services, _, figures = await _make_everything(settings, directory, faults, stack, meters=meters)
-            own = serving(services, addresses, settings, access, host=interceptors(), figures=figures, tracer=tracer)
+            watch = watch_of(settings, directory, stack, faults)
+            own = serving(
+                services, addresses, settings, access, host=interceptors(), figures=figures, watch=watch, tracer=tracer
+            )
             yield await stack.enter_async_context(own)
         else:
             yield await _serve_with_readers(settings, directory, addresses, readers, faults, interceptors, stack)
@@ -169,7 +174,18 @@ async def _serve_with_readers(
     answering = replace(writer, exposition=figures.exposition, deliver=deliver)
     readers.assign(Assignment(settings, shared, described(writer.spaces.now), interceptors), answering)
     here, access = replace(shared, metrics=addresses.metrics), make_access(settings)
-    own = serving(services, here, settings, access, is_shared=True, host=interceptors(), figures=figures, tracer=tracer)
+    watch = watch_of(settings, directory, stack, faults)
+    own = serving(
+        services,
+        here,
+        settings,
+        access,
+        is_shared=True,
+        host=interceptors(),
+        figures=figures,
+        watch=watch,
+        tracer=tracer,
+    )
     bound = await stack.enter_async_context(own)
     await readers.all_serve()
     stack.callback(readers.drain)  # while this process drains

@@ -48,6 +48,11 @@ class DataDirectory:
         return self.root / "log.json"
 
     @property
+    def follower(self) -> Path:
+        """The name under which this server follows a log that others may follow, too."""
+        return self.root / "follower"
+
+    @property
     def lexical(self) -> Path:
         """The lexical index's directory."""
         return self.root / DIRECTORY

@@ -16,6 +16,7 @@ VECTOR_INDEX: Final = "vector-index"
 QDRANT: Final = "qdrant"
 RERANKER: Final = "reranker"
 ERASURE: Final = "erasure"
+MESSAGE_LOG: Final = "message-log"
 """What parts of the server are called in faults."""
 
 NOT_ANSWERING: Final = "NOT_ANSWERING"

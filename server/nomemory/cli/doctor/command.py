@@ -61,10 +61,14 @@ def doctor(
 def _check_data(settings: Settings) -> Iterator[Check]:
     try:  # imported late: a package that is missing must not keep the doctor from starting
         from nomemory.cli.doctor.data import check_data  # noqa: PLC0415
+        from nomemory.cli.doctor.postgres import check_postgres  # noqa: PLC0415
         from nomemory.cli.doctor.vectors import check_vectors  # noqa: PLC0415
         from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
     except ImportError as error:
         yield Check("Data", "skip", f"cannot be looked at: {error.name} is missing")
+        return
+    if settings.server.log is not None:
+        yield from check_postgres(settings)
         return
     checks = list(check_data(DataDirectory(settings.server.data)))
     yield from checks

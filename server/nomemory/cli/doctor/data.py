@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from nomemory.cli.check import Check
@@ -64,7 +65,7 @@ def _check_privacy(root: Path) -> Check:
 
 
 def _check_history(directory: DataDirectory) -> Check:
-    if lost := known_loss(directory):
+    if lost := known_loss(directory, partial(position_at, directory.log)):
         advice = f"{_RESTORE} Or accept the loss: nomemory doctor --accept-loss."
         return Check("Message log's history", "fail", f"it has lost changes: {lost}", advice)
     return Check("Message log's history", "ok", "nothing is known to be lost")

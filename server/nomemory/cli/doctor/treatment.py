@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import click
 
+from nomemory.cli.doctor.postgres import IN_POSTGRES
 from nomemory.cli.doctor.vectors import mend_vectors
+from nomemory.server.composition.log_store import log_store
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.maintenance.loss_acceptance import accept_loss as begin_anew
@@ -27,9 +29,11 @@ def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged
     directory = DataDirectory(settings.server.data)
     if not directory.root.is_dir():
         raise click.ClickException(f"there is no directory {directory.root}")
+    if settings.server.log is not None and (repair or delete_damaged):
+        raise click.ClickException(IN_POSTGRES.format(what="--repair and --delete-damaged mend a file"))
     try:
         if accept_loss:
-            log = begin_anew(directory)
+            log = begin_anew(directory, log_store(settings, directory).begin_epoch)
             yield f"The loss is accepted: the log goes on after change {log.sequence:,}."
         if delete_damaged:
             yield f"{delete(directory):,} damaged messages are deleted."

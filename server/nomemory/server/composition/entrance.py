@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nomemory.server.http_address import http_address
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.factory import checks_credentials, choose_authenticator
 from nomemory.server.identity.half_configuration import refuse_half_configuration
@@ -33,7 +34,7 @@ def listen_addresses(settings: Settings) -> Addresses:
         IdentitySettingsError: half of a kind of credentials is configured.
     """
     refuse_half_configuration(settings)
-    http = _address(settings.http.listen, settings) if settings.http.listen else None
+    http = _address(address, settings) if (address := http_address(settings)) else None
     metrics = _address(settings.metrics.listen, settings) if settings.metrics.listen else None
     return Addresses(_address(settings.server.listen, settings), http, metrics)
 

@@ -21,6 +21,8 @@ import uvloop
 
 from nomemory.server.composition.entrance import make_access
 from nomemory.server.composition.heap import freeze_heap
+from nomemory.server.composition.log_store import log_store
+from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.services import make_services
 from nomemory.server.composition.serving import Figures, serving
 from nomemory.server.composition.startup_errors import CANNOT_START
@@ -94,8 +96,17 @@ async def _serve_assigned(
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         host = assignment.interceptors()
         figures = Figures(meters, RemoteExposition(writer))
+        watch = watch_of(settings, DataDirectory(settings.server.data), stack)
         own = serving(
-            services, assignment.addresses, settings, access, is_shared=True, host=host, figures=figures, tracer=tracer
+            services,
+            assignment.addresses,
+            settings,
+            access,
+            is_shared=True,
+            host=host,
+            figures=figures,
+            watch=watch,
+            tracer=tracer,
         )
         await stack.enter_async_context(own)
         freeze_heap()
@@ -120,9 +131,12 @@ async def _make_services(
     spaces = followed.begin(make, assignment.space, settings.timing.deadline_default_s)
     reranker = RemoteReranker(writer) if settings.reranker.model else None
     remote = WriterServices(RemoteLog(writer), spaces, RemoteReport(writer), reranker)
-    words = open_lexical_index(directory.lexical)
-    stack.push_async_callback(words.close)
-    return await make_services(settings, directory, remote, words, stack, _told_damage(remote.report), meters)
+    damage = _told_damage(remote.report)
+    words = log_store(settings, directory).words(damage, stack)
+    if words is None:
+        words = open_lexical_index(directory.lexical)
+        stack.push_async_callback(words.close)
+    return await make_services(settings, directory, remote, words, stack, damage, meters)
 
 
 def _told_damage(report: Report) -> LogDamage:

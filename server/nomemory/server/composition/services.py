@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from nomemory.server.admission.scheduler import ReadScheduler
+from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
 from nomemory.server.composition.traced_parts import traced_log, traced_search, traced_words
@@ -17,9 +18,7 @@ from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.hybrid.weights import weights_without
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
-from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.metrics import catalog
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.metrics.samples import Samples
@@ -67,7 +66,7 @@ async def make_services(
         meters: what counts in this process.
     """
     meters = meters or Meters()
-    log = traced_log(open_log(settings, directory, stack, damage), settings)
+    log = traced_log(log_store(settings, directory).reading(damage, stack), settings)
     words = traced_words(words, settings)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
@@ -112,15 +111,6 @@ def _tell_load(scheduler: ReadScheduler, process: str, samples: Samples) -> None
     samples.put(catalog.READS_WAITING, load.waiting, process)
     samples.put(catalog.READS_USERS, load.users, process)
     samples.put(catalog.READS_REFUSED, load.refused, process)
-
-
-def open_log(
-    settings: Settings, directory: DataDirectory, stack: AsyncExitStack, damage: LogDamage | None = None
-) -> LogReader:
-    """Open the message log for reading; the stack closes it."""
-    log = SqliteLogReader(directory.log, Lifetimes.of_days(settings.retention.days), damage)
-    stack.push_async_callback(log.close)
-    return log
 
 
 def _hybrid(

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from nomemory.server.composition.log_watch import Watch
 from nomemory.server.identity.access import Access
 from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.metrics.exposition import Exposition
@@ -39,7 +40,7 @@ class _Server(Protocol):
 
 
 @asynccontextmanager
-async def serving(
+async def serving(  # noqa: PLR0913 - what goes around the calls of a process
     services: Sequence[Service],
     addresses: Addresses,
     settings: Settings,
@@ -48,6 +49,7 @@ async def serving(
     is_shared: bool = False,
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
     figures: Figures | None = None,
+    watch: Watch | None = None,
     tracer: Tracer | None = None,
 ) -> AsyncIterator[Addresses]:
     """Serve until the context is left, then let calls in flight finish. Return the addresses that were bound.
@@ -60,6 +62,7 @@ async def serving(
         is_shared: other processes serve at the same addresses. Somebody has to hold them for all of them.
         host: interceptors to run before and after NoMemory's own.
         figures: what counts, and what answers a scrape; None: nothing does.
+        watch: finds out, while the services serve, whether they can.
         tracer: begins the spans of calls; None: there are none.
 
     Raises:
@@ -69,15 +72,27 @@ async def serving(
     path = CallPath(services, settings, access, host, figures.meters.calls if figures else None, tracer)
     servers: list[_Server] = []
     bound: dict[str, ListenAddress] = {}
+    watching: list[asyncio.Task[None]] = []
     try:
         for name, server, address in _made(path, addresses, settings, access, figures, is_shared=is_shared):
             servers.append(server)
             bound[name] = await server.start(address)
         await path.open()
+        if watch is not None:
+            watching.append(asyncio.create_task(_watched(watch, path)))
         yield Addresses(**bound)
     finally:
+        for task in watching:
+            task.cancel()
         await path.close()
         await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))
+
+
+async def _watched(watch: Watch, path: CallPath) -> None:
+    async def say(serves: bool) -> None:  # noqa: FBT001 - the one thing that is said
+        await path.say(serves=serves)
+
+    await watch(say)
 
 
 def _made(

@@ -20,7 +20,18 @@ RECORDS: Final = "gen_ai.memory.record.count"
 QUERY: Final = "gen_ai.memory.query.text"
 STORE: Final = "gen_ai.memory.store.id"
 
-_READS: Final = ("page", "wires", "count", "conversations", "users", "by_ids", "by_sequences", "around", "surroundings")
+_READS: Final = (
+    "page",
+    "first_wires",
+    "wires",
+    "count",
+    "conversations",
+    "users",
+    "by_ids",
+    "by_sequences",
+    "around",
+    "surroundings",
+)
 _WORDS: Final = ("weigh", "search", "total", "postings")
 _VECTORS: Final = ("search", "vectors")
 
@@ -29,12 +40,14 @@ _Search = TypeVar("_Search")
 
 def traced_log(log: LogReader, settings: Settings) -> LogReader:
     """Return the log whose reads are spans."""
-    return traced_engine(log, "log", "sqlite", _READS) if settings.tracing.is_on else log
+    system = "sqlite" if settings.server.log is None else "postgresql"
+    return traced_engine(log, "log", system, _READS) if settings.tracing.is_on else log
 
 
 def traced_words(words: LexicalIndex, settings: Settings) -> LexicalIndex:
     """Return the lexical index whose searches are spans."""
-    return traced_engine(words, "words", "tantivy", _WORDS) if settings.tracing.is_on else words
+    engine = "tantivy" if settings.server.log is None else "postgresql"
+    return traced_engine(words, "words", engine, _WORDS) if settings.tracing.is_on else words
 
 
 def traced_vectors(vectors: VectorSearch, settings: Settings) -> VectorSearch:

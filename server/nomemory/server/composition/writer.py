@@ -9,7 +9,7 @@ from functools import partial
 
 from nomemory.server.composition.commit_signal import CommitSignal
 from nomemory.server.composition.former_model import FormerModelLostError, former_model
-from nomemory.server.composition.services import open_log
+from nomemory.server.composition.log_store import QueuedWriter, log_store
 from nomemory.server.composition.traced_parts import traced_changes, traced_embedder, traced_reranker
 from nomemory.server.composition.vector_spaces import VectorSpaces
 from nomemory.server.data_directory import DataDirectory
@@ -23,17 +23,13 @@ from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.lexical.tantivy_schema import discard_foreign_words
+from nomemory.server.lexical.words_in_log import WordsInLog
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry_sweeper import ExpirySweeper
 from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.inspection import LogInspector
-from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.metered_log import MeteredLog
 from nomemory.server.log.protocol import ChangeFeed, ErasableLog, ExpiredMessages, LogReader
 from nomemory.server.log.record import write_record
-from nomemory.server.log.sqlite_erasure import SqliteLogErasure
-from nomemory.server.log.sqlite_feed import SqliteChangeFeed
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
 from nomemory.server.metrics import catalog
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.metrics.samples import Samples
@@ -67,7 +63,7 @@ def _noticed(index: str, was_foreign: bool) -> str:  # noqa: FBT001 - what the f
     return _ANEW
 
 
-def _tell_queue(log: SqliteLogWriter, process: str, samples: Samples) -> None:
+def _tell_queue(log: QueuedWriter, process: str, samples: Samples) -> None:
     samples.put(catalog.QUEUE, log.waiting, process, "writes")
 
 
@@ -105,6 +101,7 @@ class WriterAssembly:
         self._committed = CommitSignal()
         self._announce = announce
         self._damage = LogDamage()
+        self._store = log_store(settings, directory)
 
     def build(self) -> tuple[WriterServices, LexicalIndex, LogDamage]:
         """Build everything; return the lexical index for reading, too, and what is known of damage to the log."""
@@ -112,8 +109,9 @@ class WriterAssembly:
         around = partial(traced_embedder, settings=settings)
         embedder = choose_embedder(settings, self._vigil, around, self._meters.embedder)
         reranker = self._reranker()
-        writer, erasable = self._log_writer()
-        log = open_log(self._settings, self._directory, self._stack, self._damage)
+        writer, erasable = self._store.writing(self._committed.announce, self._stack)
+        self._sweep(writer)
+        log = self._store.reading(self._damage, self._stack)
         self._inspect()
         self._note_lag(log)
         position = self._record_position()
@@ -142,20 +140,6 @@ class WriterAssembly:
             self._stack.callback(task.cancel)
         return reranker
 
-    def _log_writer(self) -> tuple[SqliteLogWriter, ErasableLog]:
-        writer = SqliteLogWriter(
-            self._directory.log,
-            queue_max=self._settings.log.queue_max,
-            queue_max_bytes=self._settings.log.queue_max_bytes,
-            announce=self._committed.announce,
-            lifetimes=Lifetimes.of_days(self._settings.retention.days),
-        )
-        erasable = SqliteLogErasure(writer, self._directory.log, self._settings.erasure.vacuum_max_bytes)
-        self._stack.callback(erasable.close)  # after every connection to the file
-        self._stack.enter_context(closing(writer))
-        self._sweep(writer)
-        return writer, erasable
-
     def _sweep(self, log: ExpiredMessages) -> None:
         settings = self._settings
         sweeper = ExpirySweeper(log, settings.retention.sweep_s, settings.retention.sweep_batch_max)
@@ -165,8 +149,9 @@ class WriterAssembly:
         self._stack.callback(self._supervisor.stop)
 
     def _inspect(self) -> None:
-        settings = self._settings
-        inspector = LogInspector(self._directory.log, self._damage, settings.check.interval_s, settings.check.pause_s)
+        inspector = self._store.inspector(self._damage)
+        if inspector is None:
+            return
         task = self._supervisor.start_task("log-inspector", inspector.run)
         self._stack.push_async_callback(asyncio.wait, [task])
         self._stack.callback(inspector.stop)
@@ -218,13 +203,17 @@ class WriterAssembly:
         self._stack.callback(task.cancel)
 
     def _open_feed(self) -> ChangeFeed:
-        return SqliteChangeFeed(self._directory.log, self._damage)
+        return self._store.feed(self._damage)()
 
-    def _lexical(self) -> tuple[LexicalIndexerProcess, LexicalIndex]:
+    def _lexical(self) -> tuple[LexicalIndexerProcess | WordsInLog, LexicalIndex]:
+        words_in_log = self._store.words(self._damage, self._stack)
+        return (WordsInLog(), words_in_log) if words_in_log is not None else self._words_beside()
+
+    def _words_beside(self) -> tuple[LexicalIndexerProcess, LexicalIndex]:
         words = open_or_discard_lexical_index(self._directory.lexical)
         self._stack.push_async_callback(words.close)
         indexer = LexicalIndexerProcess(
-            self._directory.log,
+            self._store.feed(),
             self._directory.lexical,
             heap_bytes=self._settings.lexical.heap_bytes,
             batch_max=self._settings.lexical.batch_max,

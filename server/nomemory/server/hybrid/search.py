@@ -175,7 +175,8 @@ class HybridMessages:
 
     async def _behind(self, space: VectorSpace, user_id: str) -> bool:
         latest = await self._log.user_sequence(user_id)
-        return await self._words.applied(user_id) < latest or space.progress.behind(user_id, latest)
+        of_words = self._words.lags and await self._words.applied(user_id) < latest
+        return of_words or space.progress.behind(user_id, latest)
 
     async def _nearest(
         self, space: VectorSpace, query: HybridQuery, asked: ParsedQuestion, narrowed: Filter

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from nomemory.server.lexical.panics import EnginePanicError
 from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.log.protocol import ChangeFeed
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Begin to follow the log. The first call, and no answer. It may hold a password, which is why it is a call.
+
+    Attributes:
+        open_feed: opens the log's feed.
+    """
+
+    open_feed: Callable[[], ChangeFeed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +45,7 @@ class WipeRemoved:
     """Take everything out of the index's files that was removed and committed by now. Answer: None, when it is done."""
 
 
-IndexerCall = ReadLog | AwaitCommit | WipeRemoved
+IndexerCall = Follow | ReadLog | AwaitCommit | WipeRemoved
 
 EXPECTED_FAILURES: Final = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)
 """What the log or the engine raises. Any other error ends the process."""

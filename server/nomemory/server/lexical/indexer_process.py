@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
-from nomemory.server.lexical.indexer_calls import FAILURES_BY_NAME, AwaitCommit, ReadLog, WipeRemoved
+from nomemory.server.lexical.indexer_calls import FAILURES_BY_NAME, AwaitCommit, Follow, ReadLog, WipeRemoved
+from nomemory.server.log.protocol import ChangeFeed
 from nomemory.server.processes.child_process import ChildProcess
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch
@@ -26,7 +28,7 @@ class LexicalIndexerProcess:
     and when it is called again, another process goes on after the last commit.
 
     Args:
-        log: the log's file.
+        open_feed: opens the log's feed; it is sent to the process.
         directory: where the index lives.
         heap_bytes: memory of the index's writer.
         batch_max: most changes in one commit.
@@ -38,7 +40,7 @@ class LexicalIndexerProcess:
 
     def __init__(
         self,
-        log: Path,
+        open_feed: Callable[[], ChangeFeed],
         directory: Path,
         *,
         heap_bytes: int,
@@ -49,8 +51,9 @@ class LexicalIndexerProcess:
         vigil: Vigil | None = None,
     ) -> None:
         self._vigil = vigil or Vigil()
-        arguments = (str(log), str(directory), str(heap_bytes), str(batch_max), str(batch_bytes), str(wipe_max))
+        arguments = (str(directory), str(heap_bytes), str(batch_max), str(batch_bytes), str(wipe_max))
         self._launch = Launch(_MODULE, arguments, logs=True)
+        self._open_feed = open_feed
         self._wake = wake
         self._is_stopping = False
         self._applied = 0
@@ -73,6 +76,7 @@ class LexicalIndexerProcess:
             WorkerUnavailableError: the process cannot be started.
         """
         self._child = child = await ChildProcess.start(self._launch, LEXICAL_INDEXER, self._vigil)
+        child.pipe.notify(Follow(self._open_feed))
         waking = asyncio.create_task(self._pass_on_wakes(child.pipe))
         try:
             await self._follow(child.pipe)

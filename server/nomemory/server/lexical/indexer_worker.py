@@ -1,6 +1,6 @@
 """The process that follows the log for the lexical index.
 
-`python -m … DESCRIPTOR LOG DIRECTORY HEAP CHANGES BYTES WIPED`
+`python -m … DESCRIPTOR DIRECTORY HEAP CHANGES BYTES WIPED`
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from nomemory.server.lexical.indexer import LexicalIndexer
 from nomemory.server.lexical.indexer_calls import (
     EXPECTED_FAILURES,
     AwaitCommit,
+    Follow,
     IndexerCall,
     ReadLog,
     WipeRemoved,
     failure_name,
 )
-from nomemory.server.log.sqlite_feed import SqliteChangeFeed
+from nomemory.server.log.protocol import ChangeFeed
 from nomemory.server.logs import configure_logs
 from nomemory.server.processes.worker_pipe import WorkerPipe
 from nomemory.server.structured_logs import get_logger
@@ -92,7 +93,6 @@ class ProgressReplies:
 
 def main(
     descriptor: int,
-    log: Path,
     directory: Path,
     *,
     heap_bytes: int,
@@ -103,29 +103,38 @@ def main(
     """Follow the log until the other end of the pipe is gone; what is in hand is committed."""
     os.nice(_NICENESS)
     configure_logs("error")
-    pipe, wake = WorkerPipe(descriptor), threading.Event()
+    pipe = WorkerPipe(descriptor)
+    try:
+        pipe.ready()
+        open_feed = _feed_of(pipe.receive_one().request)
+    except (EOFError, ConnectionError):
+        return
     replies = ProgressReplies(pipe)
     indexer = LexicalIndexer(
-        partial(SqliteChangeFeed, log),
+        open_feed,
         directory,
         heap_bytes=heap_bytes,
         batch_max=batch_max,
         batch_bytes=batch_bytes,
         wipe_max=wipe_max,
-        wake=wake,
+        wake=threading.Event(),
         committed=replies.note,
         wiped=replies.note_wiped,
     )
     thread = threading.Thread(target=_index, args=(indexer, replies, pipe), name="lexical-indexer")
+    thread.start()
     with suppress(EOFError, ConnectionError):
-        pipe.ready()
-        thread.start()
         while True:
             for call in pipe.receive(wait=True):
                 _take(call.call_id, call.request, replies, indexer)
     indexer.stop()
-    if thread.ident is not None:
-        thread.join()
+    thread.join()
+
+
+def _feed_of(call: IndexerCall) -> Callable[[], ChangeFeed]:
+    if not isinstance(call, Follow):
+        raise TypeError(f"the first call is {type(call).__name__}, not Follow")
+    return call.open_feed
 
 
 def _index(indexer: LexicalIndexer, replies: ProgressReplies, pipe: WorkerPipe) -> None:
@@ -151,15 +160,16 @@ def _take(call_id: int, call: IndexerCall, replies: ProgressReplies, indexer: Le
             indexer.wipe_removed()
         case AwaitCommit(known):
             replies.wait(call_id, known)
+        case Follow():
+            raise TypeError("Follow is the first call, and comes once")
 
 
 if __name__ == "__main__":
     main(
         int(sys.argv[1]),
         Path(sys.argv[2]),
-        Path(sys.argv[3]),
-        heap_bytes=int(sys.argv[4]),
-        batch_max=int(sys.argv[5]),
-        batch_bytes=int(sys.argv[6]),
-        wipe_max=int(sys.argv[7]),
+        heap_bytes=int(sys.argv[3]),
+        batch_max=int(sys.argv[4]),
+        batch_bytes=int(sys.argv[5]),
+        wipe_max=int(sys.argv[6]),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from nomemory.server.lexical.query import Query
-from nomemory.server.message import Filter
+from nomemory.server.message import Filter, LoggedMessage
 
 if TYPE_CHECKING:  # the process that writes the index has no use for it
     import numpy as np
@@ -28,11 +28,22 @@ class RankPosition:
 
 
 class LexicalHit(NamedTuple):
-    """A version of a message that matches. `sequence` resolves in the log, or is gone there."""
+    """A version of a message that matches. `sequence` resolves in the log, or is gone there.
+
+    `message` is set where the index is part of the log: there is nothing to resolve then.
+    """
 
     score: float
     ts_us: int
     sequence: int
+    message: LoggedMessage | None = None
+
+
+class Weighing(NamedTuple):
+    """What a listing is frozen with: up to where the view contains everything of the user, and the weights then."""
+
+    applied: int
+    weights: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +61,13 @@ class IndexUnusableError(Exception):
 class LexicalIndex(Protocol):
     """Finds words and phrases in one user's messages. Belongs to one event loop.
 
-    A listing is frozen by its caller: `applied` and `weigh` at its first page, then `search` with both for every page.
-    So an engine keeps nothing between pages.
+    A listing is frozen by its caller: `weigh` at its first page, then `search` with what it gave for every page. So an
+    engine keeps nothing between pages.
     """
+
+    @property
+    def lags(self) -> bool:
+        """Whether the view may lag behind the log. Where it never does, nobody needs to ask `applied`."""
 
     async def applied(self, user_id: str) -> int:
         """Return the sequence up to which this reader's view contains every change of this user.
@@ -60,8 +75,10 @@ class LexicalIndex(Protocol):
         It may be beyond the user's latest change.
         """
 
-    async def weigh(self, user_id: str, query: Query) -> tuple[float, ...]:
-        """Return the weight of each leaf and each sign of the query, from this user's messages alone.
+    async def weigh(self, user_id: str, query: Query) -> Weighing:
+        """Return what `applied` does, and the weight of each leaf and each sign of the query.
+
+        They are made from this user's messages alone.
 
         First those of `Query.leaves`, in their order, then those of `Query.signs`, of which one at most is not 0.
         Weights are multiples of 1/64, so that sums are exact in 32 bits and do not depend on their order. Where time

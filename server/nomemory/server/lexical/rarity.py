@@ -12,6 +12,9 @@ from nomemory.server.lexical.query import Leaf, Query
 _STEPS = 64
 """Weights are whole numbers of 1/64."""
 
+_SIGN = 0.4
+"""What a sign weighs of all that is asked, but never more than the heaviest of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Telling:
@@ -24,6 +27,11 @@ class Telling:
 def rarity(total: int, matching: int, share: float) -> float:
     """Return a share of the inverse document frequency."""
     return rounded(share * math.log1p((total - matching + 0.5) / (matching + 0.5)))
+
+
+def weight_of_sign(leaves: Sequence[float]) -> float:
+    """Return the weight of a sign beside leaves of these weights, of which there is at least one."""
+    return rounded(min(_SIGN * sum(leaves), max(leaves)))
 
 
 def rounded(weight: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import tantivy
@@ -16,9 +16,9 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.form import FORMS
 from nomemory.server.lexical.kept_postings import KeptPostings
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
-from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, Posting, RankPosition
+from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, Posting, RankPosition, Weighing
 from nomemory.server.lexical.query import Leaf, Query, Sign, Stream
-from nomemory.server.lexical.rarity import Telling, expected, expected_all, rarity, rounded, telling
+from nomemory.server.lexical.rarity import Telling, expected, expected_all, rarity, telling, weight_of_sign
 from nomemory.server.lexical.tantivy_listing import Listing, count
 from nomemory.server.lexical.tantivy_query import (
     all_of,
@@ -44,9 +44,6 @@ _STATES_KEPT = 4096
 
 _POSTINGS_BYTES = 16_000_000
 """About how much memory the postings take that are remembered."""
-
-_SIGN = 0.4
-"""What a sign weighs of all that is asked, but never more than the heaviest of it."""
 
 _SPANS_KEPT = 1024
 
@@ -104,6 +101,8 @@ class TantivyLexicalIndex:
         IndexUnusableError: something is there that cannot be read. The writer mends it when it opens.
     """
 
+    lags: Final = True
+
     def __init__(self, directory: Path) -> None:
         self._meta = directory / "meta.json"
         self._index = open_index(directory)
@@ -121,16 +120,9 @@ class TantivyLexicalIndex:
         """Return the sequence up to which this reader's view contains everything, whoever wrote it."""
         return self._applied
 
-    async def weigh(self, user_id: str, query: Query) -> tuple[float, ...]:
+    async def weigh(self, user_id: str, query: Query) -> Weighing:
         """Return the weight of each leaf, the rarer it is in this user's messages the more, and of each sign."""
-        if not query.leaves:
-            return ()
-        with _answering():
-            state = self._cheap_state(user_id)
-            counts = [self._count(user_id, state, leaf) for leaf in query.leaves]
-            rarities = zip(query.leaves, counts, strict=True)
-            leaves = [rarity(state.messages, matching, query.share(leaf)) for leaf, matching in rarities]
-            return (*leaves, *self._weights_of_signs(user_id, query.signs, min(_SIGN * sum(leaves), max(leaves))))
+        return Weighing(self._applied, self._weights(user_id, query))
 
     async def search(
         self,
@@ -256,9 +248,19 @@ class TantivyLexicalIndex:
         found = of_leaf(part) if isinstance(part, Leaf) else of_sign(part)
         return count(self._searcher, all_of([of_user(user_id), found]))
 
+    def _weights(self, user_id: str, query: Query) -> tuple[float, ...]:
+        if not query.leaves:
+            return ()
+        with _answering():
+            state = self._cheap_state(user_id)
+            counts = [self._count(user_id, state, leaf) for leaf in query.leaves]
+            rarities = zip(query.leaves, counts, strict=True)
+            leaves = [rarity(state.messages, matching, query.share(leaf)) for leaf, matching in rarities]
+            return (*leaves, *self._weights_of_signs(user_id, query.signs, weight_of_sign(leaves)))
+
     def _weights_of_signs(self, user_id: str, signs: Sequence[Sign], weight: float) -> Iterator[float]:
         """Return the weight to the first sign that a message bears, and none to the others."""
-        left = rounded(weight)
+        left = weight
         for sign in signs:
             borne = left and self._count(user_id, self._cheap_state(user_id), sign)
             yield left if borne else 0.0

@@ -158,6 +158,18 @@ class Around(NamedTuple):
     after: list[LoggedMessage]
 
 
+@dataclass(frozen=True, slots=True)
+class FirstPage:
+    """The beginning of a listing: the sequence that pins it from now on, and messages as the bytes of ChatMessages."""
+
+    pinned: int
+    wires: list[bytes]
+
+    def __len__(self) -> int:
+        """Return how many messages it has."""
+        return len(self.wires)
+
+
 class LogUnusableError(Exception):
     """The log cannot be used; the text says what to do."""
 
@@ -210,6 +222,9 @@ class LogReader(Protocol):
 
         They stand strictly after a position in that order.
         """
+
+    async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
+        """Return what `wires` gives of the beginning of a listing, and what pins the rest of it, as of one moment."""
 
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""

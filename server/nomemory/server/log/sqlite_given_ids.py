@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import orjson
 
-from nomemory.server.faults import Fault, Reason, Violation, bad_field
+from nomemory.server.log.given_ids import Named, digest_of, nameless_users, numbered, reused, to_remember
 from nomemory.server.log.sqlite_schema import DERIVED_IDS, LAST_ID, meta
 from nomemory.server.message import Message
-from nomemory.server.message_id import IdNumbers, derived_id, id_of
+from nomemory.server.message_id import IdNumbers, derived_id
 
-_NUMBER_BYTES = 16
 _KNOWN = "SELECT user_id, first_id, size FROM requests WHERE digest=? AND user_id IN (SELECT value FROM json_each(?))"
 _SOME = """
 SELECT DISTINCT m.user_id FROM json_each(?) AS wanted CROSS JOIN messages AS m INDEXED BY messages_by_id
   ON m.user_id = json_extract(wanted.value, '$[0]') AND m.message_id = json_extract(wanted.value, '$[1]')
 """
-
-
-class Named(NamedTuple):
-    """A batch in which every message has an id, and what to remember of its request."""
-
-    messages: Sequence[Message]
-    requests: Sequence[tuple[str, bytes, bytes, int]] = ()
 
 
 class GivenIds:
@@ -48,12 +38,12 @@ class GivenIds:
         Raises:
             Fault: MESSAGE_CONFLICT, the request id was another batch's.
         """
-        nameless = {message.user_id for message in messages if not message.message_id}
+        nameless = nameless_users(messages)
         if not nameless:
             return Named(messages)
         if request_id:
             return self._of_request(messages, nameless, request_id)
-        return Named(_numbered(messages, dict.fromkeys(nameless, self._numbers.take(len(messages)))))
+        return Named(numbered(messages, dict.fromkeys(nameless, self._numbers.take(len(messages)))))
 
     def remember(self, named: Named) -> None:
         """Keep what a request got."""
@@ -76,22 +66,21 @@ class GivenIds:
         self._saved = self._numbers.last
 
     def _of_request(self, messages: Sequence[Message], users: set[str], request_id: str) -> Named:
-        digest = hashlib.blake2b(request_id.encode(), digest_size=16).digest()
+        digest = digest_of(request_id)
         known = self._known(users, digest, len(messages))
         derived = self._derived(messages, users - known.keys(), request_id)
         messages = _renamed(messages, derived)
         new = users - known.keys() - derived.keys()
         if not new:
-            return Named(_numbered(messages, known))
+            return Named(numbered(messages, known))
         first = self._numbers.take(len(messages))
-        encoded = first.to_bytes(_NUMBER_BYTES, "big")
-        requests = [(user, digest, encoded, len(messages)) for user in sorted(new)]
-        return Named(_numbered(messages, {**known, **dict.fromkeys(new, first)}), requests)
+        requests = to_remember(new, digest, first, len(messages))
+        return Named(numbered(messages, {**known, **dict.fromkeys(new, first)}), requests)
 
     def _known(self, users: set[str], digest: bytes, size: int) -> dict[str, int]:
         rows = self._connection.execute(_KNOWN, (digest, orjson.dumps(sorted(users)))).fetchall()
         if any(other != size for _, _, other in rows):
-            raise _reused()
+            raise reused()
         return {user: int.from_bytes(first, "big") for user, first, _ in rows}
 
     def _derived(self, messages: Sequence[Message], users: set[str], request_id: str) -> Mapping[str, list[str]]:
@@ -108,14 +97,6 @@ class GivenIds:
         return {user: derived[user] for (user,) in self._connection.execute(_SOME, (orjson.dumps(wanted),))}
 
 
-def _numbered(messages: Sequence[Message], first: Mapping[str, int]) -> list[Message]:
-    """Name the messages by their places, counted from the first number of their user."""
-    return [
-        message if message.message_id else message._replace(message_id=id_of(first[message.user_id] + place))
-        for place, message in enumerate(messages)
-    ]
-
-
 def _renamed(messages: Sequence[Message], ids: Mapping[str, list[str]]) -> Sequence[Message]:
     if not ids:
         return messages
@@ -125,8 +106,3 @@ def _renamed(messages: Sequence[Message], ids: Mapping[str, list[str]]) -> Seque
         else message
         for place, message in enumerate(messages)
     ]
-
-
-def _reused() -> Fault:
-    violation = Violation("request_id", "was used for a batch of another size")
-    return bad_field(Reason.ERROR_REASON_MESSAGE_CONFLICT, violation)

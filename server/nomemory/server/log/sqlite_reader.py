@@ -17,7 +17,15 @@ import orjson
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.protocol import Around, ConversationSummary, LogCounts, Position, Surroundings, UserCount
+from nomemory.server.log.protocol import (
+    Around,
+    ConversationSummary,
+    FirstPage,
+    LogCounts,
+    Position,
+    Surroundings,
+    UserCount,
+)
 from nomemory.server.log.sqlite_conditions import Clause, all_clauses, clauses, joined
 from nomemory.server.log.sqlite_expiry import Expiry
 from nomemory.server.log.sqlite_metadata import BY_ENTRY, HAS_ENTRY, rarest_first
@@ -119,6 +127,12 @@ class SqliteLogReader:
         """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
         page = self._stretch(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
         return self._rows.wires(user_id, page.where, page.values, source=page.source)
+
+    async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
+        """Return what `wires` returns of the beginning of a listing, and what pins the rest of it."""
+        pinned = await self.user_sequence(user_id)
+        found = await self.wires(user_id, narrowed, after=None, pinned=pinned, limit=limit, oldest_first=oldest_first)
+        return FirstPage(pinned, found)
 
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""

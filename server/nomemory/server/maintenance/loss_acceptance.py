@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, closing
+from collections.abc import Callable
+from contextlib import ExitStack
 
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.record import write_record
-from nomemory.server.log.sqlite_schema import begin_epoch, open_for_writing
 
 
-def accept_loss(directory: DataDirectory) -> LogPosition:
+def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]) -> LogPosition:
     """Begin a new epoch of the log as it is, or a new log where there is none; indexes are built anew from it.
+
+    Args:
+        directory: the server's.
+        begin_epoch: begins it.
 
     Raises:
         DataDirectoryBusyError: a server uses the directory.
@@ -21,6 +25,6 @@ def accept_loss(directory: DataDirectory) -> LogPosition:
     """
     with ExitStack() as stack:
         stack.callback(os.close, directory.lock())
-        log = begin_epoch(stack.enter_context(closing(open_for_writing(directory.log))))
+        log = begin_epoch()
         write_record(directory.record, log)
     return log

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.tantivy_schema import lexical_checkpoint
 from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.loss import LogLostError, Witness, loss_of
 from nomemory.server.log.record import read_record
-from nomemory.server.log.sqlite_schema import position_at
 from nomemory.server.vector.checkpoint import vector_checkpoint
 
 _LOST = """\
-the message log {path} has lost changes: {extent}. Put a backup in its place with `nomemory restore`. Or accept the \
+the message log of {root} has lost changes: {extent}. Put a backup in its place with `nomemory restore`. Or accept the \
 loss with `nomemory doctor --data {root} --accept-loss`: then what is left is served, and the indexes are built anew."""
 
 
-def refuse_loss(directory: DataDirectory) -> None:
-    """Look for changes that the log has lost. Nothing is changed.
+def refuse_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> None:
+    """Look for changes that the log has lost.
+
+    Args:
+        directory: what stands beside the log.
+        position: tells how far the log is.
 
     Raises:
         LogLostError: it has lost some.
         LogUnusableError: the log cannot be read.
     """
-    if extent := known_loss(directory):
-        raise LogLostError(_LOST.format(path=directory.log, root=directory.root, extent=extent))
+    if extent := known_loss(directory, position):
+        raise LogLostError(_LOST.format(root=directory.root, extent=extent))
 
 
-def known_loss(directory: DataDirectory) -> str:
+def known_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> str:
     """Return in words what the log has lost; empty if nothing is known to be.
 
     Raises:
         LogUnusableError: the log cannot be read.
     """
-    witnesses, record = list(_witnesses(directory, position_at(directory.log))), read_record(directory.record)
-    return loss_of(position_at(directory.log), witnesses, record)  # read last: a server may be writing
+    witnesses, record = list(_witnesses(directory, position())), read_record(directory.record)
+    return loss_of(position(), witnesses, record)  # read last: a server may be writing
 
 
 def _witnesses(directory: DataDirectory, log: LogPosition | None) -> Iterator[Witness]:

@@ -57,6 +57,8 @@ class LexicalListing:
 
     async def reached(self, user_id: str, sequence: int) -> bool:
         """Return whether the index has applied this user's changes up to a sequence."""
+        if not self._index.lags:
+            return True
         await self._index.refresh()
         applied = await self._index.applied(user_id)
         return applied >= sequence or applied >= await self._log.user_sequence(user_id)
@@ -70,21 +72,22 @@ class LexicalListing:
             Fault: one of the CURSOR_… reasons, or INDEX_UNAVAILABLE.
         """
         await self._index.refresh()
-        applied = await self._index.applied(listing.user_id)
-        if cursor:
-            walk = self._resume(listing, query, cursor, applied)
-        else:
-            walk = _Walk(listing, query, applied, await self._index.weigh(listing.user_id, query))
+        applied = await self._index.applied(listing.user_id) if self._index.lags else None
+        walk = self._resumed(listing, query, cursor, applied) if cursor else await self._begun(listing, query)
         found = await self._next(walk, page_size + 1)
         items = found[: fitting((item.message for item in found[:page_size]), self._reply_max_bytes, beside)]
-        behind = applied < await self._log.user_sequence(listing.user_id)
+        behind = applied is not None and applied < await self._log.user_sequence(listing.user_id)
         if len(items) == len(found):
             return RankedPage(items, "", behind)
         return RankedPage(items, self._cursors.issue(listing, walk.place_after(items[-1])), behind)
 
-    def _resume(self, listing: Listing, query: Query, cursor: str, applied: int) -> _Walk:
+    async def _begun(self, listing: Listing, query: Query) -> _Walk:
+        weighed = await self._index.weigh(listing.user_id, query)
+        return _Walk(listing, query, weighed.applied, weighed.weights)
+
+    def _resumed(self, listing: Listing, query: Query, cursor: str, applied: int | None) -> _Walk:
         place = self._cursors.resume(listing, cursor)
-        if applied < place.pinned:
+        if applied is not None and applied < place.pinned:
             reason, message = Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the lexical index is being built anew"
             raise Fault(reason, message, retry_after_s=_RETRY_AFTER_S)
         return _Walk(listing, query, place.pinned, place.weights, place)
@@ -99,7 +102,9 @@ class LexicalListing:
             )
 
         async def resolve(hits: Sequence[LexicalHit]) -> list[Ranked]:
-            versions = await self._log.by_sequences(user_id, [hit.sequence for hit in hits])
+            versions = {hit.sequence: hit.message for hit in hits if hit.message}
+            if unresolved := [hit.sequence for hit in hits if hit.message is None]:
+                versions |= await self._log.by_sequences(user_id, unresolved)
             ranked = [Ranked(versions[hit.sequence], hit.score) for hit in hits if hit.sequence in versions]
             return list(filter(walk.is_ahead, ranked))
 

@@ -61,19 +61,23 @@ class TimeListing:
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
-        after, pinned = await self._resume(listing, cursor)
-        found = await self._log.wires(
-            listing.user_id,
-            listing.narrowed,
-            after=after,
-            pinned=pinned,
-            limit=page_size + 1,
-            oldest_first=listing.oldest_first,
-        )
+        pinned, found = await self._wires(listing, page_size + 1, cursor)
         wires = found[: fitting_wires(found[:page_size], self._reply_max_bytes)]
         if len(wires) == len(found):
             return WirePage(wires, "")
         return WirePage(wires, self._cursors.issue(listing, Place(pinned, *place_of(wires[-1]))))
+
+    async def _wires(self, listing: Listing, limit: int, cursor: str) -> tuple[int, list[bytes]]:
+        """Return the sequence that pins a listing, and up to `limit` messages of it."""
+        user_id, narrowed, oldest_first = listing.user_id, listing.narrowed, listing.oldest_first
+        if not cursor:
+            first = await self._log.first_wires(user_id, narrowed, limit=limit, oldest_first=oldest_first)
+            return first.pinned, first.wires
+        after, pinned = await self._resume(listing, cursor)
+        found = await self._log.wires(
+            user_id, narrowed, after=after, pinned=pinned, limit=limit, oldest_first=oldest_first
+        )
+        return pinned, found
 
     async def _resume(self, listing: Listing, cursor: str) -> tuple[Position | None, int]:
         """Return the position that a page starts after, and the sequence that pins the listing."""

@@ -69,8 +69,13 @@ class CallPath:
 
     async def open(self) -> None:
         """Say that the services serve."""
+        await self.say(serves=True)
+
+    async def say(self, *, serves: bool) -> None:
+        """Say whether the services serve for now."""
+        states = health_pb2.HealthCheckResponse
         for name in ("", *self.names):
-            await self.health.set(name, health_pb2.HealthCheckResponse.SERVING)
+            await self.health.set(name, states.SERVING if serves else states.NOT_SERVING)
 
     async def close(self) -> None:
         """Say that they do not serve any more."""

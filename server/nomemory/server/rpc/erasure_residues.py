@@ -10,6 +10,11 @@ from nomemory.v1 import ingest_service_pb2 as pb
 _LOG = (
     "Pages of log.db and its write-ahead log, the record of deletions, and the ids of the user: until they are wiped."
 )
+_POSTGRES = (
+    "The database keeps what was deleted in the free room of its pages until other rows take it, or VACUUM FULL is "
+    "run. Its write-ahead log, archives, standbys and backups keep it, too. The record of deletions, and the ids of "
+    "the user: until the indexes of every server have the deletions."
+)
 _LEXICAL = "Segments of the index: until the messages that live in them are moved out of them."
 _EDGE = "Files of the index: until what lives is copied into new ones. Collections not in use: until they are deleted."
 _QDRANT = (
@@ -37,6 +42,9 @@ def residues(settings: Settings, erase_ts: Timestamp, *, waits: bool) -> list[pb
     if settings.embedder.cache is not None:
         wiped["embedding_cache"] = _CACHE
     others = {"vector": _QDRANT} if remote else {}
+    if settings.server.log is not None:
+        del wiped["log"]
+        others["log"] = _POSTGRES
     if waits:
         others |= {place: _WAITS + wiped.pop(place) for place in _WAITING if place in wiped}
     expire_ts = Timestamp()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 
+from nomemory.server.http_address import http_address
 from nomemory.server.settings import Settings
 
 _OTHERS = 256
@@ -21,7 +22,7 @@ class Affordable:
 
 def affordable(settings: Settings) -> Affordable:
     """Return how many connections the settings ask for. Where the system lets have fewer, both ways get their share."""
-    grpc, http = settings.connections.connections_max, settings.http.connections_max if settings.http.listen else 0
+    grpc, http = settings.connections.connections_max, settings.http.connections_max if http_address(settings) else 0
     there = affordable_connections(grpc + http)
     for_http = there * http // (grpc + http)
     return Affordable(there - for_http, for_http)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pydantic import Field
 
 from nomemory.server.settings.group import SettingsGroup, variables
+
+INSPECTOR_ADDRESS: Final = "127.0.0.1:7701"
+"""Where HTTP is served for the inspector's sake alone."""
 
 
 class HttpSettings(SettingsGroup):
@@ -17,8 +20,14 @@ class HttpSettings(SettingsGroup):
 
     listen: str = Field(
         "",
-        description="HOST:PORT to serve HTTP and JSON on, too; port 0 picks a free one. Empty: HTTP is not served.",
+        description="HOST:PORT to serve HTTP and JSON on, too; port 0 picks a free one. Empty: HTTP is not served, or "
+        f"at {INSPECTOR_ADDRESS} with NOMEMORY_INSPECT.",
         validation_alias="NOMEMORY_HTTP",
+    )
+    inspect: bool = Field(
+        default=False,
+        description="Whether the inspector is served, a page at `/inspect/` that reads (docs/inspector.md).",
+        validation_alias="NOMEMORY_INSPECT",
     )
     connections_max: int = Field(
         1024,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator
 
 from nomemory.server.settings.group import SettingsGroup
 
@@ -16,6 +16,11 @@ class ServerSettings(SettingsGroup):
     heading: ClassVar[str] = "Where it serves"
 
     data: Path = Field(Path("./data"), description="Directory of the log, the indexes and the server's key.")
+    log: SecretStr | None = Field(
+        None,
+        description="URL of the PostgreSQL database that has the message log, `postgresql://…`, with its password if "
+        "it has one. Unset: a file in the data directory has the log.",
+    )
     listen: str = Field("127.0.0.1:7700", description="HOST:PORT to serve on; port 0 picks a free one.")
     free_bytes_min: int = Field(
         32_000_000,
@@ -32,3 +37,12 @@ class ServerSettings(SettingsGroup):
     reflection: bool = Field(
         default=True, description="Whether the server describes its contract to anybody who can reach it."
     )
+
+    @field_validator("log")
+    @classmethod
+    def _check_log(cls, log: SecretStr | None) -> SecretStr | None:
+        if log is None or not log.get_secret_value():
+            return None
+        if not log.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("must begin with postgresql://")
+        return log

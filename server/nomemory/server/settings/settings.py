@@ -25,6 +25,7 @@ from nomemory.server.settings.limits import LimitSettings
 from nomemory.server.settings.log import LogSettings
 from nomemory.server.settings.metrics import MetricsSettings
 from nomemory.server.settings.openai import OpenAISettings
+from nomemory.server.settings.postgres import PostgresSettings
 from nomemory.server.settings.processes import ProcessSettings
 from nomemory.server.settings.recall import RecallSettings
 from nomemory.server.settings.reranker import RerankerSettings
@@ -53,6 +54,7 @@ class Settings(BaseModel):
     timing: TimingSettings
     reads: AdmissionSettings
     log: LogSettings
+    postgres: PostgresSettings
     check: CheckSettings
     retention: RetentionSettings
     erasure: ErasureSettings

@@ -77,5 +77,5 @@ def in_span(
 
 
 def _note_rows(span: Span, _arguments: tuple[Any, ...], answer: Any) -> None:  # noqa: ANN401 - as `Call`
-    if isinstance(answer, Sized):
+    if isinstance(answer, Sized) and not isinstance(answer, tuple):  # whose fields are no rows
         span.attributes[ROWS] = len(answer)

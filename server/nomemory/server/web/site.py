@@ -1,4 +1,4 @@
-"""What there is beside calls: health, metrics, the contract as OpenAPI, and a page to try it."""
+"""What there is beside calls: health, metrics, the contract as OpenAPI, a page to try it, and the inspector."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from nomemory.server.web.bindings import Binding
 from nomemory.server.web.context import HttpContext
 from nomemory.server.web.encoding import dump
 from nomemory.server.web.exchange import Exchange, Headers
+from nomemory.server.web.inspector_pages import InspectorPages
 from nomemory.server.web.metrics_page import METRICS, MetricsPage
 from nomemory.server.web.openapi import document
 
@@ -44,7 +45,7 @@ class Site:
 
     Args:
         path: knows the state of the server, and what clients may hold of it.
-        settings: whether the server describes itself, and how long it waits for its readers.
+        settings: whether the server describes itself and has the inspector, and how long it waits for its readers.
         bindings: what it describes.
         metrics: tells the figures; None: nothing does.
     """
@@ -53,6 +54,7 @@ class Site:
         self, path: CallPath, settings: Settings, bindings: Sequence[Binding], metrics: MetricsPage | None
     ) -> None:
         self._metrics = metrics
+        self._inspector = InspectorPages() if settings.http.inspect else None
         self._health = path.health
         self._bounds = path.bounds
         self._deadline_s = settings.timing.deadline_default_s
@@ -69,18 +71,23 @@ class Site:
         elif self._metrics is not None and exchange.raw_path == METRICS:
             await self._metrics.answer(exchange)
         elif self._is_described and exchange.raw_path == b"/openapi.json":
-            await self._answer_page(exchange, "application/json", self._document)
+            await self._answer_file(exchange, "application/json", self._document)
         elif self._is_described and exchange.raw_path in _FILES:
             name, media_type = _FILES[exchange.raw_path]
-            await self._answer_page(exchange, media_type, (_PAGES / name).read_bytes())
+            await self._answer_file(exchange, media_type, (_PAGES / name).read_bytes())
+        elif self._inspector is not None and (page := self._inspector.at(exchange.raw_path)) is not None:
+            await self._answer_page(exchange, page.status, page.headers, page.body)
         else:
             return False
         return True
 
-    async def _answer_page(self, exchange: Exchange, media_type: str, body: bytes) -> None:
+    async def _answer_file(self, exchange: Exchange, media_type: str, body: bytes) -> None:
+        await self._answer_page(exchange, 200, ((b"content-type", media_type.encode()), *_SAFE), body)
+
+    async def _answer_page(self, exchange: Exchange, status: int, headers: Headers, body: bytes) -> None:
         deadline = asyncio.get_running_loop().time() + self._deadline_s
         self._bounds.reply(len(body), deadline, _context(exchange))
-        await exchange.respond(200, ((b"content-type", media_type.encode()), *_SAFE), body)
+        await exchange.respond(status, headers, body)
 
     async def _answer_probe(self, exchange: Exchange) -> None:
         state = await self._health.Check(health_pb2.HealthCheckRequest(), _context(exchange))

@@ -1,0 +1,179 @@
+"""What does a request cost on each engine of the message log? `python scripts/bench_log_engines.py --url postgresql://…`.
+
+Starts one server over a file and one over the database, which has to be on this machine, and sends both the same calls.
+Prints calls per second and the CPU time of a call: the server's, with its indexers, and the database's. Everything is
+left in the schema that the URL names: name one of its own (`?search_path=…`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import asyncpg
+import grpc
+
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+
+USERS, BATCH = 200, 100
+_TICKS = os.sysconf("SC_CLK_TCK")
+_SAID = "We talked about the trip to Kochi, and that 我不吃辣 still holds; the hotel was cheaper, number {}."
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kind of call: how many messages each is about, and how to make the nth."""
+
+    name: str
+    calls: int
+    call: Callable[[int], Awaitable[object]]
+    settles: bool = False
+
+
+def cpu_s(root: int) -> float:
+    """Return the CPU seconds of a process and its descendants, those that ended included."""
+    parents, times = dict[int, int](), dict[int, float]()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(fields[1])
+            times[int(entry.name)] = sum(map(int, fields[11:15])) / _TICKS
+    return sum(seconds for process, seconds in times.items() if _is_below(process, root, parents))
+
+
+def _is_below(process: int, root: int, parents: dict[int, int]) -> bool:
+    while process not in {root, 0, 1}:
+        process = parents.get(process, 0)
+    return process == root
+
+
+def _parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def postmaster(url: str) -> int:
+    """Return the process that the backends of a database belong to."""
+    connection = await asyncpg.connect(url)
+    parent = _parent(await connection.fetchval("SELECT pg_backend_pid()"))
+    await connection.close()
+    return parent
+
+
+def cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Case]:
+    """Return what is called, in order."""
+    ingest, query = ingest_service_pb2_grpc.IngestServiceStub(channel), query_service_pb2_grpc.QueryServiceStub(channel)
+
+    def user(n: int) -> str:
+        return f"user-{n * 7919 % USERS}"
+
+    def message(n: int) -> m.ChatMessage:
+        made = m.ChatMessage(
+            user_id=f"user-{n % USERS}", message_id=f"m{n:07}", role=m.ROLE_USER, content=_SAID.format(n)
+        )
+        made.ts.FromSeconds(1_700_000_000 + n)
+        return made
+
+    def ids(n: int) -> list[str]:
+        of_user = n * 7919 % USERS
+        return [f"m{of_user + k * USERS:07}" for k in range(10)]
+
+    def write(n: int, size: int) -> Awaitable[object]:
+        return ingest.WriteMessages(i.WriteMessagesRequest(messages=map(message, range(n * size, n * size + size))))
+
+    def around(n: int) -> Awaitable[object]:
+        return query.GetNeighbors(q.GetNeighborsRequest(user_id=user(n), message_id=ids(n)[5], before=5, after=5))
+
+    return [
+        Case(f"write {BATCH} messages", messages // BATCH, partial(write, size=BATCH), settles=True),
+        Case("write 1 message", calls // 4, lambda n: write(messages + n, 1), settles=True),
+        Case("list 50", calls, lambda n: query.ListMessages(q.ListMessagesRequest(user_id=user(n), page_size=50))),
+        Case("neighbours 5 + 5", calls, around),
+        Case(
+            "get 10",
+            calls,
+            lambda n: query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=user(n), message_ids=ids(n))),
+        ),
+    ]
+
+
+async def run(case: Case, at_once: int) -> float:
+    """Make the calls, so many at once; return the seconds that they took."""
+    numbers = iter(range(case.calls))
+
+    async def caller() -> None:
+        for n in numbers:
+            await case.call(n)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(caller() for _ in range(at_once)))
+    return time.perf_counter() - began
+
+
+async def measure(name: str, url: str, arguments: argparse.Namespace) -> None:
+    """Print what the calls cost on one engine; an empty URL is a file."""
+    database = await postmaster(url) if url else 0
+    with tempfile.TemporaryDirectory() as data:
+        environment = {
+            **os.environ,
+            "NOMEMORY_DATA": data,
+            "NOMEMORY_LISTEN": "127.0.0.1:0",
+            "NOMEMORY_EMBEDDER": "none",
+        }
+        environment |= {"NOMEMORY_LOG": url, "NOMEMORY_LOG_LEVEL": "error", "NOMEMORY_AUDIT": "false"}
+        command = [str(Path(sys.executable).with_name("nomemory")), "serve"]
+        server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220, S603
+        try:
+            assert server.stdout is not None  # noqa: S101
+            found = re.search(r"\S+:[0-9]+", server.stdout.readline())
+            assert found is not None  # noqa: S101
+            async with grpc.aio.insecure_channel(found.group()) as channel:
+                for case in cases(channel, arguments.messages, arguments.calls):
+                    before = cpu_s(server.pid), cpu_s(database) if database else 0.0
+                    took_s = await run(case, arguments.at_once)
+                    if case.settles:
+                        await _settled(channel)
+                    spent = cpu_s(server.pid) - before[0], (cpu_s(database) if database else 0.0) - before[1]
+                    here, there = (f"{1000 * seconds / case.calls:8.2f} ms" for seconds in spent)
+                    print(f"{name:9} {case.name:19} {case.calls / took_s:8.0f} /s  server {here}  database {there}")
+        finally:
+            server.terminate()
+            server.wait()
+
+
+async def _settled(channel: grpc.aio.Channel) -> None:
+    """Wait until the indexes have followed: their work belongs to what a write costs."""
+    stub = ingest_service_pb2_grpc.IngestServiceStub(channel)
+    while (await stub.GetIndexStatus(i.GetIndexStatusRequest())).lexical.pending:  # noqa: ASYNC110 - others tell
+        await asyncio.sleep(0.1)
+
+
+async def main() -> None:
+    """Measure both engines in turn."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--messages", type=int, default=20_000)
+    parser.add_argument("--calls", type=int, default=2_000)
+    parser.add_argument("--at-once", type=int, default=8)
+    arguments = parser.parse_args()
+    for name, url in (("file", ""), ("postgres", arguments.url)):
+        await measure(name, url, arguments)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

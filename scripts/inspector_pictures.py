@@ -1,0 +1,66 @@
+"""Takes the pictures of docs/inspector.md: scripts/gen_inspector_pictures."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from inspector.conftest import KOCHI, Inspected, recalled, write_sample
+from web.devtools import Browser, Page, driven
+
+from conftest import started
+from nomemory.client import Client
+from nomemory.server.settings import Settings
+
+STILL = "Promise.all(document.getAnimations().map(one => one.finished))"
+
+
+@contextmanager
+def sample() -> Iterator[Inspected]:
+    """Run a server with the sample, and the embedder that this machine has."""
+    with tempfile.TemporaryDirectory() as data:
+        settings = Settings.from_environment(data=data, listen="127.0.0.1:0", http="127.0.0.1:0", inspect=True)
+        with started(settings) as server:
+            token = write_sample(server)
+            with Client(server.target) as client:
+                client.semantic_search("lin", "猫", at_least=token)
+                client.semantic_search("sam", "cat", at_least=token)
+            yield Inspected(server)
+
+
+def recall(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
+    """Show a recall in English, in the light."""
+    page = recalled(inspected.page(browser, "sam", KOCHI))
+    page.click(".statement .place")
+    page.until("document.querySelectorAll('.ticks i').length")
+    yield "recall", page
+    page.press("Escape")
+    page.value("document.querySelector('.found-messages h3').scrollIntoView()")
+    yield "scores", page
+
+
+def phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
+    """Show one in Chinese, in the dark, on a phone."""
+    page = browser.page(inspected.address("lin", "我能吃辣吗？"), width=390, height=780)
+    page.prefer(color_scheme="dark")
+    page.click("#language")
+    page.until("document.querySelector('#user').textContent === 'lin'")
+    yield "phone", recalled(page)
+
+
+def main(folder: Path) -> None:
+    """Write the pictures."""
+    folder.mkdir(exist_ok=True)
+    with sample() as inspected, driven() as browser:
+        for shown in (recall, phone):
+            for name, page in shown(browser, inspected):
+                page.command("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
+                page.value(STILL)
+                (folder / f"inspector-{name}.png").write_bytes(page.picture())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,64 @@
+"""Watches a log that another server keeps: while that does not answer, this one says that it does not serve."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+
+from nomemory.server.composition.log_store import log_store
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.faults import Fault
+from nomemory.server.log.protocol import LogReader
+from nomemory.server.settings import Settings
+from nomemory.server.standing_faults import MESSAGE_LOG, UNREACHABLE, StandingFaults
+
+Say = Callable[[bool], Awaitable[None]]
+"""Says whether the services serve."""
+
+Watch = Callable[[Say], Awaitable[None]]
+"""Watches until it is cancelled, and says what changes."""
+
+
+def watch_of(
+    settings: Settings, directory: DataDirectory, stack: AsyncExitStack, faults: StandingFaults | None = None
+) -> Watch | None:
+    """Return what watches the log; None where it is a file of our own.
+
+    Args:
+        settings: the configuration.
+        directory: of the server.
+        stack: takes down what is opened here.
+        faults: where it is noted that the log does not answer.
+    """
+    if settings.server.log is None:
+        return None
+    log = log_store(settings, directory).reading(None, stack)
+    return partial(_watch, log, faults or StandingFaults(), settings.postgres.watch_s)
+
+
+async def _watch(log: LogReader, faults: StandingFaults, every_s: float, say: Say) -> None:
+    answered = True
+    while True:
+        fault = await _fault_of(log, every_s)
+        if fault:
+            faults.stand(MESSAGE_LOG, UNREACHABLE, fault)
+        else:
+            faults.clear(MESSAGE_LOG)
+        if answered is bool(fault):
+            answered = not fault
+            await say(answered)
+        await asyncio.sleep(every_s)
+
+
+async def _fault_of(log: LogReader, patience_s: float) -> str:
+    """Return what keeps the log from answering, or nothing."""
+    try:
+        async with asyncio.timeout(patience_s):
+            await log.sequence()
+    except Fault as fault:
+        return f"{fault.message}: {fault.metadata.get('cause', '')}"
+    except TimeoutError:
+        return f"no answer within {patience_s:g} s"
+    return ""

@@ -1,0 +1,113 @@
+"""A message log in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack, closing
+from functools import partial
+from typing import Final
+
+import structlog
+
+from nomemory.server.composition.log_store import OpenFeed, Writing
+from nomemory.server.data_directory import DataDirectory
+from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
+from nomemory.server.lexical.postgres_words import words_of
+from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.identity import LogPosition
+from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.postgres_blocking import DatabaseAwayError, wait_for
+from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres_erasure import PostgresLogErasure
+from nomemory.server.log.postgres_feed import PostgresChangeFeed
+from nomemory.server.log.postgres_followers import follower_name, join_followers
+from nomemory.server.log.postgres_migration import begin_epoch, bring_forward
+from nomemory.server.log.postgres_reader import PostgresLogReader
+from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.protocol import LogReader, LogUnusableError
+from nomemory.server.log.record import read_record
+from nomemory.server.settings import Settings
+
+_ID_CHARS_MAX: Final = 200
+"""Three ids of so many characters of four bytes fit into a row of an index."""
+_IDS_TOO_LONG: Final = f"NOMEMORY_ID_MAX_CHARS may be {_ID_CHARS_MAX} at most with a log in PostgreSQL"
+
+_log = structlog.get_logger("log")
+
+
+class PostgresStore:
+    """Implements `LogStore`. The database brings itself forward when it is looked at first.
+
+    Args:
+        settings: the configuration.
+        directory: of this server, which has its indexes.
+        url: where the database is.
+    """
+
+    def __init__(self, settings: Settings, directory: DataDirectory, url: str) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._lifetimes = Lifetimes.of_days(settings.retention.days)
+        self._database = Database(
+            url,
+            pool_max=settings.postgres.pool_max,
+            connect_timeout_s=settings.postgres.connect_timeout_s,
+            statement_timeout_s=settings.postgres.statement_timeout_s,
+        )
+
+    def position(self) -> LogPosition:
+        """Return which log the database holds, and how far. An empty database gets one."""
+        wait_for(bring_forward(self._database))
+        try:
+            with closing(self.feed()()) as feed:
+                return feed.position()
+        except DatabaseAwayError as error:
+            raise LogUnusableError(f"the message log in PostgreSQL cannot be read: {error}") from error
+
+    def begin_epoch(self) -> LogPosition:
+        """Give the log a new epoch."""
+        wait_for(bring_forward(self._database))
+        wait_for(begin_epoch(self._database))
+        return self.position()
+
+    def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> Writing:
+        """Open the log for writing."""
+        if self._settings.limits.id_max_chars > _ID_CHARS_MAX:
+            raise LogUnusableError(_IDS_TOO_LONG)
+        if not wait_for(bring_forward(self._database)):
+            _log.warning("fsync is off in PostgreSQL: if its machine fails, acknowledged messages are lost")
+        name = follower_name(self._directory.follower)
+        wait_for(join_followers(self._database, name, read_record(self._directory.record)))
+        writer = PostgresLogWriter(
+            self._database,
+            queue_max=self._settings.log.queue_max,
+            queue_max_bytes=self._settings.log.queue_max_bytes,
+            announce=announce,
+            lifetimes=self._lifetimes,
+            read_words=words_of,
+        )
+        erasable = PostgresLogErasure(self._database, name)
+        stack.push_async_callback(erasable.close)
+        stack.push_async_callback(writer.close)
+        return Writing(writer, erasable)
+
+    def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
+        """Open the log for reading."""
+        log = PostgresLogReader(self._database, self._lifetimes, damage)
+        stack.push_async_callback(log.close)
+        return log
+
+    def words(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex:
+        """Open the index by words: it reads the same tables, over connections of its own."""
+        pool = self._database.pool()
+        stack.push_async_callback(pool.close)
+        return PostgresLexicalIndex(pool, self._lifetimes, damage)
+
+    def feed(self, damage: LogDamage | None = None) -> OpenFeed:
+        """Return how to open the feed."""
+        feed = partial(PostgresChangeFeed, self._database)
+        return feed if damage is None else partial(feed, damage)
+
+    def inspector(self, damage: LogDamage) -> None:
+        """Return nothing: reads check what they return, and pages are the database's own."""

@@ -1,0 +1,20 @@
+"""The bucket of a user: a small number that every key in PostgreSQL begins with.
+
+A database that spreads its tables over several machines can spread them by bucket. It is a function of the user's id
+alone and never changes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final
+
+BUCKETS: Final = 64
+_USERS_KEPT: Final = 4096
+
+
+@lru_cache(_USERS_KEPT)
+def bucket_of(user_id: str) -> int:
+    """Return a user's bucket: 0 to 63."""
+    return blake2b(user_id.encode(), digest_size=1).digest()[0] % BUCKETS

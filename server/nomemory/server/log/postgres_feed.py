@@ -1,0 +1,137 @@
+"""The feed of changes, read from PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from nomemory.server import wire
+from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.identity import LogIdentity, LogPosition
+from nomemory.server.log.postgres_blocking import BlockingConnection
+from nomemory.server.log.postgres_bucket import bucket_of
+from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres_rows import COLUMNS, sifted
+from nomemory.server.log.protocol import Change, GoneVersion, StoredVersion, Touched
+from nomemory.server.message import LoggedMessage
+
+_BETWEEN: Final = "sequence > ? AND sequence <= ?"
+_HAS_VECTOR: Final = (
+    "EXISTS (SELECT 1 FROM embeddings AS e WHERE (e.bucket, e.user_id, e.message_id) ="
+    " (messages.bucket, messages.user_id, messages.message_id))"
+)
+_CHANGES: Final = f"""
+(SELECT {COLUMNS}, NULL::bigint AS removed_sequence FROM messages WHERE sequence > ? ORDER BY sequence LIMIT ?)
+UNION ALL
+(SELECT user_id, message_id, NULL, NULL, sequence, NULL, removed_sequence FROM removals
+  WHERE sequence > ? ORDER BY sequence LIMIT ?)
+ORDER BY sequence LIMIT ?
+"""  # noqa: S608 - our text, bound values
+_TOUCHED: Final = f"""
+SELECT sequence, user_id, message_id FROM messages WHERE {_BETWEEN} AND {{only}}
+UNION ALL
+SELECT sequence, user_id, message_id FROM removals WHERE {_BETWEEN}
+"""  # noqa: S608 - as above
+_GONE: Final = """
+SELECT wanted.sequence, r.sequence, r.user_id, r.message_id
+FROM unnest(?::bigint[]) AS wanted(sequence) LEFT JOIN removals AS r ON r.removed_sequence = wanted.sequence
+WHERE NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.sequence = wanted.sequence)
+"""
+_OF_USER: Final = "bucket = ? AND user_id = ?"
+_VERSIONS: Final = f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ?"  # noqa: S608
+
+
+class PostgresChangeFeed:
+    """A connection to the log; implements `ChangeFeed`. A damaged message is as if it were not there.
+
+    Any method raises DatabaseAwayError while the database cannot answer, and may be called again.
+
+    Args:
+        database: where the log is.
+        damage: told of damaged messages.
+    """
+
+    def __init__(self, database: Database, damage: LogDamage | None = None) -> None:
+        self._connection = BlockingConnection(database)
+        self._damage = damage or LogDamage()
+
+    def position(self) -> LogPosition:
+        """Return which log this is, and the sequence of its latest change."""
+        ((log_id, epoch, sequence),) = self._connection.fetch("SELECT log_id, epoch, sequence FROM log_state")
+        return LogPosition(LogIdentity(log_id, epoch), sequence)
+
+    def sequence(self) -> int:
+        """Return the sequence of the latest change."""
+        ((sequence,),) = self._connection.fetch("SELECT sequence FROM log_state")
+        return int(sequence)
+
+    def has_points(self, *, own_vectors_only: bool) -> bool:
+        """Return whether the log holds any message, or any with a caller's own vector."""
+        table = "embeddings" if own_vectors_only else "messages"
+        return bool(self._connection.fetch(f"SELECT 1 FROM {table} LIMIT 1"))  # noqa: S608 - ours
+
+    def changes(self, after: int, limit: int) -> list[Change]:
+        """Return up to `limit` entries of the feed, read in one statement so that none is overtaken."""
+        rows = self._connection.fetch(_CHANGES, after, limit, after, limit, limit)
+        sound, damaged = sifted([row[:-1] for row in rows if row[-1] is None], self._damage)
+        feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in sound]
+        feed += [Change(*row) for row in damaged]
+        feed += [
+            Change(sequence, user, message, removed_sequence=gone)
+            for user, message, _, _, sequence, _, gone in rows
+            if gone is not None
+        ]
+        return sorted(feed, key=lambda change: change.sequence)
+
+    def touched(self, after: int, until: int, *, own_vectors_only: bool) -> list[Touched]:
+        """Return the ids in the feed between two sequences."""
+        statement = _TOUCHED.format(only=_HAS_VECTOR if own_vectors_only else "TRUE")
+        return list(map(Touched._make, self._connection.fetch(statement, after, until, after, until)))
+
+    def with_metadata(self, after: int, until: int) -> list[Touched]:
+        """Return the stored messages between two sequences that have metadata."""
+        rows = self._connection.fetch(f"SELECT {COLUMNS} FROM messages WHERE {_BETWEEN}", after, until)  # noqa: S608
+        sound, _ = sifted(rows, self._damage)
+        return [Touched(m.sequence, m.user_id, m.message_id) for m in sound if wire.decode(m.wire).metadata]
+
+    def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+        """Resolve ids to the current versions; those that do not exist are not in the answer."""
+        statement = f"SELECT {COLUMNS} FROM messages WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608 - ours
+        rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
+        sound, _ = sifted(rows, self._damage)
+        return {message.message_id: message for message in sound}
+
+    def users(self, after: str, limit: int) -> list[str]:
+        """Return users who have messages, in order of their ids, beyond one."""
+        statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
+        return [user_id for (user_id,) in self._connection.fetch(statement, after, limit)]
+
+    def versions(self, user_id: str, until: int, *, own_vectors_only: bool) -> list[StoredVersion]:
+        """Return the messages of a user whose sequence is at most `until`, without their contents."""
+        only = _HAS_VECTOR if own_vectors_only else "TRUE"
+        statement = (
+            f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ? AND {only}"  # noqa: S608
+        )
+        rows = self._connection.fetch(statement, bucket_of(user_id), user_id, until)
+        return list(map(StoredVersion._make, rows))
+
+    def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+        """Resolve versions of any users; those that are gone or damaged are not in the answer."""
+        statement = f"SELECT {COLUMNS} FROM messages WHERE sequence = ANY(?)"  # noqa: S608 - ours
+        sound, _ = sifted(self._connection.fetch(statement, list(sequences)), self._damage)
+        return {message.sequence: message for message in sound}
+
+    def gone(self, sequences: Sequence[int]) -> list[GoneVersion]:
+        """Return those of some versions that are gone, or never were."""
+        rows = self._connection.fetch(_GONE, list(sequences))
+        return [GoneVersion(sequence, None if by[0] is None else Touched(*by)) for sequence, *by in rows]
+
+    def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
+        """Return the callers' own vectors of those messages that brought one."""
+        statement = f"SELECT message_id, vector FROM embeddings WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608
+        rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
+        return {str(message_id): bytes(vector) for message_id, vector in rows}
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()

@@ -1,0 +1,60 @@
+"""The servers whose indexes follow a log in PostgreSQL. What was removed is forgotten when all have wiped it out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from nomemory.server.log.identity import Checkpoint, LogIdentity
+from nomemory.server.log.postgres_conditions import numbered
+from nomemory.server.log.postgres_connections import ERRORS, Database
+from nomemory.server.log.protocol import LogUnusableError
+from nomemory.server.private_files import put
+
+_NAME_BYTES: Final = 8
+_JOIN: Final = "INSERT INTO followers (name) VALUES (?) ON CONFLICT DO NOTHING"
+_DROPPED: Final = """\
+this server, {name}, was taken off the table `followers` of the message log's database, and may have missed removals \
+since. Delete `lexical`, `vectors`, `log.json` and `follower` in its data directory, and start it again: its indexes \
+are built anew."""
+
+
+def follower_name(path: Path) -> str:
+    """Return the name that a file holds; it is made up where there is none.
+
+    Raises:
+        OSError: the file cannot be read or made.
+    """
+    try:
+        return path.read_text("ascii").strip()
+    except FileNotFoundError:
+        name = os.urandom(_NAME_BYTES).hex()
+        put(path, name.encode())
+        return name
+
+
+async def join_followers(database: Database, name: str, record: Checkpoint | None) -> None:
+    """Have removals kept until this server has wiped them out of its indexes.
+
+    Args:
+        database: where the log is.
+        name: the server's.
+        record: what it recorded of the log that its indexes have followed, if they have followed any.
+
+    Raises:
+        LogUnusableError: the database cannot be reached, or has forgotten the server.
+    """
+    try:
+        connection = await database.connect()
+        try:
+            if await connection.fetchval("SELECT 1 FROM followers WHERE name = $1", name):
+                return
+            log = LogIdentity(*(await connection.fetchrow("SELECT log_id, epoch FROM log_state") or ("", "")))
+            if record is not None and record.is_of(log):
+                raise LogUnusableError(_DROPPED.format(name=name))
+            await connection.execute(numbered(_JOIN), name)
+        finally:
+            connection.terminate()
+    except ERRORS as error:
+        raise LogUnusableError(f"the message log in PostgreSQL cannot be used: {type(error).__name__}") from error

@@ -1,0 +1,109 @@
+"""The tables of the message log in PostgreSQL, and how they are brought forward.
+
+What each table is for says `sqlite_schema`. Different here: everything that belongs to a user has the user's bucket
+first in its key (`postgres_bucket`), and `messages` has what search by words needs, in the row of the message itself:
+`keys` has a number for each of its terms, `tokens` its text as it is searched for phrases; `lexical/postgres_words`
+makes them. `log_state` is one row. Who writes holds its lock until the commit, so sequences become visible in their
+order, and no reader of the feed skips one. `followers` has the servers whose indexes follow the feed, and the sequence
+up to which each has wiped out what was removed: a removal is forgotten when all have.
+
+Texts have the collation "C": they are ordered by their bytes, as in every other part.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_FIRST: Final = """
+CREATE TABLE log_state (
+  is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+  log_id text NOT NULL,
+  epoch text NOT NULL DEFAULT '',
+  sequence bigint NOT NULL DEFAULT 0,
+  last_id bytea NOT NULL DEFAULT ''
+) WITH (fillfactor = 10);
+INSERT INTO log_state (log_id) VALUES (replace(gen_random_uuid()::text, '-', ''));
+CREATE TABLE messages (
+  bucket smallint NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  ts_us bigint NOT NULL,
+  message_id text COLLATE "C" NOT NULL,
+  sequence bigint NOT NULL,
+  expire_us bigint,
+  checksum bigint NOT NULL,
+  role smallint NOT NULL,
+  conversation_id text COLLATE "C" NOT NULL,
+  wire bytea NOT NULL,
+  keys bigint[],
+  tokens bytea,
+  PRIMARY KEY (bucket, user_id, ts_us, message_id)
+);
+CREATE UNIQUE INDEX messages_by_id ON messages (bucket, user_id, message_id);
+CREATE UNIQUE INDEX messages_by_sequence ON messages (sequence, bucket);
+CREATE INDEX messages_by_conversation ON messages (bucket, user_id, conversation_id, ts_us, message_id)
+  WHERE conversation_id <> '';
+CREATE INDEX messages_by_expiry ON messages (expire_us) WHERE expire_us IS NOT NULL;
+CREATE TABLE metadata_entries (
+  bucket smallint NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  mark bytea NOT NULL,
+  ts_us bigint NOT NULL,
+  message_id text COLLATE "C" NOT NULL,
+  PRIMARY KEY (bucket, user_id, mark, ts_us, message_id)
+);
+CREATE INDEX metadata_entries_by_message ON metadata_entries (bucket, user_id, message_id);
+CREATE TABLE removals (
+  bucket smallint NOT NULL,
+  sequence bigint NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  message_id text COLLATE "C" NOT NULL,
+  removed_sequence bigint NOT NULL,
+  PRIMARY KEY (sequence, bucket)
+);
+CREATE INDEX removals_by_version ON removals (removed_sequence);
+CREATE TABLE embeddings (
+  bucket smallint NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  message_id text COLLATE "C" NOT NULL,
+  vector bytea NOT NULL,
+  PRIMARY KEY (bucket, user_id, message_id)
+);
+ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE EXTERNAL;
+CREATE TABLE users (
+  bucket smallint NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  latest_sequence bigint NOT NULL,
+  messages bigint NOT NULL,
+  PRIMARY KEY (bucket, user_id)
+) WITH (fillfactor = 80);
+CREATE INDEX users_in_order ON users (user_id);
+CREATE TABLE followers (
+  name text PRIMARY KEY,
+  wiped bigint NOT NULL DEFAULT 0,
+  since timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE requests (
+  bucket smallint NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  digest bytea NOT NULL,
+  first_id bytea NOT NULL,
+  size integer NOT NULL,
+  PRIMARY KEY (bucket, user_id, digest)
+);
+"""
+
+_SECOND: Final = """
+CREATE INDEX messages_by_words ON messages USING gin (keys) WITH (fastupdate = off);
+"""
+
+MIGRATIONS: Final = (_FIRST, _SECOND)
+"""What brings a database forward: the statements at place n make schema n + 1 out of schema n. None is ever changed."""
+
+SCHEMA_VERSION: Final = len(MIGRATIONS)
+
+VERSIONS_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS schema_versions (version integer PRIMARY KEY, since timestamptz NOT NULL DEFAULT now())
+"""
+
+LOCK: Final = 0x6E6F_6D65_6D6F_7279
+"""The advisory lock under which a database is brought forward: one server at a time."""

@@ -1,0 +1,95 @@
+"""The statements of one commit in PostgreSQL. Each writes many rows: a round trip costs more than a row."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LOCKED: Final = "SELECT sequence, last_id FROM log_state FOR UPDATE"
+"""Whoever writes waits here for the one before to commit, and sees all that it wrote."""
+
+EXISTING: Final = """
+SELECT {living} AS lives, messages.user_id, messages.message_id, messages.ts_us, messages.sequence, messages.wire,
+  e.vector
+FROM unnest(?::smallint[], ?::text[], ?::text[]) AS wanted(bucket, user_id, message_id)
+JOIN messages USING (bucket, user_id, message_id)
+LEFT JOIN embeddings AS e USING (bucket, user_id, message_id)
+"""
+
+REQUESTS: Final = """
+SELECT user_id, digest, first_id, size
+FROM unnest(?::smallint[], ?::text[], ?::bytea[]) AS wanted(bucket, user_id, digest)
+JOIN requests USING (bucket, user_id, digest)
+"""
+
+REMOVE: Final = """
+WITH wanted AS MATERIALIZED (
+  SELECT * FROM unnest(?::smallint[], ?::text[], ?::text[]) AS wanted(bucket, user_id, message_id)
+), entries AS (
+  DELETE FROM metadata_entries AS e USING wanted AS w
+  WHERE (e.bucket, e.user_id, e.message_id) = (w.bucket, w.user_id, w.message_id)
+), vectors AS (
+  DELETE FROM embeddings AS e USING wanted AS w
+  WHERE (e.bucket, e.user_id, e.message_id) = (w.bucket, w.user_id, w.message_id)
+)
+DELETE FROM messages AS m USING wanted AS w
+WHERE (m.bucket, m.user_id, m.message_id) = (w.bucket, w.user_id, w.message_id)
+"""
+
+REMOVE_WHERE: Final = """
+WITH gone AS (
+  DELETE FROM messages WHERE {which} RETURNING bucket, user_id, message_id, sequence
+), marked AS (
+  INSERT INTO removals (bucket, sequence, user_id, message_id, removed_sequence)
+  SELECT bucket, ? + row_number() OVER (ORDER BY sequence), user_id, message_id, sequence FROM gone
+), entries AS (
+  DELETE FROM metadata_entries AS e USING gone AS g
+  WHERE (e.bucket, e.user_id, e.message_id) = (g.bucket, g.user_id, g.message_id)
+), vectors AS (
+  DELETE FROM embeddings AS e USING gone AS g
+  WHERE (e.bucket, e.user_id, e.message_id) = (g.bucket, g.user_id, g.message_id)
+)
+SELECT count(*) FROM gone
+"""
+
+FINISH: Final = """
+WITH marked AS (
+  INSERT INTO removals (bucket, sequence, user_id, message_id, removed_sequence)
+  SELECT * FROM unnest(?::smallint[], ?::bigint[], ?::text[], ?::text[], ?::bigint[])
+), entries AS (
+  INSERT INTO metadata_entries (bucket, user_id, mark, ts_us, message_id)
+  SELECT * FROM unnest(?::smallint[], ?::text[], ?::bytea[], ?::bigint[], ?::text[])
+), vectors AS (
+  INSERT INTO embeddings (bucket, user_id, message_id, vector)
+  SELECT * FROM unnest(?::smallint[], ?::text[], ?::text[], ?::bytea[])
+), counted AS (
+  INSERT INTO users AS u (bucket, user_id, latest_sequence, messages)
+  SELECT * FROM unnest(?::smallint[], ?::text[], ?::bigint[], ?::bigint[])
+  ON CONFLICT (bucket, user_id) DO UPDATE
+  SET latest_sequence = excluded.latest_sequence, messages = u.messages + excluded.messages
+), remembered AS (
+  INSERT INTO requests (bucket, user_id, digest, first_id, size)
+  SELECT * FROM unnest(?::smallint[], ?::text[], ?::bytea[], ?::bytea[], ?::integer[])
+)
+UPDATE log_state SET sequence = ?, last_id = ?
+"""
+"""What a commit has put together, but for the messages, which are copied."""
+
+MESSAGE_COLUMNS: Final = (
+    "bucket",
+    "user_id",
+    "ts_us",
+    "message_id",
+    "sequence",
+    "expire_us",
+    "checksum",
+    "role",
+    "conversation_id",
+    "wire",
+    "keys",
+    "tokens",
+)
+"""The columns of a message, in the order in which they are copied."""
+
+FORGET_REQUESTS: Final = "DELETE FROM requests WHERE bucket = ? AND user_id = ?"
+
+KNOWN_USER: Final = "SELECT 1 FROM users WHERE bucket = ? AND user_id = ?"

@@ -1,0 +1,198 @@
+"""One commit of the log in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nomemory.server.log import postgres_statements as statements
+from nomemory.server.log.batch import BatchPlan, Key, Version, plan_batch
+from nomemory.server.log.given_ids import NUMBER_BYTES, Named, digest_of, nameless_users, numbered, reused, to_remember
+from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.postgres_bucket import bucket_of
+from nomemory.server.log.postgres_changes import Changes, columns
+from nomemory.server.log.postgres_conditions import Clause, Expiry
+from nomemory.server.log.postgres_conditions import numbered as with_numbers
+from nomemory.server.log.postgres_words import ReadWords
+from nomemory.server.log.protocol import Deleted, OnConflict, Written
+from nomemory.server.message import Message
+from nomemory.server.message_id import IdNumbers, id_of
+
+if TYPE_CHECKING:
+    from nomemory.server.log.postgres_connections import Connection
+
+RequestKey = tuple[str, bytes]
+"""A user, and the digest of a request's id."""
+
+
+class PostgresTransaction:
+    """One commit. What exists is looked up at once for all its jobs. They are planned one after another, in memory.
+
+    What has expired does not exist for them; it is removed.
+
+    Args:
+        connection: to the log; nobody else uses it meanwhile.
+        lifetimes: tells what has expired.
+        read_words: reads what a row holds for search by words.
+
+    Raises (any method that is awaited): one of the database's errors.
+    """
+
+    def __init__(self, connection: Connection, lifetimes: Lifetimes, read_words: ReadWords) -> None:
+        self._connection = connection
+        self._expiry = Expiry(lifetimes)
+        self._read_words = read_words
+        self._existing: dict[Key, Version] = {}
+        self._known: dict[RequestKey, tuple[int, int]] = {}
+        self._first_sequence = 0
+        self._saved_id = b""
+        self._ids = IdNumbers(0)
+        self.changes = Changes(0, read_words)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the log is another one after it."""
+        return self.changes.sequence != self._first_sequence
+
+    async def begin(self) -> None:
+        """Wait until nobody else writes, and take up where the last commit ended."""
+        await self._connection.execute("BEGIN")
+        ((self._first_sequence, self._saved_id),) = await self._connection.fetch(statements.LOCKED)
+        self._ids = IdNumbers(int.from_bytes(self._saved_id, "big"))
+        self.changes = Changes(self._first_sequence, self._read_words)
+
+    async def commit(self) -> None:
+        """Write what was put together, durably."""
+        changes = self.changes
+        last_id = self._ids.last.to_bytes(NUMBER_BYTES, "big") if self._ids.last else b""
+        if self.has_changes or last_id != self._saved_id:
+            dropped, messages = changes.dropped(), changes.messages()
+            if dropped[0]:
+                await self.fetch(statements.REMOVE, *dropped)
+            if messages:
+                await self._connection.copy_records_to_table(
+                    "messages", records=messages, columns=statements.MESSAGE_COLUMNS
+                )
+            await self.fetch(statements.FINISH, *changes.others(), changes.sequence, last_id)
+        await self._connection.execute("COMMIT")
+
+    async def rollback(self) -> None:
+        """Undo everything."""
+        await self._connection.execute("ROLLBACK")
+
+    async def fetch(self, statement: str, *values: Any) -> list[Any]:  # noqa: ANN401 - as the statement says
+        """Return all rows of a statement with question marks."""
+        return list(await self._connection.fetch(with_numbers(statement), *values))
+
+    async def look_up(self, keys: Iterable[Key], requests: Iterable[tuple[str, Sequence[Message]]] = ()) -> None:
+        """Learn which of some messages exist, and which of some batches with a request's id came before.
+
+        What has expired is removed. Once in a transaction, before anything is planned.
+        """
+        wanted = set(keys)
+        if batches := [batch for batch in requests if nameless_users(batch[1])]:
+            await self._look_up_requests(batches)
+            wanted |= self._ids_of_requests(batches)
+        if not wanted:
+            return
+        living = self._expiry.living()
+        places = columns([(bucket_of(user), user, message) for user, message in sorted(wanted)], 3)
+        statement = statements.EXISTING.format(living=living.condition)
+        expired = dict[Key, Version]()
+        for lives, user, message_id, *version in await self.fetch(statement, *living.values, *places):
+            (self._existing if lives else expired)[user, message_id] = Version(*version)
+        self.remove(expired)
+
+    def write(self, messages: Sequence[Message], on_conflict: OnConflict, request_id: str) -> Written:
+        """Store a batch.
+
+        Raises:
+            Fault: MESSAGE_CONFLICT; then nothing of the batch is stored.
+        """
+        named = self._name(messages, request_id)
+        plan = plan_batch(named.messages, self._existing, on_conflict)
+        self._store(plan)
+        self.changes.remember(named.requests)
+        self._known |= {
+            (user, digest): (int.from_bytes(first, "big"), size) for user, digest, first, size in named.requests
+        }
+        ids = tuple(message.message_id for message in named.messages)
+        return Written(tuple(plan.outcomes), self.changes.sequence if plan.stores else plan.covering, ids)
+
+    def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
+        """Delete messages of one user."""
+        wanted = [(user_id, message_id) for message_id in dict.fromkeys(message_ids)]
+        found = {key: self._existing[key] for key in wanted if key in self._existing}
+        self.remove(found)
+        missing = tuple(
+            message_id for key, message_id in zip(wanted, dict.fromkeys(message_ids), strict=True) if key not in found
+        )
+        return Deleted(len(found), missing, self.changes.sequence)
+
+    def remove(self, versions: Mapping[Key, Version]) -> None:
+        """Remove versions that nothing takes the place of."""
+        self.changes.remove(versions)
+        for key in versions:
+            self._existing.pop(key, None)
+        for user_id, messages in Counter(user for user, _ in versions).items():
+            self.changes.count(user_id, -messages)
+
+    async def remove_where(self, user_id: str, which: Clause) -> int:
+        """Remove at once what a condition admits of a user; return how many messages that was."""
+        statement = statements.REMOVE_WHERE.format(which=which.condition)
+        ((removed,),) = await self.fetch(statement, *which.values, self.changes.sequence)
+        self.changes.sequence += removed
+        if removed:
+            self.changes.count(user_id, -removed)
+        return int(removed)
+
+    def _store(self, plan: BatchPlan) -> None:
+        self.changes.remove(plan.removes)
+        for key, store in plan.stores.items():
+            sequence = self.changes.store(key, store)
+            self._existing[key] = Version(store.message.ts_us, sequence, store.wire, store.message.embedding)
+        created = Counter(user for user, message in plan.stores if (user, message) not in plan.removes)
+        for user_id in dict.fromkeys(user for user, _ in plan.stores):
+            self.changes.count(user_id, created[user_id])
+
+    def _name(self, messages: Sequence[Message], request_id: str) -> Named:
+        """Give an id to every message that has none.
+
+        Raises:
+            Fault: MESSAGE_CONFLICT, the request id was another batch's.
+        """
+        nameless = nameless_users(messages)
+        if not nameless:
+            return Named(messages)
+        if not request_id:
+            return Named(numbered(messages, dict.fromkeys(nameless, self._ids.take(len(messages)))))
+        digest = digest_of(request_id)
+        known = {user: self._known[user, digest] for user in nameless if (user, digest) in self._known}
+        if any(size != len(messages) for _, size in known.values()):
+            raise reused()
+        first = {user: number for user, (number, _) in known.items()}
+        new = nameless - first.keys()
+        if not new:
+            return Named(numbered(messages, first))
+        taken = self._ids.take(len(messages))
+        return Named(
+            numbered(messages, {**first, **dict.fromkeys(new, taken)}), to_remember(new, digest, taken, len(messages))
+        )
+
+    async def _look_up_requests(self, batches: Sequence[tuple[str, Sequence[Message]]]) -> None:
+        wanted = {(user, digest_of(request)) for request, messages in batches for user in nameless_users(messages)}
+        places = columns([(bucket_of(user), user, digest) for user, digest in sorted(wanted)], 3)
+        for user, digest, first, size in await self.fetch(statements.REQUESTS, *places):
+            self._known[user, digest] = int.from_bytes(first, "big"), size
+
+    def _ids_of_requests(self, batches: Sequence[tuple[str, Sequence[Message]]]) -> set[Key]:
+        """Return the messages that batches which came before have got ids for."""
+        found = set[Key]()
+        for request_id, messages in batches:
+            digest = digest_of(request_id)
+            for place, message in enumerate(messages):
+                known = self._known.get((message.user_id, digest))
+                if known is not None and not message.message_id:
+                    found.add((message.user_id, id_of(known[0] + place)))
+        return found

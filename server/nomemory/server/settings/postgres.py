@@ -1,0 +1,28 @@
+"""How a message log in PostgreSQL is reached."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from nomemory.server.settings.group import SettingsGroup, variables
+
+
+class PostgresSettings(SettingsGroup):
+    """How a message log in PostgreSQL is reached."""
+
+    model_config = variables("postgres_")
+    heading: ClassVar[str] = "PostgreSQL, with `NOMEMORY_LOG`"
+
+    pool_max: int = Field(10, ge=1, description="Most connections that each process reads through.")
+    connect_timeout_s: float = Field(5.0, gt=0, description="Seconds that a connection may take, and a wait for one.")
+    statement_timeout_s: float = Field(
+        30.0, ge=0.1, description="Seconds after which a statement is given up, whatever the deadline of its call."
+    )
+    watch_s: float = Field(
+        2.0,
+        gt=0,
+        description="Seconds between two looks whether the database answers, and that an answer may take. While there "
+        "is none, the server's health is NOT_SERVING.",
+    )

@@ -1,0 +1,78 @@
+// One question, two skills: what each finds, and where the other has it.
+import { element } from "./element.js";
+import { memoryView } from "./memory_view.js";
+import { QuestionForm } from "./question_form.js";
+import { RecallRun } from "./recall_run.js";
+import { beginning } from "./spans.js";
+import { verdict } from "./verdict.js";
+
+export class Comparison {
+  #user = "";
+  #runs = [];
+
+  constructor(pane, { show, say, failed }) {
+    Object.assign(this, { show, say, failed });
+    this.form = new QuestionForm({ id: "compared", skills: 2, asked: () => this.ask() });
+    this.sum = element("p", { class: "sum" });
+    this.columns = element("div", { class: "columns" });
+    const about = element("p", { class: "dim", word: "compare.about" });
+    pane.append(element("h2", { class: "unseen", word: "compare" }), about, this.form.node, this.sum, this.columns);
+  }
+
+  of(user) {
+    this.#user = user;
+    this.#runs.forEach((run) => run.stop());
+    this.#runs = [];
+    this.#show();
+  }
+
+  async ask() {
+    if (!this.#user) return;
+    this.#runs.forEach((run) => run.stop());
+    const runs = [0, 1].map((place) => new RecallRun(this.#user, this.form.recall(place)));
+    this.#runs = runs;
+    this.#show();
+    this.say("live.asked");
+    for (const run of runs) run.addEventListener("result", () => this.#show());
+    await Promise.all(runs.map((run) => run.run()));
+    if (runs !== this.#runs) return;
+    this.#show();
+    for (const { error } of runs) if (error) this.failed(error, { isShown: true });
+    this.say(this.sum.dataset.word ?? "failed", JSON.parse(this.sum.dataset.args ?? "{}"));
+  }
+
+  #show() {
+    const ids = this.#runs.map((run) => (run.result?.evidence ?? []).map(({ message }) => message.messageId));
+    this.columns.replaceChildren(...this.#runs.map((run, place) => this.#column(run, ids[1 - place], place)));
+    const isWhole = this.#runs.length > 0 && this.#runs.every((run) => run.result);
+    this.sum.replaceChildren();
+    delete this.sum.dataset.word;
+    if (!isWhole) return;
+    const both = ids[0].filter((id) => ids[1].includes(id)).length;
+    const args = { both, first: ids[0].length - both, second: ids[1].length - both };
+    const made = element("span", { word: "compare.sum", args });
+    Object.assign(this.sum.dataset, { word: "compare.sum", args: JSON.stringify(args) });
+    this.sum.replaceChildren(made.textContent);
+  }
+
+  #column(run, otherIds, place) {
+    const skill = run.result?.limits?.skill ?? run.recall.skill;
+    const title = element("h3", skill ? { text: skill } : { word: `skill.${place + 1}` });
+    const column = element("div", { class: "column" }, title, verdict(run));
+    if (!run.result) return column;
+    const rows = (run.result.evidence ?? []).map(({ message }, at) => this.#row(message, at, otherIds.indexOf(message.messageId)));
+    column.append(element("h4", { word: "evidence" }), element("ol", { class: "ranks" }, rows), memoryView(run.result, { show: this.show }));
+    return column;
+  }
+
+  #row(message, at, other) {
+    const moved = other < 0 ? { word: "compare.alone", class: "moved alone" }
+      : other === at ? { text: "=", label: "compare.same", role: "img", class: "moved" }
+      : { text: `${other > at ? "↑" : "↓"}${Math.abs(other - at)}`, role: "img", class: "moved",
+          label: other > at ? "compare.higher" : "compare.lower", args: { n: Math.abs(other - at) } };
+    return element("li", {}, element("span", { class: "rank", text: at + 1 }),
+      element("button", { type: "button", class: "place", on: { click: () => this.show(message) } },
+        element("span", { class: "text", text: beginning(message.content ?? "", 160) })),
+      element("span", moved));
+  }
+}

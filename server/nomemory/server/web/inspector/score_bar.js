@@ -1,0 +1,62 @@
+// A score as a bar of its components: what adds to it stands right of nought, what takes away from it left.
+import { element } from "./element.js";
+import { word } from "./language.js";
+
+export const COMPONENTS = [
+  "meaning", "words", "rerank", "speaker", "concrete", "dates", "occasion", "answers", "asks", "around", "conversation",
+  "shared",
+];
+
+const figure = (value) => value.toFixed(2);
+
+// Return what all bars have in common: how far they reach to both sides.
+export function scaleOf(items) {
+  const parts = items.map((item) => item.explanation?.components ?? []);
+  const most = (sign) => Math.max(0, ...parts.map((part) => sum(part.map(({ value = 0 }) => Math.max(0, sign * value)))));
+  return { above: most(1) || 1, below: most(-1) };
+}
+
+export function scoreBar(item, { above, below }) {
+  const parts = sorted(item.explanation?.components ?? []);
+  const whole = above + below;
+  const bar = element("div", { class: "bar-of-score", role: "img" });
+  bar.setAttribute("aria-label", parts.map(({ name, value }) => `${word(`component.${name}`)} ${figure(value)}`).join(", "));
+  const side = (sign) => {
+    const row = element("div", { class: sign > 0 ? "plus" : "minus" });
+    row.style.width = `${((sign > 0 ? above : below) / whole) * 100}%`;
+    for (const { name, value } of parts.filter((part) => sign * part.value > 0)) {
+      const piece = element("i", { class: `c-${COMPONENTS.includes(name) ? name : "other"}` });
+      piece.style.width = `${(Math.abs(value) / (sign > 0 ? above : below)) * 100}%`;
+      piece.title = `${word(`component.${name}`)} ${figure(value)}`;
+      row.append(piece);
+    }
+    return row;
+  };
+  bar.append(...(below ? [side(-1), side(1)] : [side(1)]));
+  return bar;
+}
+
+export function legend(items) {
+  const used = new Set(items.flatMap((item) => (item.explanation?.components ?? []).map(({ name }) => name)));
+  const names = COMPONENTS.filter((name) => used.has(name));
+  return element("ul", { class: "legend" }, names.map((name) =>
+    element("li", {}, element("i", { class: `c-${name}` }), element("span", { word: `component.${name}` }))));
+}
+
+export function figures(item) {
+  const { components = [], semanticScore = 0, coverage = 0 } = item.explanation ?? {};
+  const rows = sorted(components).map(({ name, value }) => [{ word: `component.${name}` }, figure(value), `about.${name}`]);
+  rows.push([{ word: "figures.sum" }, figure(item.score ?? 0), "figures.sum.about"]);
+  rows.push([{ word: "figures.cosine" }, figure(semanticScore), "figures.cosine.about"]);
+  rows.push([{ word: "figures.coverage" }, figure(coverage), "figures.coverage.about"]);
+  if (item.recallScore) rows.push([{ word: "figures.recall" }, figure(item.recallScore), "figures.recall.about"]);
+  return element("table", { class: "figures" }, rows.map(([name, value, about]) =>
+    element("tr", {}, element("th", { scope: "row", ...name }), element("td", { text: value }), element("td", { word: about }))));
+}
+
+function sorted(components) {
+  const place = ({ name }) => (COMPONENTS.includes(name) ? COMPONENTS.indexOf(name) : COMPONENTS.length);
+  return components.filter(({ value }) => value).sort((one, other) => place(one) - place(other));
+}
+
+const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);

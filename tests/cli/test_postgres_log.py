@@ -1,0 +1,40 @@
+"""What works on a log in a file says in a sentence that the log is in PostgreSQL; the doctor looks at what it can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from nomemory.cli.main import nomemory
+
+
+def _run(*arguments: str, url: str) -> Result:
+    return CliRunner(env={"NOMEMORY_LOG": url}).invoke(nomemory, arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("backup", "--out", "{data}/copy"), ("restore", "{data}"), ("doctor", "--repair"), ("doctor", "--delete-damaged")],
+)
+def test_what_works_on_a_file_says_that_there_is_none(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    given = [one.format(data=tmp_path) for one in arguments]
+    done = _run(*given, "--data", str(tmp_path), url="postgresql://nomemory:secret@127.0.0.1:1/none")
+    assert done.exit_code == 1
+    assert "the message log is in PostgreSQL (NOMEMORY_LOG)" in done.output
+    assert "secret" not in done.output
+
+
+def test_the_doctor_looks_at_the_database(postgres_url: str, tmp_path: Path) -> None:
+    done = _run("doctor", "--data", str(tmp_path), url=postgres_url)
+    assert "in PostgreSQL, up to change 0" in done.output
+    away = _run("doctor", "--data", str(tmp_path), url="postgresql://nomemory:secret@127.0.0.1:1/none")
+    assert "cannot be used" in away.output
+    assert "secret" not in away.output
+
+
+def test_a_loss_is_accepted_with_a_new_epoch(postgres_url: str, tmp_path: Path) -> None:
+    done = _run("doctor", "--accept-loss", "--data", str(tmp_path), url=postgres_url)
+    assert "The loss is accepted" in done.output
+    assert (tmp_path / "log.json").exists()

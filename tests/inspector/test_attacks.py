@@ -1,0 +1,199 @@
+"""Attacks on whoever looks: markup in everything that others write, pages of others, another user's messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from identity.issuer import AUDIENCE, ISSUER, SECRET, token
+from identity.keyring import Keyring
+from inspector.conftest import ROWS, Inspected, recalled
+from web.chromium import MISSING, PROGRAM, serving_page
+from web.conftest import settings_of
+
+from conftest import started
+from nomemory.client import Client
+from nomemory.v1 import message_pb2 as m
+from talk import said
+
+if TYPE_CHECKING:
+    from web.devtools import Browser, Page
+
+pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
+FIELDS = ("user", "id", "content", "name", "conversation", "key", "value")
+
+
+def attack(field: str) -> str:
+    """Return markup that would run in many places of a page."""
+    return f"\"'></script><img src=x onerror=document.title='{field}'><b class=pwned>{field}"
+
+
+def evil(user: str) -> list[m.ChatMessage]:
+    whole = (
+        f"{attack('content')} {{constructor.constructor('document.title=1')()}} javascript:alert(1) I eat no peanuts."
+    )
+    one = said(user, attack("id"), whole, 1_700_000_000, name=attack("name"), conversation_id=attack("conversation"))
+    one.metadata[attack("key")[:64]] = attack("value")
+    return [one, said(user, "calm", "I am allergic to peanuts.", 1_700_000_100)]
+
+
+@pytest.fixture(scope="module")
+def attacked(inspected: Inspected) -> Inspected:
+    user = attack("user")
+    with Client(inspected.server.target) as client:
+        written = client.write(evil(user))
+        client.lexical_search(user, "peanuts", at_least=written.write_token)
+    return inspected
+
+
+def unharmed(page: Page) -> None:
+    """Check that nothing that was written has become an element, or has run."""
+    assert page.value("document.querySelectorAll('img:not(.brand img), .pwned, script:not([type=module])').length") == 0
+    assert page.value("document.title") == "NoMemory inspector"
+    assert page.complaints() == []
+
+
+def test_markup_in_every_field_is_text_everywhere(attacked: Inspected, browser: Browser) -> None:
+    page = attacked.page(browser)
+    page.until(f"document.querySelector('#users').innerText.includes({json.dumps(attack('user'))})")
+    page.write("#user-search", '"')
+    page.press("Enter")
+    page.until(f"{ROWS}.length === 2")
+    assert attack("name") in page.text("#line")
+    assert attack("content") in page.text("#line")
+    unharmed(page)
+    page.write("#words", "peanuts pwned")
+    page.until("document.querySelector('#hits mark')")
+    page.click("#hits [role=option]")
+    page.press("Escape")
+    for field in FIELDS[1:]:
+        shown = attack(field)[:64] if field == "key" else attack(field)
+        page.until(f"document.querySelector('.card').innerText.includes({json.dumps(shown)})")
+    unharmed(page)
+    page.write("#question", f"{attack('question')} Do I eat peanuts?")
+    recalled(page)
+    assert attack("content") in page.text(".found-messages")
+    assert attack("question") in page.text(".steps")
+    for opened in (".steps summary", ".score summary", ".statement .place", "#tab-compare", "#tab-state"):
+        page.click(opened)
+    unharmed(page)
+
+
+def test_markup_in_the_name_of_a_skill_and_in_an_address_is_text(attacked: Inspected, browser: Browser) -> None:
+    page = browser.page(f"{attacked.url}#user={quote(attack('hash'))}&question={quote(attack('asked'))}")
+    page.until("document.querySelector('.extent').textContent === 'No messages'")
+    assert page.text("#user").startswith(attack("hash"))
+    page.click("#recall .ask summary")
+    page.write("#recall .ask input[type=text]", attack("skill")[:64])
+    page.click("#recall .go")
+    page.until("document.querySelector('.verdict.failed')")
+    unharmed(page)
+
+
+def test_scripts_that_are_smuggled_in_do_not_run(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser)
+    for way in (
+        "document.body.innerHTML = '<img src=x onerror=window.ran=1>'",
+        "const one = document.createElement('script'); one.text = 'window.ran=1'; document.body.append(one)",
+        "document.body.setAttribute('onclick', 'window.ran=1')",
+    ):
+        refused = page.value(f"(() => {{ try {{ {way}; return false }} catch (error) {{ return error.name }} }})()")
+        assert refused == "TypeError", way
+    sent = page.value("fetch('http://127.0.0.1:9/').then(() => 'sent', error => error.name)")
+    assert (sent, page.value("window.ran ?? null")) == ("TypeError", None)
+
+
+def test_it_is_in_nobodys_frame_and_nobody_holds_its_window(
+    inspected: Inspected, browser: Browser, tmp_path: Path
+) -> None:
+    frame = tmp_path / "frame.html"
+    frame.write_text(f"<iframe src='{inspected.url}'></iframe>", encoding="utf-8")
+    with serving_page(frame) as pages:
+        page = browser.page(pages.origin("127.0.0.1"))
+        page.until(
+            "(() => { try { return !document.querySelector('iframe').contentDocument?.body } catch { return true } })()"
+        )
+        assert any("frame-ancestors" in said or "X-Frame-Options" in said for said in page.complaints())
+        opens = f"void (window.opened = window.open('{inspected.url}'))"
+        page.command("Runtime.evaluate", expression=opens, userGesture=True)
+        page.until("window.opened.closed")  # a window of a group of its own looks like one that is closed
+
+
+def test_a_page_of_another_origin_cannot_call(inspected: Inspected, browser: Browser, tmp_path: Path) -> None:
+    blank = tmp_path / "blank.html"
+    blank.write_text("<title>evil</title>", encoding="utf-8")
+    with serving_page(blank) as pages:
+        page = browser.page(pages.origin("127.0.0.1"))
+        for method in ("QueryService/ListUsers", "RecallService/Recall", "IngestService/EraseUser"):
+            for kind in ("application/json", "text/plain"):
+                address = f"{inspected.server.http}/nomemory.v1.{method}"
+                asked = f"{{method: 'POST', body: '{{}}', headers: {{'content-type': '{kind}'}}}}"
+                assert page.value(f"fetch('{address}', {asked}).then(() => 1, error => error.name)") == "TypeError"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Inspected, str]]:
+    """A server that checks credentials, and a key of a service."""
+    directory = tmp_path_factory.mktemp("guarded-inspector")
+    keyring = Keyring(directory / "keys.json")
+    key = keyring.key("query", "recall", "act-as", "admin", "ingest", name="operator")
+    signed: dict[str, Any] = {"jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
+    with started(settings_of(directory, inspect=True, api_keys=keyring.path, **signed)) as server:
+        with Client(server.target, api_key=key) as client:
+            client.write([said("ann", "1", "I never eat peanuts."), said("bob", "2", "Zephyrquill is my secret.")])
+        yield Inspected(server), key
+
+
+def entered(guarded: Inspected, browser: Browser, credential: str) -> Page:
+    """Open the page and give it a credential."""
+    page = browser.page(guarded.url)
+    page.until("document.querySelector('dialog.key').open")
+    page.write("#credential", credential)
+    page.press("Enter")
+    return page
+
+
+def test_a_key_is_asked_for_and_kept_nowhere(guarded: tuple[Inspected, str], browser: Browser) -> None:
+    inspected, key = guarded
+    page = entered(inspected, browser, key)
+    page.until("document.querySelector('#users').innerText.includes('ann')")
+    assert key not in page.value("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location])")
+    page.reload()
+    page.until("document.querySelector('dialog.key').open")
+
+
+def test_a_wrong_key_opens_nothing(guarded: tuple[Inspected, str], browser: Browser) -> None:
+    page = entered(guarded[0], browser, "nmk_wrong")
+    page.until("document.querySelector('dialog.key').open && document.querySelector('#credential').value === ''")
+    assert page.value(f"{ROWS}.length") == 0
+
+
+def test_a_users_token_shows_that_user_alone(guarded: tuple[Inspected, str], browser: Browser) -> None:
+    inspected, _ = guarded
+    page = entered(inspected, browser, token("ann"))
+    page.until(f"{ROWS}.length === 1")
+    assert page.value("document.querySelector('#user').disabled")
+    page.value(f"location.hash = '#user=bob'; window.token = {json.dumps(token('ann'))}")
+    refused = page.value(
+        """Promise.all(['contract', 'credential'].map(name => import(`/inspect/${name}.js`)))
+        .then(([contract, {credential}]) => { credential.type(token); return Promise.all([
+          contract.listMessages({userId: 'bob'}), contract.searchWords({userId: 'bob', queryText: 'secret'}),
+          contract.searchHybrid({userId: 'bob', queryText: 'secret'}), contract.countMessages({userId: 'bob'}),
+          contract.getMessages({userId: 'bob', messageIds: ['2']}), contract.listUsers({}),
+          contract.indexStatus({userId: 'bob'}), contract.streamRecall({question: 'secret?'}, 'bob').next(),
+        ].map(call => call.then(JSON.stringify, error => error.code))) })"""
+    )
+    assert set(refused) <= {"permission_denied", "unauthenticated"}, refused
+    assert "Zephyrquill" not in page.value("document.body.innerText")
+
+
+def test_the_files_need_no_key_and_the_calls_do(guarded: tuple[Inspected, str]) -> None:
+    inspected, _ = guarded
+    assert httpx.get(inspected.url).status_code == 200
+    call = f"{inspected.server.http}/nomemory.v1.QueryService/ListUsers"
+    assert httpx.post(call, json={}).status_code == 401

@@ -1,0 +1,120 @@
+"""Everybody can use it: by eye, by ear, by keyboard, on a small screen, in both languages and both themes."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from inspector.conftest import KOCHI, recalled
+from web.chromium import MISSING, PROGRAM
+
+if TYPE_CHECKING:
+    from inspector.conftest import Inspected
+    from web.devtools import Browser, Page
+
+pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(240)]
+RULES = {"light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "dark": ["wcag2aa", "wcag21aa"]}
+"""Of the dark only the colours are looked at: the rest is the same."""
+VIOLATIONS = """(rules => axe.run(document, {runOnly: rules}).then(found => found.violations.map(
+  one => one.id + ': ' + one.nodes.map(node => node.html.slice(0, 160) + ' ' + node.any.map(any => any.message)))))"""
+WIDE = """[...document.querySelectorAll('body *')].filter(one => one.checkVisibility() && !one.closest('.unseen, h1')
+  && one.getBoundingClientRect().right > innerWidth + 1).map(one => one.outerHTML.slice(0, 120))"""
+FOCUSED = """(one => ({id: one.id || one.className || one.tagName, outline: getComputedStyle(one).outlineStyle,
+  seen: one.checkVisibility()}))(document.activeElement)"""
+
+
+def axe() -> str:
+    """Return the script of axe-core, which comes in a package of the development group."""
+    package = find_spec("axe_core_python")
+    if package is None or package.origin is None:
+        pytest.skip("needs axe-core: pip install axe-core-python")
+    return Path(package.origin).with_name("axe.min.js").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def sam(inspected: Inspected, browser: Browser) -> Page:
+    page = recalled(inspected.page(browser, "sam", KOCHI))
+    page.click(".statement .place")
+    page.click(".steps summary")
+    page.click(".score summary")
+    page.value("Promise.all(document.getAnimations().map(one => one.finished)).then(() => 1)")
+    return page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_against_the_rules_of_accessibility(sam: Page, scheme: str) -> None:
+    sam.prefer(color_scheme=scheme)
+    sam.command("Runtime.evaluate", expression=axe())
+    found: dict[str, Any] = {}
+    violations = f"{VIOLATIONS}({RULES[scheme]})"
+    for pane in ("compare", "state", "recall"):
+        sam.click(f"#tab-{pane}")
+        sam.until(f"document.querySelectorAll('.state-card').length || '{pane}' !== 'state'")
+        found[pane] = sam.value(violations)
+    sam.write("#words", "Kochi")
+    sam.until("document.querySelector('#hits mark')")
+    found["search"] = sam.value(violations)
+    sam.press("Escape")
+    sam.click("#user")
+    sam.until("document.querySelectorAll('#users [role=option]').length")
+    found["users"] = sam.value(violations)
+    sam.press("Escape")
+    sam.until("!document.querySelector('dialog[open]')")
+    assert {pane: one for pane, one in found.items() if one} == {}
+
+
+def test_it_fits_a_narrow_screen(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam", KOCHI, width=360)
+    recalled(page)
+    for pane in ("talk", "recall", "compare", "state"):
+        page.click(f"#tab-{pane}")
+        page.until(f"document.querySelector('#{pane}').checkVisibility()")
+        assert page.value(WIDE) == [], pane
+        assert page.value("document.documentElement.scrollWidth") <= 360
+    page.click("#tab-recall")
+    page.click(".statement .place")
+    page.until("document.querySelector('#talk').checkVisibility() && !document.querySelector('.card').hidden")
+    page.click("#language")
+    assert page.value(WIDE) == []
+
+
+def test_everything_is_reached_by_the_tab_key_and_is_seen_there(sam: Page) -> None:
+    sam.reload()
+    sam.until("document.querySelectorAll('#line .row').length")
+    reached = []
+    for _ in range(11):
+        sam.press("Tab")
+        reached.append(sam.value(FOCUSED))
+    names = [one["id"] for one in reached]
+    for name in ("skip", "user", "key", "language", "theme", "tab-recall", "words", "line", "question"):
+        assert name in names, names
+    assert all(one["seen"] and one["outline"] != "none" for one in reached), reached
+
+
+def test_the_skip_link_leads_to_the_question(sam: Page) -> None:
+    sam.reload()
+    sam.press("Tab")
+    sam.press("Enter")
+    sam.until("document.activeElement.id === 'question'")
+    assert sam.value("location.hash.includes('user=sam') || location.hash === '#question'")
+
+
+def test_arrow_keys_move_through_the_tabs(sam: Page) -> None:
+    sam.value("document.querySelector('#tab-recall').focus()")
+    for key, pane in (
+        ("ArrowRight", "compare"),
+        ("ArrowRight", "state"),
+        ("ArrowRight", "recall"),
+        ("ArrowLeft", "state"),
+    ):
+        sam.press(key)
+        sam.until(f"document.querySelector('#{pane}').checkVisibility() && document.activeElement.id === 'tab-{pane}'")
+
+
+def test_nothing_moves_for_who_wants_no_motion(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam", KOCHI)
+    page.prefer(reduced_motion="reduce")
+    recalled(page)
+    assert page.value("document.getAnimations().length") == 0

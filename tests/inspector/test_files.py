@@ -1,0 +1,115 @@
+"""The inspector's files: off by default, all from this server, with a policy that lets nothing else in."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from web.conftest import settings_of
+from web.raw_http import answered, request
+
+from conftest import started
+from nomemory.server.http_address import http_address
+from nomemory.server.listen_address import ListenAddressError
+from nomemory.server.settings import Settings
+from nomemory.server.web import inspector_pages
+
+if TYPE_CHECKING:
+    from inspector.conftest import Inspected
+
+FOLDER = Path(inspector_pages.__file__).with_name("inspector")
+FILES = sorted(file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*") if file.is_file())
+SCRIPTS = [file for file in FILES if file.endswith(".js")]
+READING = {
+    "QueryService/ListUsers", "QueryService/ListMessages", "QueryService/CountMessages", "QueryService/LexicalSearch",
+    "QueryService/HybridSearch", "QueryService/BatchGetMessages", "ServerService/GetServerInfo",
+    "IngestService/GetIndexStatus", "RecallService/StreamRecall",
+}  # fmt: skip
+
+
+def text(name: str) -> str:
+    return (FOLDER / name).read_text("utf-8")
+
+
+def test_it_is_off_by_default() -> None:
+    assert not Settings.from_environment().http.inspect
+
+
+def test_it_brings_http_with_it_on_this_machine() -> None:
+    assert http_address(Settings.from_environment()) == ""
+    assert http_address(Settings.from_environment(inspect=True)) == "127.0.0.1:7701"
+    assert http_address(Settings.from_environment(inspect=True, http="127.0.0.1:0")) == "127.0.0.1:0"
+
+
+def test_every_file_is_served_with_the_policy(inspected: Inspected) -> None:
+    for name in ["", *FILES]:
+        answer = httpx.get(inspected.url + name)
+        assert answer.status_code == 200, name
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
+        assert "unsafe" not in policy
+        for part in ("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "trusted-types 'none'"):
+            assert part in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert "set-cookie" not in answer.headers
+
+
+def test_nothing_else_of_the_machine_is_served(inspected: Inspected) -> None:
+    for path in ("/inspect/../site.py", "/inspect/%2e%2e/site.py", "/inspect/words", "/inspect//main.js", "/inspect/x"):
+        said = answered(inspected.server.http, request(f"GET {path}"))
+        assert said.startswith(b"HTTP/1.1 404 "), path
+
+
+def test_the_address_without_its_slash_leads_there(inspected: Inspected) -> None:
+    answer = httpx.get(inspected.url.rstrip("/"))
+    assert (answer.status_code, answer.headers["location"]) == (308, "/inspect/")
+
+
+def test_another_name_of_the_machine_or_another_origin_gets_nothing(inspected: Inspected) -> None:
+    for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
+        assert httpx.get(inspected.url, headers=headers).status_code == 403
+
+
+def test_a_server_without_credentials_shows_it_to_this_machine_only(tmp_path: Path) -> None:
+    with pytest.raises(ListenAddressError), started(settings_of(tmp_path, http="0.0.0.0:0", inspect=True)):
+        pass
+
+
+def test_the_page_has_no_script_and_no_style_in_it() -> None:
+    assert not re.search(r"\son\w+=|\sstyle=|<style|<script(?![^>]* src=)", text("index.html"))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_what_is_shown_goes_in_as_text(name: str) -> None:
+    ways = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|srcdoc|setHTML"
+    assert not re.search(rf"{ways}|\beval\(|new Function|javascript:", text(name))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_nothing_comes_from_elsewhere(name: str) -> None:
+    assert not re.search(r"(https?:)?//[a-z]", text(name).replace("http://www.w3.org/2000/svg", "")), name
+
+
+def test_it_calls_what_reads_and_nothing_else() -> None:
+    contract = text("contract.js").replace("${QUERY}", "nomemory.v1.QueryService/")
+    assert set(re.findall(r"nomemory\.v1\.(\w+/\w+)", contract)) == READING
+    others = [name for name in SCRIPTS if name != "contract.js"]
+    assert not [name for name in others if re.search(r"\bfetch\(|XMLHttpRequest|sendBeacon|WebSocket", text(name))]
+
+
+def words(language: str) -> set[str]:
+    return set(re.findall(r'^  "?([\w.]+)"?: "', text(f"words/{language}.js"), re.MULTILINE))
+
+
+def test_both_languages_have_the_same_words_and_every_word_is_there() -> None:
+    english = words("en")
+    assert english == words("zh")
+    used = {word for name in [*SCRIPTS, "index.html"] for word in re.findall(r'word: "([\w.]+)"', text(name))}
+    assert used <= english, used - english

@@ -1,0 +1,174 @@
+"""`nomemory inspect`: the page for a server elsewhere. It reads with the command's credentials, for nobody else."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from click.testing import CliRunner
+from identity.keyring import Keyring
+from inspector.conftest import KOCHI, ROWS, recalled, write_sample
+from web.chromium import MISSING, PROGRAM
+from web.conftest import settings_of
+from web.raw_http import answered, request
+
+from conftest import started
+from nomemory.cli.main import nomemory
+from nomemory.inspector.reading import READING
+from nomemory.server.web.bindings import methods_of
+
+if TYPE_CHECKING:
+    from web.devtools import Browser
+
+LIST = "/nomemory.v1.QueryService/ListUsers"
+WRITING = ("IngestService/WriteMessages", "IngestService/DeleteMessages", "IngestService/EraseUser")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A running inspector: its address, the token, and a client that has it."""
+
+    url: str
+    token: str
+    client: httpx.Client
+
+
+@contextmanager
+def inspecting(target: str, key: str = "") -> Iterator[Opened]:
+    """Run the command until the context is left."""
+    program = [str(Path(sys.executable).with_name("nomemory")), "inspect", "--target", target]
+    environment = {**os.environ, "NOMEMORY_API_KEY": key} if key else {**os.environ}
+    running = subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert running.stdout
+        assert running.stdout.readline().startswith(f"The inspector of {target}.")
+        url, token = re.fullmatch(r"(http://[\d.:]+)/inspect/#token=(\S+)\n", running.stdout.readline()).groups()  # type: ignore[union-attr]
+        with httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=30) as client:
+            yield Opened(url, token, client)
+    finally:
+        running.terminate()
+        assert running.wait(30) == 0
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """The inspector of a server that is not served over HTTP, and asks for a key."""
+    directory = tmp_path_factory.mktemp("gateway")
+    keyring = Keyring(directory / "keys.json")
+    key = keyring.key("query", "recall", "act-as", "admin", "ingest")
+    with started(settings_of(directory, http="", api_keys=keyring.path)) as server:
+        write_sample(server, key)
+        with inspecting(server.target, key) as opened:
+            yield opened
+
+
+def test_the_page_reads_over_it(opened: Opened) -> None:
+    listed = opened.client.post(LIST, json={"pageSize": 2})
+    assert [one["userId"] for one in listed.json()["users"]] == ["lin", "mei"]
+    assert listed.headers["cache-control"] == "no-store"
+    assert opened.client.get("/inspect/").headers["content-security-policy"].startswith("default-src 'none'")
+    assert opened.client.get("/").headers["location"] == "/inspect/"
+
+
+def test_errors_come_through_as_they_are(opened: Opened) -> None:
+    refused = opened.client.post("/nomemory.v1.QueryService/ListMessages", json={"userId": "lin", "pageSize": -1})
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_argument")
+    assert refused.json()["details"][0]["debug"]["reason"] == "ERROR_REASON_INVALID_FIELD"
+    unnamed = opened.client.post("/nomemory.v1.QueryService/ListMessages", json={"userId": "lin", "colour": "red"})
+    assert unnamed.status_code == 400
+
+
+def test_it_calls_what_reads_and_nothing_else(opened: Opened) -> None:
+    for name in (*WRITING, "QueryService/ExportMessages", "IngestService/ImportMessages"):
+        assert opened.client.post(f"/nomemory.v1.{name}", json={"userId": "lin"}).status_code == 404
+    for path in ("/v1/users", "/metrics", "/openapi.json", "/healthz", "/inspect/../guard.py"):
+        assert opened.client.get(path).status_code == 404
+    assert opened.client.get(LIST).status_code == 405
+    assert opened.client.request("DELETE", "/v1/users/lin").status_code == 404
+
+
+def test_every_method_that_it_calls_is_of_the_contract() -> None:
+    services = {path.split("/")[1] for path in READING}
+    assert services == {f"nomemory.v1.{name}Service" for name in ("Query", "Recall", "Server", "Ingest")}
+    assert {method.name for method in methods_of(READING)} == {path.split("/")[2] for path in READING}
+
+
+def test_nobody_calls_without_the_token(opened: Opened) -> None:
+    for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {opened.token}"}):
+        refused = httpx.post(opened.url + LIST, json={}, headers=headers)
+        assert refused.status_code == 401, headers
+
+
+def test_a_name_that_leads_here_is_not_let_in(opened: Opened) -> None:
+    port = opened.url.rpartition(":")[2]
+    for host in (f"evil.example:{port}", "evil.example", "127.0.0.1", "localhost:1", f"127.0.0.1.evil.example:{port}"):
+        raw = request("GET /inspect/").replace(b"host: localhost", f"host: {host}".encode())
+        assert answered(opened.url, raw).startswith(b"HTTP/1.1 403 "), host
+    assert opened.client.get("/inspect/", headers={"host": f"localhost:{port}"}).status_code == 200
+
+
+def test_pages_of_others_are_not_let_in_whatever_they_know(opened: Opened) -> None:
+    for headers in (
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": opened.url.replace("http:", "https:")},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ):
+        assert opened.client.post(LIST, json={}, headers=headers).status_code == 403, headers
+    asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    assert "access-control-allow-origin" not in opened.client.options(LIST, headers=asked).headers
+
+
+def test_a_requests_credentials_do_not_reach_the_server(opened: Opened) -> None:
+    assert opened.client.post(LIST, json={}, headers={"x-api-key": "nm_of_somebody"}).status_code == 200
+
+
+def test_it_serves_this_machine_only(opened: Opened) -> None:
+    done = CliRunner().invoke(nomemory, ["inspect", "--listen", "0.0.0.0:0", "--target", "127.0.0.1:1"])
+    assert done.exit_code == 2
+    assert "this machine only" in done.output
+    assert opened.url.startswith("http://127.0.0.1:")
+
+
+def test_it_says_at_once_that_nobody_answers() -> None:
+    done = CliRunner().invoke(nomemory, ["inspect", "--target", "127.0.0.1:1"])
+    assert done.exit_code == 1
+    assert "No server answers at 127.0.0.1:1" in done.output
+
+
+def test_a_server_that_goes_away_is_told(tmp_path: Path) -> None:
+    with started(settings_of(tmp_path, http="")) as server:
+        leaving = inspecting(server.target)
+        opened = leaving.__enter__()
+    try:
+        answer = opened.client.post(LIST, json={})
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+    finally:
+        leaving.__exit__(None, None, None)
+
+
+@pytest.mark.skipif(not PROGRAM, reason=MISSING)
+@pytest.mark.timeout(180)
+def test_a_recall_is_watched_through_it(opened: Opened, browser: Browser) -> None:
+    page = browser.page(f"{opened.url}/inspect/#token={opened.token}&user=sam&question={KOCHI}")
+    page.until(f"{ROWS}.length")
+    assert opened.token not in page.value("location.href")
+    assert not page.value("document.querySelector('#key').checkVisibility()")
+    recalled(page)
+    assert "Kochi" in page.text(".view")
+    page.reload()
+    page.until(f"{ROWS}.length")
+    assert page.complaints() == []
+    steps = json.loads(page.value("JSON.stringify(performance.getEntriesByType('resource').map(one => one.name))"))
+    assert all(name.startswith(opened.url) for name in steps)

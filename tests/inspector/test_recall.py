@@ -1,0 +1,172 @@
+"""A recall in the browser: its steps, the scores, the memory view, the evidence in its place; two skills; an export."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from google.protobuf.json_format import MessageToJson
+from inspector.conftest import ASKED, KOCHI, recalled
+from web.chromium import MISSING, PROGRAM
+
+from nomemory.v1 import recall_service_pb2 as r
+
+if TYPE_CHECKING:
+    from inspector.conftest import Inspected
+    from web.devtools import Browser, Page
+
+pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
+ANSWERED = "document.querySelector('#recall .verdict strong')?.dataset.word"
+BARS = "[...document.querySelectorAll('.bar-of-score')]"
+
+
+@pytest.fixture(scope="module")
+def sam(inspected: Inspected, browser: Browser) -> Page:
+    return recalled(inspected.page(browser, "sam", KOCHI))
+
+
+def test_each_step_is_shown_as_it_comes_and_told_to_who_hears_the_page(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam", KOCHI)
+    page.value(
+        """window.told = []; new MutationObserver(() => told.push(document.querySelector('#live').textContent))
+        .observe(document.querySelector('#live'), {childList: true});
+        window.shown = []; new MutationObserver(() => shown.push([document.querySelectorAll('.steps > li').length,
+        Boolean(document.querySelector('.view'))]))
+        .observe(document.querySelector('#recall'), {childList: true, subtree: true})"""
+    )
+    recalled(page)
+    told = page.value("told")
+    assert told[0] == "Searching"
+    assert re.fullmatch(r"Step 1: \d+ messages", told[1])
+    assert told[-1] in {"Supported", "Not sure"}
+    assert [1, False] in page.value("shown")
+    assert page.text(".steps li q") == KOCHI
+    assert page.complaints() == []
+
+
+def test_each_score_is_a_bar_of_its_components(sam: Page) -> None:
+    assert sam.value(f"{BARS}.length") == sam.value(
+        "document.querySelectorAll('.found-messages li[data-message]').length"
+    )
+    widths = sam.value(f"{BARS}.map(bar => bar.querySelector('.plus').getBoundingClientRect().width)")
+    assert max(widths) > 50
+    said = sam.value(f"{BARS}[0].getAttribute('aria-label')")
+    parts = [float(part.rpartition(" ")[2]) for part in said.split(", ")]
+    total = float(sam.value("document.querySelector('.score output').textContent"))
+    assert sum(parts) == pytest.approx(total, abs=0.05)
+    pieces = sam.value(f"[...{BARS}[0].querySelectorAll('i')].map(one => one.getBoundingClientRect().width)")
+    assert len(pieces) == len(parts)
+    assert sum(pieces) / max(widths) == pytest.approx(1, abs=0.1)
+
+
+def test_its_figures_can_be_read(sam: Page) -> None:
+    sam.click(".score summary")
+    sam.until("document.querySelector('.figures')?.innerText.includes('the score in the ranking')")
+    sam.click(".score summary")
+
+
+def test_the_evidence_is_marked_in_its_place(sam: Page) -> None:
+    many = sam.value("document.querySelectorAll('.found-messages > section > .evidence-list > li').length")
+    sam.until(f"document.querySelectorAll('.ticks i').length === {many}")
+
+
+def test_a_quote_leads_to_its_message_among_the_others(sam: Page) -> None:
+    sam.click(".statement .place")
+    sam.until("document.querySelector('.card .whole mark')")
+    quote = sam.value("document.querySelector('.statement .text').textContent")
+    assert sam.value("document.querySelector('.card .whole mark').textContent") == quote
+    row = "document.querySelector('#line [aria-selected=true]')"
+    sam.until(f"{row}?.classList.contains('evidence') && {row}.querySelector('mark')")
+    box = sam.value(f"{row}.getBoundingClientRect().toJSON()")
+    assert 0 < box["top"] < 800
+
+
+def test_what_is_superseded_stands_beside_what_takes_its_place(sam: Page) -> None:
+    answer = r.RecallResponse()
+    new = answer.memory_view.profile.add(text="It is off.")
+    new.citations.add(message_id="new", quote="It is off.").ts.FromSeconds(1_700_000_000)
+    old = answer.memory_view.profile.add(text="It is on.", superseded_by="new")
+    old.citations.add(message_id="old", quote="It is on.").ts.FromSeconds(1_600_000_000)
+    shown = drawn(sam, answer)
+    assert shown["superseded"] == [["Now", "It is off."], ["Before", "It is on."]]
+
+
+def test_what_contradicts_stands_side_by_side(sam: Page) -> None:
+    answer = r.RecallResponse(verdict=r.VERDICT_CONFLICTING)
+    conflict = answer.conflicts.add(possible=True)
+    conflict.earlier.citations.add(message_id="a", quote="never").ts.FromSeconds(1_600_000_000)
+    conflict.later.citations.add(message_id="b", quote="always").ts.FromSeconds(1_700_000_000)
+    shown = drawn(sam, answer)
+    assert shown["conflict"] == [["Said first (perhaps a contradiction)", "never"], ["Said later", "always"]]
+
+
+def drawn(page: Page, answer: r.RecallResponse) -> dict[str, list[list[str]]]:
+    """Return what the page makes of the pairs in an answer."""
+    return dict(
+        page.value(
+            f"""import('/inspect/memory_view.js').then(({{memoryView}}) => {{
+      const view = memoryView({MessageToJson(answer)}, {{show: () => {{}}}});
+      const sides = kind => [...view.querySelectorAll(`.pair.${{kind}} > div`)].map(
+        side => [side.querySelector('h5').textContent, side.querySelector('.text').textContent]);
+      return {{superseded: sides('superseded'), conflict: sides('conflict')}};
+    }})"""
+        )
+    )
+
+
+def test_what_cannot_be_asked_is_said(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam", "Anything?")
+    page.click("#recall .ask summary")
+    page.write("#recall .ask input[type=text]", "no-such-skill")
+    page.click("#recall .go")
+    page.until("document.querySelector('.verdict.failed')")
+    assert "there is no skill `no-such-skill`" in page.text(".verdict.failed")
+    assert "ERROR_REASON_SKILL_NOT_FOUND" in page.text(".verdict.failed")
+
+
+def test_two_skills_are_compared(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam")
+    page.click("#tab-compare")
+    page.write("#compared", KOCHI)
+    page.press("Enter")
+    page.until("document.querySelector('.sum').textContent")
+    assert " messages in both, 0 in the first alone" in page.text(".sum")
+    assert page.value("document.querySelectorAll('.column').length") == 2
+    assert page.value("[...document.querySelectorAll('.moved')].every(one => one.textContent === '=')")
+    page.click(".column .ranks .place")
+    page.until("!document.querySelector('.card').hidden")
+    assert page.complaints() == []
+
+
+def test_the_state_of_the_server_is_shown(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam")
+    page.click("#tab-state")
+    page.until("document.querySelectorAll('.state-card').length === 4")
+    shown = page.text(".cards")
+    assert "Nothing is wrong." in shown
+    assert "Messages\n146" in shown
+    page.click("#whole")
+    page.until("Number(document.querySelector('.state-card dd').textContent.replace(',', '')) >= 377")
+
+
+@pytest.mark.parametrize("with_words", [True, False])
+def test_a_recall_is_exported(sam: Page, tmp_path: Path, *, with_words: bool) -> None:
+    sam.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
+    sam.until(ASKED)
+    sam.value(f"document.querySelector('#with-words').checked = {str(with_words).lower()}")
+    sam.value(
+        """void (window.saved = new Promise(done => { const make = URL.createObjectURL; URL.createObjectURL =
+        file => { URL.createObjectURL = make; done(file.text()); return make.call(URL, file); } }))"""
+    )
+    sam.click("#export")
+    text = sam.value("window.saved")
+    report = json.loads(text)
+    assert (report["format"], report["server"]["version"]) == ("nomemory-recall", "0.2.0")
+    assert report["result"]["evidence"]
+    assert report["scores"][0]["explanation"]["components"]
+    assert report["status"]["lexical"]["name"] == "lexical"
+    assert ("Kochi" in text) is with_words
+    assert (report["userId"] == "sam") is with_words

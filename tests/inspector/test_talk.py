@@ -1,0 +1,126 @@
+"""A user's talk in the browser: who is looked at, the time line, search as one types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from inspector.conftest import ROWS
+from web.chromium import MISSING, PROGRAM
+
+if TYPE_CHECKING:
+    from inspector.conftest import Inspected
+    from web.devtools import Browser, Page
+
+pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
+ACTIVE = "document.querySelector('#line [aria-selected=true]')"
+LISTED = "[...document.querySelectorAll('#users [role=option]:not([hidden]) .id')].map(one => one.textContent)"
+
+
+@pytest.fixture(scope="module")
+def sam(inspected: Inspected, browser: Browser) -> Page:
+    return inspected.page(browser, "sam")
+
+
+def test_a_user_is_found_by_the_beginning_of_an_id_and_taken_with_the_keyboard(
+    inspected: Inspected, browser: Browser
+) -> None:
+    page = inspected.page(browser)
+    page.until(f"['lin', 'mei', 'sam'].every(one => {LISTED}.includes(one))")
+    page.write("#user-search", "sa")
+    page.until(f"{LISTED}.join() === 'sam'")
+    page.press("Enter")
+    page.until(f"{ROWS}.length")
+    assert page.text("#user") == "sam"
+    assert page.text(".extent").startswith("146 messages, Mar 2025 – Mar 2026")
+    assert page.complaints() == []
+
+
+def test_a_whole_id_is_taken_that_is_in_no_list(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser)
+    page.write("#user-search", "nobody")
+    page.click("dialog .link")
+    page.until("document.querySelector('.extent').textContent === 'No messages'")
+
+
+def test_it_begins_with_the_newest(sam: Page) -> None:
+    sam.reload()
+    assert sam.value("document.querySelectorAll('#line [role=option]').length") < 40
+    last = "document.querySelector('#line-145')"
+    sam.until(f"{last}?.getBoundingClientRect().bottom <= innerHeight + 1")
+
+
+def test_arrow_keys_move_and_enter_shows_a_message_whole(sam: Page) -> None:
+    sam.value("document.querySelector('#line').focus()")
+    for key, at in (("Home", 0), ("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("PageDown", None), ("Home", 0)):
+        sam.press(key)
+        sam.until(f"{ACTIVE}?.dataset.index {'> 3' if at is None else f'== {at}'}")
+        assert sam.value("document.querySelector('#line').getAttribute('aria-activedescendant')").startswith("line-")
+    sam.press("Enter")
+    assert "sam-0001" in sam.text(".card")
+    sam.value("document.querySelector('.card').focus()")
+    sam.press("Escape")
+    sam.until("document.querySelector('.card').hidden && document.activeElement.id === 'line'")
+
+
+def test_words_are_searched_while_they_are_typed_and_marked(sam: Page) -> None:
+    for text, many in (("Bisc", None), ("Biscuit", 2), ("Biscuit Ngozi", None), ("Kochi", 2)):
+        sam.write("#words", text)
+        if many:
+            hits = "document.querySelectorAll('#hits [role=option]:not([hidden])')"
+            first = "document.querySelector('#hits-0 mark')?.textContent"
+            sam.until(f"{hits}.length >= {many} && {first} === '{text}'")
+    sam.until("document.querySelector('.found').textContent === '2 found, best first'")
+    sam.press("ArrowDown")
+    sam.press("Enter")
+    sam.until("document.querySelector('.card .whole mark')?.textContent === 'Kochi'")
+    sam.press("Escape")
+    sam.until("document.querySelector('#words').value === ''")
+    sam.until(f"{ACTIVE}?.querySelector('mark')?.textContent === 'Kochi'")
+    assert sam.complaints() == []
+
+
+def test_chinese_is_marked_to_the_character(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "lin")
+    page.write("#words", '"不吃辣"')
+    page.until("[...document.querySelectorAll('#hits mark')].some(one => one.textContent === '不吃辣')")
+
+
+def test_spans_count_code_points(sam: Page) -> None:
+    script = """import('/inspect/spans.js').then(({marked}) =>
+      marked('😀👨‍👩‍👧é辣!', [{start: 6, end: 8}, {start: 8, end: 9}]).map(one => one.outerHTML ?? one).join('|'))"""
+    assert sam.value(script) == "😀👨‍👩‍👧|<mark>é辣</mark>|<mark>!</mark>"
+
+
+def test_a_language_is_chosen_and_kept(sam: Page) -> None:
+    sam.click("#language")
+    sam.until("document.querySelector('#talk h2').textContent === '对话'")
+    assert sam.value("document.documentElement.lang") == "zh-CN"
+    assert sam.text("#line .speaker") in {"用户", "助手", "系统"}
+    sam.reload()
+    sam.until("document.querySelector('#talk h2')?.textContent === '对话'")
+    sam.click("#language")
+    sam.until("document.querySelector('#talk h2').textContent === 'Talk'")
+
+
+def test_a_theme_is_chosen_and_kept(sam: Page) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    sam.prefer(color_scheme="light")
+    light = sam.value(ground)
+    sam.prefer(color_scheme="dark")
+    dark = sam.value(ground)
+    assert light != dark
+    sam.click("#theme")
+    sam.until(f"{ground} === '{light}'")
+    sam.reload()
+    sam.until(f"{ground} === '{light}'")
+
+
+def test_what_goes_wrong_is_shown(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam")
+    page.command("Network.setBlockedURLs", urls=["*LexicalSearch*", "*GetIndexStatus*"])
+    page.write("#words", "Kochi")
+    page.until("document.querySelector('#notice').checkVisibility()")
+    assert page.text("#notice") == "That did not work: the server does not answer"
+    page.click("#tab-state")
+    page.until("document.querySelector('#state .verdict.failed')?.innerText.includes('does not answer')")

@@ -1,0 +1,104 @@
+"""What a search has to give, by brute force over the texts."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+from lexical.claims import CHARACTERS, WORDS, Claim
+from lexical.shelf import Shelf, message, query
+
+from nomemory.server.lexical.protocol import LexicalHit, RankPosition
+from nomemory.server.message import Filter, Message, Role
+
+Listing = list[tuple[float, int, int]]
+"""Score, time and number of each hit, in the order of the listing; those that tie by their number."""
+
+
+def random_messages(count: int) -> list[Message]:
+    """Make texts of few characters and words, short and long, some that ask, with few times and speakers."""
+    chance = random.Random(1)  # noqa: S311 - the same texts each time
+
+    def content() -> str:
+        run = "".join(chance.choices(CHARACTERS, k=chance.choice([*range(1, 8), 9, 30, 80])))
+        ending = chance.choice(["", "", "？"])
+        return " ".join([run, *chance.sample(WORDS, chance.randint(0, 2))]) + ending
+
+    def one() -> Message:
+        role, conversation = chance.choice(list(Role)), chance.choice(["", "c", "d"])
+        name = chance.choice(["", "Cat", "doggy"])
+        metadata = chance.choice([{}, {"app": "a"}, {"app": "a", "kind": "b"}, {"kind": "a"}, {"app": ""}])
+        return message(chance.choice("uuv"), content(), chance.randint(0, 12), role, conversation, name, metadata)
+
+    return [one() for _ in range(count)]
+
+
+def let_through(narrowed: Filter, each: Message) -> bool:
+    return (
+        (narrowed.since_us is None or each.ts_us >= narrowed.since_us)
+        and (narrowed.until_us is None or each.ts_us < narrowed.until_us)
+        and narrowed.role in (None, each.role)
+        and narrowed.conversation_id in ("", each.conversation_id)
+        and set(narrowed.metadata) <= set(each.metadata.items())
+    )
+
+
+def weight(shelf: Shelf, sought: str) -> float:
+    """Return the inverse document frequency within the user, in steps of 1/64."""
+    mine = [each.content for each in shelf.messages.values() if each.user_id == "u"]
+    found = sum(sought in content for content in mine)
+    return max(1, round(math.log(1 + (len(mine) - found + 0.5) / (found + 0.5)) * 64)) / 64
+
+
+def worth(content: str) -> float:
+    """Return a sixteenth less for each length that is reached, and two for a question."""
+    run, *words = content.removesuffix("？").split()
+    terms = len(run) - 1 + len(words)
+    return 1 - (sum(terms >= length for length in (8, 24, 72)) + 2 * content.endswith("？")) / 16
+
+
+def expected(shelf: Shelf, claim: Claim, narrowed: Filter) -> Listing:
+    weights = {leaf: weight(shelf, leaf[1]) for leaf in claim.leaves}
+    is_prose = not query(claim.text).is_uniform and not re.search(r"AND|OR|NOT|-", claim.text)
+    heaviest = max(weights.values(), default=0.0)
+    for_name = round(min(0.4 * sum(weights.values()), heaviest) * 64) / 64 if ("word", "cat") in weights else 0.0
+
+    def score(each: Message) -> float:
+        found = sum(w for (_, sought), w in weights.items() if sought in each.content)
+        return (found + for_name * (each.name == "Cat")) * worth(each.content) if is_prose else found
+
+    matching = [
+        (score(each), each.ts_us, number)
+        for number, each in shelf.messages.items()
+        if each.user_id == "u" and let_through(narrowed, each) and claim.holds(each.content)
+    ]
+    return in_order(matching)
+
+
+def in_order(listing: Listing) -> Listing:
+    return sorted(listing, key=lambda hit: (-hit[0], -hit[1], hit[2]))
+
+
+def listed(hits: Sequence[LexicalHit]) -> Listing:
+    listing = [(hit.score, hit.ts_us, hit.sequence) for hit in hits]
+    assert [hit[:2] for hit in listing] == [hit[:2] for hit in in_order(listing)]
+    return in_order(listing)
+
+
+FILTERS = st.builds(
+    Filter,
+    since_us=st.none() | st.integers(-1, 13),
+    until_us=st.none() | st.integers(-1, 13),
+    role=st.none() | st.sampled_from(Role),
+    conversation_id=st.sampled_from(["", "c", "d", "e"]),
+    metadata=st.dictionaries(st.sampled_from(["app", "kind"]), st.sampled_from(["", "a", "b"])).map(
+        lambda entries: tuple(sorted(entries.items()))
+    ),
+)
+
+
+def at(hit: LexicalHit) -> RankPosition:
+    return RankPosition(hit.score, hit.ts_us)

@@ -1,0 +1,158 @@
+"""What is particular to search by words in PostgreSQL: it agrees with Tantivy, and other users never matter."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lexical.claims import Claim, claims
+from lexical.engine import open_tantivy_index
+from lexical.oracle import expected, listed, random_messages
+from lexical.postgres_index import engine_of
+from lexical.shelf import Shelf, message, query
+from postgres import PrivatePostgres
+
+from nomemory.server.lexical import postgres_counts, postgres_search, postgres_words
+from nomemory.server.lexical.protocol import RankPosition
+from nomemory.server.log.postgres_connections import Database
+from nomemory.server.message import EVERYTHING, Filter, Role
+
+_COLLIDING = 3
+
+
+@pytest.fixture
+def postgres_shelf(postgres: PrivatePostgres) -> Iterator[Shelf]:
+    with closing(Shelf(engine_of(postgres), Path())) as shelf:
+        yield shelf
+
+
+@pytest.fixture(scope="module")
+def colliding(postgres: PrivatePostgres) -> Iterator[Shelf]:
+    """Everybody's words have the same few keys."""
+    keys_of = postgres_words.keys_of
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postgres_search, "FEW", 0)  # so that keys lead to messages
+        patch.setattr(postgres_words, "keys_of", lambda user, texts: [key % _COLLIDING for key in keys_of(user, texts)])
+        with closing(Shelf(engine_of(postgres), Path())) as shelf:
+            shelf.put(*random_messages(120))
+            yield shelf
+
+
+@settings(deadline=None)
+@given(claims)
+def test_a_collision_of_keys_changes_nothing(colliding: Shelf, claim: Claim) -> None:
+    asked = query(claim.text)
+    assert listed(colliding.hits("u", asked)) == expected(colliding, claim, EVERYTHING)
+
+
+def test_collisions_change_no_posting(colliding: Shelf) -> None:
+    mine = {number: each.content for number, each in colliding.messages.items() if each.user_id == "u"}
+    for term, posting in zip(["火锅", "cat"], colliding.postings("u", ["火锅", "cat"], EVERYTHING, 100), strict=True):
+        standing = [number for number, content in mine.items() if term in content]
+        assert (posting.count, sorted(posting.sequences)) == (len(standing), standing)
+
+
+_WORDS = [
+    "火锅",
+    "不吃辣",
+    "辣的",
+    "开会",
+    "我",
+    "cats",
+    "cat",
+    "running",
+    "the",
+    "C++",
+    "don't",
+    "5:30",
+    "小明",
+    "Ann",
+]
+_TEXTS = st.lists(st.sampled_from([*_WORDS, "，", "？", "。", " ", "not", "OR"]), min_size=1, max_size=12)
+_MESSAGES = st.lists(
+    st.tuples(
+        _TEXTS.map(lambda pieces: "".join(f"{piece} " if piece.isascii() else piece for piece in pieces)),
+        st.integers(0, 5),
+        st.sampled_from(Role),
+        st.sampled_from(["", "Ann", "小明"]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+_ASKED = st.one_of(
+    _TEXTS.map(" ".join),
+    _TEXTS.map(lambda pieces: f'"{"".join(pieces)}"'),
+    st.lists(st.sampled_from(_WORDS), min_size=2, max_size=3).map(" AND ".join),
+    st.lists(st.sampled_from(_WORDS), min_size=2, max_size=4).map(lambda words: f"What did {' '.join(words)} and I?"),
+    st.lists(st.sampled_from(_WORDS), min_size=2, max_size=3).map(lambda words: f"{words[0]} -{words[1]}"),
+    claims.map(lambda claim: claim.text),
+)
+_FILTERS = st.sampled_from([EVERYTHING, Filter(role=Role.USER), Filter(since_us=2)])
+_NAMES = count()
+
+
+@pytest.fixture(scope="module")
+def both(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shelf, Shelf]]:
+    """An index of each engine, with the same messages."""
+    with (
+        closing(Shelf(open_tantivy_index, tmp_path_factory.mktemp("lexical"))) as tantivy,
+        closing(Shelf(engine_of(postgres), Path())) as own,
+    ):
+        yield tantivy, own
+
+
+@settings(max_examples=40, deadline=None)
+@given(_MESSAGES, st.lists(_ASKED, min_size=1, max_size=6), st.integers(1, 5), _FILTERS)
+def test_order_and_scores_are_those_of_tantivy(
+    both: tuple[Shelf, Shelf],
+    said: Sequence[tuple[str, int, Role, str]],
+    texts: Sequence[str],
+    limit: int,
+    narrowed: Filter,
+) -> None:
+    user = f"user-{next(_NAMES)}"
+    for shelf in both:
+        shelf.put(*(message(user, text, ts, role, name=name) for text, ts, role, name in said))
+    for asked in map(query, texts):
+        weights, other = (shelf.weigh(user, asked) for shelf in both)
+        assert weights == other
+        after: RankPosition | None = None
+        for _ in range(3):
+            page, own = (listed(shelf.page(user, asked, weights, narrowed, after, limit)) for shelf in both)
+            assert page == own
+            after = RankPosition(*page[-1][:2]) if page else after
+
+
+def test_frequent_words_of_whoever_said_much_are_weighed_by_the_latest_messages(postgres_shelf: Shelf) -> None:
+    """A few in a thousand apart from what all messages say, and the same whatever others say."""
+    shelf, said_much = postgres_shelf, postgres_counts.SAMPLED_FROM + 1000
+    chance = random.Random(6)  # noqa: S311 - the same texts each time
+    texts = ["火锅 cat", "火锅 dog", "cat", "dog"]
+    shelf.put(*(message("u", chance.choice(texts) + " zebra" * (n == 5), n) for n in range(said_much)))
+    asked = query("火锅 cat zebra")
+    weights = shelf.weigh("u", asked)
+    shares = [sum(word in each.content for each in shelf.messages.values()) / said_much for word in ("火锅", "cat")]
+    exactly = [math.log(1 / share) for share in shares]
+    assert weights[:2] == pytest.approx(exactly, abs=0.15)
+    assert weights[2] == round(math.log(1 + (said_much - 0.5) / 1.5) * 64) / 64
+    shelf.put(*(message("v", "火锅 cat zebra", n) for n in range(50)))
+    assert shelf.weigh("u", asked) == weights
+    best, *_ = shelf.page("u", asked, weights, limit=1)
+    assert "zebra" in shelf.messages[best.sequence].content
+    posting, rare = shelf.postings("u", ["火锅", "zebra"], EVERYTHING, 100)
+    assert posting.count == pytest.approx(shares[0] * said_much, rel=0.1)
+    assert (rare.count, rare.sequences.tolist()) == (1, [6])
+
+
+async def test_nothing_is_compiled_for_a_statement(postgres_url: str) -> None:
+    """It takes ten times as long as the search of a typical user."""
+    connection = await Database(postgres_url).connect()
+    assert await connection.fetchval("SHOW jit") == "off"
+    await connection.close()

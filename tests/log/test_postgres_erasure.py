@@ -1,0 +1,77 @@
+"""What was removed from a log in PostgreSQL is forgotten when the indexes of all servers have wiped it out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from log.engine import PostgresEngine
+from postgres import PrivatePostgres
+
+from nomemory.server.log.identity import Checkpoint
+from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres_erasure import PostgresLogErasure
+from nomemory.server.log.postgres_followers import follower_name, join_followers
+from nomemory.server.log.postgres_migration import bring_forward
+from nomemory.server.log.protocol import LogUnusableError, Removals
+from nomemory.server.message import Message, Role
+
+
+async def test_a_removal_is_forgotten_when_every_server_has_wiped_it_out(
+    postgres: PrivatePostgres, tmp_path: Path
+) -> None:
+    engine = PostgresEngine(postgres)
+    log, database = await engine(tmp_path), engine.database(tmp_path)
+    servers = [PostgresLogErasure(database, name) for name in ("one", "other")]
+    for name in ("one", "other"):
+        await join_followers(database, name, None)
+    await log.write(*(Message("u", f"{n}", n, Role.USER, "x") for n in range(5)))
+    await log.writer.delete("u", ["1", "2", "3"])
+    for server in servers:
+        assert await server.removals(3) == Removals(8, are_many=True)
+        assert await server.removals(4) == Removals(8, are_many=False)
+    assert await servers[0].forget(8, 2) is False
+    assert await servers[0].removals(1) is None
+    assert await servers[1].removals(1) == Removals(8, are_many=True)
+    assert [change.removed_sequence for change in log.feed.changes(5, 9)] == [2, 3, 4]
+    assert await servers[1].forget(8, 2) is True
+    assert await servers[1].forget(8, 2) is False
+    assert log.feed.changes(5, 9) == []
+    assert await servers[0].wipe(0, 10) is None
+    assert len(await log.everything()) == 2
+    for server in servers:
+        await server.close()
+    await log.close()
+
+
+async def test_of_an_erased_user_nothing_is_left(postgres: PrivatePostgres, tmp_path: Path) -> None:
+    engine = PostgresEngine(postgres)
+    log, database = await engine(tmp_path), engine.database(tmp_path)
+    await join_followers(database, "one", None)
+    await log.write_nameless(Message("u", "", 1, Role.USER, "x", "", "c", {"k": "v"}, b"\0\0\0\0"), request_id="r")
+    erased = await log.writer.erase("u")
+    server = PostgresLogErasure(database, "one")
+    await server.forget(erased.sequence, 100)
+    connection = await database.connect()
+    tables = ("messages", "metadata_entries", "embeddings", "removals", "users", "requests")
+    left = {table: await connection.fetchval(f"SELECT count(*) FROM {table}") for table in tables}  # noqa: S608 - ours
+    assert left == dict.fromkeys(tables, 0)
+    connection.terminate()
+    await server.close()
+    await log.close()
+
+
+async def test_a_server_that_was_taken_off_the_list_is_refused(postgres_url: str, tmp_path: Path) -> None:
+    database = Database(postgres_url)
+    await bring_forward(database)
+    name = follower_name(tmp_path / "follower")
+    assert follower_name(tmp_path / "follower") == name
+    await join_followers(database, name, None)
+    connection = await database.connect()
+    log_id = await connection.fetchval("SELECT log_id FROM log_state")
+    await join_followers(database, name, Checkpoint(log_id, 7))
+    await connection.execute("DELETE FROM followers")
+    connection.terminate()
+    with pytest.raises(LogUnusableError, match=name):
+        await join_followers(database, name, Checkpoint(log_id, 7))
+    await join_followers(database, name, Checkpoint("another log", 7))

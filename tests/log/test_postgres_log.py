@@ -1,0 +1,243 @@
+"""What a log in PostgreSQL promises beyond the contract of every log: several writers, and few round trips."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
+
+import asyncpg
+import pytest
+from postgres import PrivatePostgres, fresh_schema, private_postgres
+
+from nomemory.server import wire
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres_feed import PostgresChangeFeed
+from nomemory.server.log.postgres_migration import bring_forward
+from nomemory.server.log.postgres_reader import PostgresLogReader
+from nomemory.server.log.postgres_transaction import PostgresTransaction
+from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.protocol import OnConflict, Outcome, Position
+from nomemory.server.message import EVERYTHING, Filter, Message, Role
+
+
+def said(message_id: str, ts_us: int = 0) -> Message:
+    return Message("u", message_id, ts_us, Role.USER, message_id)
+
+
+def _writer(database: Database) -> PostgresLogWriter:
+    return PostgresLogWriter(database, queue_max=1000, queue_max_bytes=10**9, announce=lambda: None)
+
+
+@asynccontextmanager
+async def _writers(url: str, count: int) -> AsyncIterator[tuple[list[PostgresLogWriter], PostgresLogReader]]:
+    """Open a log for several writers, as replicas do, and for reading."""
+    database = Database(url)
+    await bring_forward(database)
+    async with AsyncExitStack() as stack:
+        writers = [_writer(database) for _ in range(count)]
+        reader = PostgresLogReader(database)
+        for writer in writers:
+            stack.push_async_callback(writer.close)
+        stack.push_async_callback(reader.close)
+        yield writers, reader
+
+
+async def _everything(reader: PostgresLogReader, user_id: str = "u") -> list[Message]:
+    found = await reader.wires(user_id, EVERYTHING, after=None, pinned=2**62, limit=10_000, oldest_first=True)
+    return list(map(wire.decode, found))
+
+
+async def test_ids_of_two_writers_grow_in_the_order_of_their_calls(postgres_url: str) -> None:
+    async with _writers(postgres_url, 2) as (writers, reader):
+        for turn in range(20):
+            await writers[turn % 2].write([said(f"{turn}")._replace(message_id="")], on_conflict=OnConflict.REFUSE)
+        assert [message.content for message in await _everything(reader)] == [f"{turn}" for turn in range(20)]
+
+
+async def test_a_request_that_comes_to_several_writers_at_once_is_stored_once(postgres_url: str) -> None:
+    async with _writers(postgres_url, 3) as (writers, reader):
+        nameless = [said(f"{n}")._replace(message_id="") for n in range(3)]
+        calls = [
+            writer.write(nameless, on_conflict=OnConflict.REFUSE, request_id="r")
+            for writer in writers
+            for _ in range(4)
+        ]
+        written = await asyncio.gather(*calls)
+        assert len({one.message_ids for one in written}) == 1
+        assert sum(one.outcomes == (Outcome.CREATED,) * 3 for one in written) == 1
+        assert len(await _everything(reader)) == 3
+
+
+async def test_of_two_writers_with_one_id_and_other_content_one_is_refused(postgres_url: str) -> None:
+    async with _writers(postgres_url, 2) as (writers, _):
+        calls = [
+            writer.write([said("m")._replace(content=f"{n}")], on_conflict=OnConflict.REFUSE)
+            for n, writer in enumerate(writers)
+        ]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        refused = [answer for answer in answers if isinstance(answer, Fault)]
+        assert [fault.reason for fault in refused] == [Reason.ERROR_REASON_MESSAGE_CONFLICT]
+
+
+async def test_the_feed_skips_nothing_while_several_write(postgres_url: str) -> None:
+    """Sequences become visible in their order: whoever has read up to one never misses a smaller one."""
+    async with _writers(postgres_url, 3) as (writers, reader):
+        feed = PostgresChangeFeed(Database(postgres_url))
+
+        async def write(place: int) -> None:
+            for n in range(25):
+                user = f"u{(place + n) % 5}"
+                await writers[place].write([said(f"{place}-{n}")._replace(user_id=user)], on_conflict=OnConflict.REFUSE)
+
+        def follow() -> list[int]:
+            seen = list[int]()
+            while len(seen) < 75:
+                seen += [change.sequence for change in feed.changes(seen[-1] if seen else 0, 7)]
+            return seen
+
+        following = asyncio.create_task(asyncio.to_thread(follow))
+        await asyncio.gather(*map(write, range(3)))
+        seen = await following
+        assert seen == list(range(1, 76))
+        assert await reader.sequence() == 75
+        feed.close()
+
+
+async def test_a_pinned_listing_stays_as_it_was_while_others_write(postgres_url: str) -> None:
+    async with _writers(postgres_url, 2) as (writers, reader):
+        for n in range(30):
+            await writers[0].write([said(f"{n:02}", n)], on_conflict=OnConflict.REFUSE)
+        first = await reader.first_wires("u", EVERYTHING, limit=10)
+        found = list(map(wire.decode, first.wires))
+        while found[-1].ts_us > 0:
+            at = int(found[-1].ts_us)
+            newer = said(f"{at:02}-later", max(at - 3, 0))
+            replaced = said(f"{at - 1:02}", at - 1)._replace(content="replaced")
+            await writers[1].write([newer, replaced], on_conflict=OnConflict.REPLACE)
+            after = Position(found[-1].ts_us, found[-1].message_id)
+            page = await reader.wires("u", EVERYTHING, after=after, pinned=first.pinned, limit=10)
+            if not page:
+                break
+            found += map(wire.decode, page)
+        contents = [message.message_id for message in found]
+        assert all(one > other for one, other in pairwise(contents))
+        assert all(message.content != "replaced" and "later" not in message.message_id for message in found)
+        assert len(contents) >= 27  # what was replaced meanwhile is not part of it any more
+
+
+async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = list[str]()
+
+    async def connect(database: Database) -> asyncpg.Connection[asyncpg.Record]:
+        connection = await original(database)
+        connection.add_query_logger(lambda record: queries.append(record.query))
+        return connection
+
+    original = Database.connect
+    monkeypatch.setattr(Database, "connect", connect)
+    async with _writers(postgres_url, 1) as ((writer,), reader):
+        await writer.write([said(f"{n}", n) for n in range(5)], on_conflict=OnConflict.REFUSE)
+        anchors = await reader.page("u", EVERYTHING, before=None, pinned=9, limit=5)
+        reads: list[Callable[[], Awaitable[object]]] = [
+            lambda: reader.first_wires("u", Filter(since_us=1), limit=3),
+            lambda: reader.wires("u", EVERYTHING, after=Position(3, "3"), pinned=9, limit=3),
+            lambda: reader.surroundings("u", "2", 2, 2),
+            lambda: reader.by_ids("u", ["1", "2", "no"]),
+            lambda: reader.around(anchors, 1, 1),
+            lambda: reader.conversations("u", pinned=9),
+            lambda: reader.counts("u"),
+        ]
+        for read in reads:
+            await read()  # a connection learns a statement when it has it first
+            queries.clear()
+            assert await read() is not None
+            assert len(queries) == 1
+
+
+async def test_many_callers_share_commits(postgres_url: str) -> None:
+    async with _writers(postgres_url, 1) as ((writer,), reader):
+        calls = [writer.write([said(f"{n:03}")], on_conflict=OnConflict.REFUSE) for n in range(128)]
+        commits = 0
+
+        def count() -> None:
+            nonlocal commits
+            commits += 1
+
+        writer._announce = count
+        await asyncio.gather(*calls)
+        assert commits <= 4
+        assert len(await _everything(reader)) == 128
+
+
+async def test_a_job_that_cannot_be_written_spoils_no_other(postgres_url: str) -> None:
+    async with _writers(postgres_url, 1) as ((writer,), reader):
+        too_long = "".join(chr(0x4E00 + n % 20_000) for n in range(0, 70_000, 7))  # for a row of an index
+        sent = [said("a"), said("b")._replace(conversation_id=too_long), said("c")]
+        calls = [writer.write([message], on_conflict=OnConflict.REFUSE) for message in sent]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [isinstance(answer, Fault) for answer in answers] == [False, True, False]
+        assert [message.message_id for message in await _everything(reader)] == ["a", "c"]
+
+
+async def test_a_fault_of_the_program_leaves_nobody_waiting(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with _writers(postgres_url, 1) as ((writer,), reader):
+        with monkeypatch.context() as broken:
+            broken.setattr(PostgresTransaction, "write", lambda *_arguments: 1 / 0)
+            calls = (writer.write([said("a")], on_conflict=OnConflict.REFUSE), writer.delete_matching("u", EVERYTHING))
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [ZeroDivisionError, ZeroDivisionError]
+        assert writer._committing is not None
+        assert isinstance(writer._committing.exception(), ZeroDivisionError)
+        await writer.write([said("b")], on_conflict=OnConflict.REFUSE)
+        assert [message.message_id for message in await _everything(reader)] == ["b"]
+
+
+async def test_a_database_that_comes_back_is_used_again() -> None:
+    with private_postgres() as server:
+        async with _writers(fresh_schema(server), 1) as ((writer,), reader):
+            await writer.write([said("before")], on_conflict=OnConflict.REFUSE)
+            server.stop()
+            for call in (writer.write([said("away")], on_conflict=OnConflict.REFUSE), reader.sequence()):
+                with pytest.raises(Fault) as away:
+                    await call
+                assert away.value.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
+                assert away.value.retry_after_s
+            server.start()
+            await writer.write([said("after")], on_conflict=OnConflict.REFUSE)
+            assert {message.message_id for message in await _everything(reader)} >= {"before", "after"}
+
+
+async def test_a_database_that_hangs_keeps_nobody_for_long() -> None:
+    with private_postgres() as server:
+        database = Database(fresh_schema(server), connect_timeout_s=2.0, statement_timeout_s=0.5)
+        await bring_forward(database)
+        writer, reader = _writer(database), PostgresLogReader(database)
+        await writer.write([said("before")], on_conflict=OnConflict.REFUSE)
+        await reader.sequence()
+        with server.paused():
+            async with asyncio.timeout(30):
+                for call in (writer.write([said("hung")], on_conflict=OnConflict.REFUSE), reader.sequence()):
+                    with pytest.raises(Fault):
+                        await call
+        await writer.write([said("after")], on_conflict=OnConflict.REFUSE)
+        assert {message.message_id for message in await _everything(reader)} >= {"before", "after"}
+        await writer.close()
+        await reader.close()
+
+
+async def test_a_writer_that_dies_holding_the_lock_holds_nobody_up(postgres: PrivatePostgres) -> None:
+    database = Database(fresh_schema(postgres))
+    await bring_forward(database)
+    dying = await database.connect()
+    await dying.execute("BEGIN")
+    await dying.execute("UPDATE log_state SET sequence = sequence + 10")
+    writer = _writer(database)
+    writing = asyncio.create_task(writer.write([said("m")], on_conflict=OnConflict.REFUSE))
+    await asyncio.sleep(0.05)
+    assert not writing.done()
+    dying.terminate()
+    assert (await writing).sequence == 1
+    await writer.close()

@@ -1,0 +1,243 @@
+"""A server whose log is in PostgreSQL loses nothing that it acknowledged, whoever is killed, and says what is away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from postgres import NOT_INSTALLED, PrivatePostgres, count, fresh_schema, private_postgres, programs
+from server.fleet import fleet
+
+from conftest import Server
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
+from nomemory.v1 import query_service_pb2 as q
+from talk import address_in, refusal, said
+
+VECTOR = (1.0, 0.0, 0.0, 0.0)
+ROUNDS = 3
+_PATIENCE_S = 100.0
+"""Longer than a busy machine takes to start a process."""
+_DURABLE = ("shared_buffers=32MB",)
+"""As in production: what is acknowledged is on the disk."""
+
+
+class Process:
+    """A server in a process of its own, to be killed."""
+
+    def __init__(self, data: Path, url: str) -> None:
+        environment = {
+            **os.environ,
+            "NOMEMORY_DATA": str(data),
+            "NOMEMORY_LOG": url,
+            "NOMEMORY_LISTEN": "127.0.0.1:0",
+            "NOMEMORY_EMBEDDER": "none",
+            "NOMEMORY_EMBEDDING_DIMENSION": "4",
+        }
+        command = [str(Path(sys.executable).with_name("nomemory")), "serve"]
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        try:
+            self.channel = grpc.insecure_channel(address_in(self.process.stdout.readline()))
+        except AssertionError:
+            self.process.kill()
+            raise
+        self.query = query_service_pb2_grpc.QueryServiceStub(self.channel)
+        self.ingest = ingest_service_pb2_grpc.IngestServiceStub(self.channel)
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+
+@dataclass
+class Ledger:
+    """What was acknowledged, by the ids that it got, and what was sent without an answer and is sent again."""
+
+    acknowledged: dict[str, list[str]] = field(default_factory=dict)
+    unanswered: str = ""
+    number: int = 0
+
+    def write_until(self, server: Process, stop: threading.Event) -> None:
+        """Write batches without ids, each again under its request's id until it is acknowledged."""
+        while not stop.is_set():
+            self.unanswered = self.unanswered or f"r{self.number}"
+            messages = [said("u", "", f"{self.unanswered}-{k} word", ts=7, embedding=VECTOR) for k in range(5)]
+            request = i.WriteMessagesRequest(messages=messages, request_id=self.unanswered)
+            try:
+                reply = server.ingest.WriteMessages(request, timeout=20)
+            except grpc.RpcError as error:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE or server.process.poll() is not None:
+                    return
+                time.sleep(0.05)
+                continue
+            self.acknowledged[self.unanswered] = [result.message_id for result in reply.results]
+            self.unanswered = ""
+            self.number += 1
+
+    def wait_for_more(self) -> None:
+        """Wait until some more batches are acknowledged."""
+        number = self.number + 5
+        _wait_until(lambda: self.number >= number)
+
+
+def _listed(server: Process) -> list[str]:
+    found, cursor = list[str](), ""
+    while True:
+        page = server.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=500, cursor=cursor))
+        found += [message.content for message in page.items]
+        if not (cursor := page.next_cursor):
+            return found
+
+
+@pytest.mark.timeout(240)
+def test_nothing_acknowledged_is_lost_or_doubled_when_the_server_or_the_database_is_killed(tmp_path: Path) -> None:
+    if programs() is None:
+        pytest.skip(NOT_INSTALLED)
+    ledger = Ledger()
+    with private_postgres(_DURABLE) as database:
+        url = fresh_schema(database)
+        for turn in range(ROUNDS):
+            server, stop = Process(tmp_path / "data", url), threading.Event()
+            writer = threading.Thread(target=ledger.write_until, args=(server, stop))
+            writer.start()
+            ledger.wait_for_more()
+            if turn % 2:
+                database.stop()
+                database.start(_DURABLE)
+                ledger.wait_for_more()  # the same server goes on
+                stop.set()
+            server.kill()
+            writer.join(30)
+            server.channel.close()
+
+        server = Process(tmp_path / "data", url)
+        try:
+            contents = Counter(_listed(server))
+            expected = {f"{request}-{k} word" for request in ledger.acknowledged for k in range(5)}
+            assert expected <= contents.keys()
+            assert set(contents.values()) == {1}
+            assert contents.keys() - expected <= {f"{ledger.unanswered}-{k} word" for k in range(5)}
+            for request, ids in ledger.acknowledged.items():
+                found = server.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id="u", message_ids=ids))
+                assert [item.content for item in found.items] == [f"{request}-{k} word" for k in range(5)]
+            token = server.ingest.WriteMessages(
+                i.WriteMessagesRequest(messages=[said("u", "last", "word", ts=9)])
+            ).write_token
+            searched = q.LexicalSearchRequest(user_id="u", query_text="word", page_size=500, at_least=token)
+            assert len(server.query.LexicalSearch(searched, timeout=_PATIENCE_S).items) == min(500, len(contents) + 1)
+        finally:
+            server.kill()
+
+
+@pytest.mark.timeout(240)
+def test_while_the_database_is_away_calls_are_unavailable_and_afterwards_they_are_answered(
+    own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]]
+) -> None:
+    if programs() is None:
+        pytest.skip(NOT_INSTALLED)
+    with private_postgres() as database, start(own_settings.with_changes(log=fresh_schema(database))) as server:
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "m", "word")]))
+        database.stop()
+        with pytest.raises(grpc.RpcError) as reading:
+            server.query.ListMessages(q.ListMessagesRequest(user_id="u"))
+        with pytest.raises(grpc.RpcError) as writing:
+            server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "n", "word")]))
+        for refused in map(refusal, (reading.value, writing.value)):
+            assert refused.code is grpc.StatusCode.UNAVAILABLE
+            assert refused.reason == "STORAGE_UNAVAILABLE"
+        _wait_until(lambda: _health(server) == health_pb2.HealthCheckResponse.NOT_SERVING)
+        database.start()
+        _wait_until(lambda: _health(server) == health_pb2.HealthCheckResponse.SERVING)
+        written = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "o", "word")]))
+        found = server.query.LexicalSearch(
+            q.LexicalSearchRequest(user_id="u", query_text="word", at_least=written.write_token), timeout=30
+        )
+        assert {"m", "o"} <= {item.message_id for item in found.items}
+
+
+@pytest.mark.timeout(240)
+def test_two_servers_of_one_database_answer_alike(
+    own_settings: Settings,
+    postgres: PrivatePostgres,
+    start: Callable[[Settings], AbstractContextManager[Server]],
+    tmp_path: Path,
+) -> None:
+    url = fresh_schema(postgres)
+    ours = own_settings.with_changes(log=url, erase_within_s=2.0)
+    theirs = ours.with_changes(data=tmp_path / "other")
+    theirs.server.data.mkdir()
+    with start(ours) as one:
+        shutil.copy(ours.server.data / "server.key", theirs.server.data)  # what one has sealed, the other opens
+        with start(theirs) as other:
+            batch = i.WriteMessagesRequest(
+                messages=[said("u", "", f"word {n}", ts=n, embedding=VECTOR) for n in range(6)], request_id="r"
+            )
+            written, again = one.ingest.WriteMessages(batch), other.ingest.WriteMessages(batch)
+            assert [r.message_id for r in again.results] == [r.message_id for r in written.results]
+            first = one.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=4))
+            rest = other.query.ListMessages(q.ListMessagesRequest(user_id="u", cursor=first.next_cursor))
+            assert [m.content for m in (*first.items, *rest.items)] == [f"word {n}" for n in reversed(range(6))]
+            assert _found(other, written.write_token) == _found(one, written.write_token) == 6
+            ids = [result.message_id for result in written.results[:2]]
+            deleted = other.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=ids))
+            assert _found(one, deleted.write_token) == 4
+            _wait_until(lambda: count(postgres, url, "removals") == 0)  # both have wiped them out
+            erased = one.ingest.EraseUser(i.EraseUserRequest(user_id="u"))
+            assert other.query.ListMessages(q.ListMessagesRequest(user_id="u")).items == []
+            (log,) = (residue for residue in erased.residues if residue.place == "log")
+            assert not log.HasField("expire_ts")  # what the database keeps is not in this server's hands
+            _wait_until(lambda: count(postgres, url, "users") == 0)
+
+
+@pytest.mark.timeout(240)
+def test_the_readers_of_a_server_read_the_database_and_write_through_it(postgres_url: str, tmp_path: Path) -> None:
+    with fleet(tmp_path / "data", 2, NOMEMORY_LOG=postgres_url) as running:
+        for worker, channel in running.channels().items():
+            ingest, query = (
+                ingest_service_pb2_grpc.IngestServiceStub(channel),
+                query_service_pb2_grpc.QueryServiceStub(channel),
+            )
+            message = said("u", f"m{worker}", "word", ts=worker, embedding=VECTOR)
+            token = ingest.WriteMessages(i.WriteMessagesRequest(messages=[message]), timeout=_PATIENCE_S).write_token
+            listed = query.ListMessages(q.ListMessagesRequest(user_id="u"), timeout=_PATIENCE_S).items
+            assert f"m{worker}" in {item.message_id for item in listed}
+            found = q.LexicalSearchRequest(user_id="u", query_text="word", at_least=token)
+            assert f"m{worker}" in {item.message_id for item in query.LexicalSearch(found, timeout=_PATIENCE_S).items}
+        shown = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout  # noqa: S607
+        assert postgres_url not in shown  # it may hold a password
+
+
+def _found(server: Server, token: str) -> int:
+    """Count what words find; what meaning finds is as many."""
+    words = q.LexicalSearchRequest(user_id="u", query_text="word", at_least=token)
+    meaning = q.SemanticSearchRequest(user_id="u", query_embedding=q.Embedding(values=VECTOR), at_least=token)
+    found = len(server.query.LexicalSearch(words, timeout=_PATIENCE_S).items)
+    assert len(server.query.SemanticSearch(meaning, timeout=_PATIENCE_S).items) == found
+    return found
+
+
+def _health(server: Server) -> int:
+    with grpc.insecure_channel(server.target) as channel:
+        return int(health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest()).status)
+
+
+def _wait_until(holds: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
+    until = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
