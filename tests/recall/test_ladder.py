@@ -11,6 +11,7 @@ ROOT = Path(nomemory.recall.__path__[0])
 LADDER = (
     "errors",
     "model",
+    "recall_span",
     "passages",
     "grounding",
     "tools",
