@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 
 import pytest
 
@@ -230,6 +231,16 @@ async def test_dear_work_goes_on_however_many_calls_come() -> None:
             await asyncio.sleep(0)
 
 
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """Restore what a worker's pipe does to the signals of its process, which the processes of other tests inherit."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals")
 def test_a_worker_drops_what_is_withdrawn_while_it_answers_something_else() -> None:
     ours, theirs = socket.socketpair()
     with ours:

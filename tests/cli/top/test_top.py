@@ -33,7 +33,12 @@ from nomemory.v1 import query_service_pb2 as q
 
 Golden = Callable[[str, str], None]
 TOKEN = "a-token-for-scrapes"  # noqa: S105 - of this test
-TOP = [sys.executable, "-c", "from nomemory.cli.main import main; main()", "top"]
+START = """import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from nomemory.cli.main import main
+main()"""
+"""Whoever runs the tests may ignore Ctrl-C, and with them what they start."""
+TOP = [sys.executable, "-c", START, "top"]
 
 
 @dataclass
