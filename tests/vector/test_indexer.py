@@ -114,7 +114,7 @@ class World:
 
     async def settled(self) -> None:
         """Wait until there is nothing left to do."""
-        while self.indexer.status().checkpoint != await self.reader.sequence():  # noqa: ASYNC110 - as above
+        while self.indexer.status().checkpoint.latest != await self.reader.sequence():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.005)
 
     async def found(self, user_id: str, text: str) -> list[str]:
@@ -285,7 +285,8 @@ async def test_an_index_of_the_version_before_learns_metadata_without_embedding_
             assert await w.index.search("ann", vector_of("own"), narrowed, 100) == []
             backlog = w.indexer._backlog.path
     with closing(sqlite3.connect(backlog)) as file:
-        file.executescript("ALTER TABLE feed DROP COLUMN unmarked; PRAGMA user_version = 0;")
+        file.executescript("ALTER TABLE feed DROP COLUMN unmarked; DROP INDEX pending_by_bucket;")
+        file.executescript("ALTER TABLE work DROP COLUMN bucket; PRAGMA user_version = 0;")
     monkeypatch.setattr(desk, "_FEED_MAX_OF_OWN", 5)
     async with world(tmp_path, second) as w:
         sequence = await w.reader.user_sequence("ann")

@@ -1,7 +1,7 @@
 """The tables of the message log in PostgreSQL, and how they are brought forward.
 
 What each table is for says `sqlite_schema`. Different here: everything that belongs to a user has the user's bucket
-first in its key (`postgres_bucket`), and `messages` has what search by words needs, in the row of the message itself:
+first in its key (`bucket`), and `messages` has what search by words needs, in the row of the message itself:
 `keys` has a number for each of its terms, `tokens` its text as it is searched for phrases; `lexical/postgres_words`
 makes them. `log_state` is one row. Who writes holds its lock until the commit, so sequences become visible in their
 order, and no reader of the feed skips one. `followers` has the servers whose indexes follow the feed, and the sequence
@@ -94,6 +94,12 @@ CREATE TABLE requests (
 
 _SECOND: Final = """
 CREATE INDEX messages_by_words ON messages USING gin (keys) WITH (fastupdate = off);
+"""
+
+_FOURTH: Final = """
+ALTER TABLE followers ALTER COLUMN wiped DROP DEFAULT;
+ALTER TABLE followers ALTER COLUMN wiped TYPE bigint[] USING array_fill(wiped, ARRAY[64]);
+ALTER TABLE followers ALTER COLUMN wiped SET DEFAULT array_fill(0::bigint, ARRAY[64]);
 """
 
 MIGRATIONS: Final = (_FIRST, _SECOND)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
 from nomemory.server.vector.expected_points import Compared, ExpectedPoints, Orphan
 from nomemory.server.vector.protocol import StoredPoints
@@ -82,7 +83,7 @@ class Comparison:
         read: ReadPoints,
         expected: ExpectedPoints,
         at_desk: AtDesk,
-        until: int,
+        until: FeedPosition,
         report: Callable[[Sequence[Touched]], Awaitable[None]],
         users: Callable[[], Awaitable[Collection[str]]],
         clear: Callable[[Sequence[Orphan]], Awaitable[None]],

@@ -18,6 +18,7 @@ from nomemory.server.embedding.local import documents_at_once
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.unavailable import is_about_texts
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import ChangeFeed
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.settings import Settings
@@ -53,11 +54,11 @@ _PASSING = frozenset({Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, Reason.ERROR_REA
 class IndexerStatus:
     """How far the index has come. Counts and ids are of one user where one was asked for.
 
-    `fed` is the log's sequence up to which the work is known; what came later is not counted.
+    `fed` is up to where the work is known; what came later is not counted.
     """
 
-    fed: int
-    checkpoint: int
+    fed: FeedPosition
+    checkpoint: FeedPosition
     pending: int
     parked: int
     parked_ids: tuple[str, ...]
@@ -139,8 +140,8 @@ class VectorIndexer:
         checkpoint = self._progress.checkpoint()
         return IndexerStatus(fed, checkpoint, counts.pending, counts.parked, parked_ids)
 
-    def applied(self) -> int:
-        """Return the sequence up to which everything has been applied or parked."""
+    def applied(self) -> FeedPosition:
+        """Return up to where everything has been applied or parked."""
         return self._progress.checkpoint()
 
     async def wipe_backlog(self) -> None:
@@ -188,7 +189,7 @@ class VectorIndexer:
 
     def _open_desk(self) -> Desk:
         settings = self._settings
-        if self._backlog.fed < self._backlog.unmarked:
+        if self._backlog.fed.latest < self._backlog.unmarked:
             _log.info("the vector index learns the metadata of its messages", until=self._backlog.unmarked)
         cut = partial(parts_of, part_chars=settings.embedder.part_chars, parts_max=settings.embedder.parts_max)
         return Desk(self._open_feed(), self._backlog, self._embedder.dimension, cut if self._embeds else None)

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from nomemory.server import wire
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import ChangeFeed, Touched
 from nomemory.server.message import LoggedMessage, Message
 from nomemory.server.metadata_mark import marks_of
@@ -81,23 +82,28 @@ class Desk:
     def feed(self) -> bool:
         """Take in a batch of the feed; False if that was the end of it.
 
-        The log's sequence is read first, so that a feed that ends has everything up to there.
+        How far the log is is read first, so that a feed that ends has everything up to there.
         """
-        fed, sequence = self._backlog.fed, self._log.sequence()
-        if sequence <= fed:
+        fed, reached = self._backlog.fed, self._log.reached()
+        if fed.has(reached):
             return False
-        if fed < self._backlog.unmarked:
-            until = min(self._backlog.unmarked, fed + _FEED_MAX_OF_OWN)
-            self._backlog.feed(self._log.with_metadata(fed, until), until)
-            return until < sequence
-        until = min(sequence, fed + (_FEED_MAX if self._cut else _FEED_MAX_OF_OWN))
-        self._backlog.feed(self._log.touched(fed, until, own_vectors_only=self._cut is None), until)
-        return until < sequence
+        if fed.latest < self._backlog.unmarked:
+            return self._feed_marks(fed.latest, reached.latest)
+        most = _FEED_MAX if self._cut else _FEED_MAX_OF_OWN
+        taken = self._log.touched(fed, reached, most, own_vectors_only=self._cut is None)
+        self._backlog.feed(taken.entries, taken.until)
+        return not taken.until.has(reached)
+
+    def _feed_marks(self, fed: int, reached: int) -> bool:
+        """Take in what an index of the version before lacks: the marks of metadata. Its log has one bucket."""
+        until = min(self._backlog.unmarked, fed + _FEED_MAX_OF_OWN)
+        self._backlog.feed(self._log.with_metadata(fed, until), FeedPosition.at(until))
+        return until < reached
 
     def begin_empty(self) -> bool:
         """Note that the index is empty. If it should hold something, the feed is read from its beginning: True."""
         self._maybe_stored = 0
-        is_lost = self._backlog.checkpoint > 0
+        is_lost = self._backlog.checkpoint.latest > 0
         if is_lost:
             self._backlog.start_over()
         return is_lost
@@ -112,14 +118,14 @@ class Desk:
 
     def take_again(self, changes: Iterable[Touched]) -> None:
         """Make work of messages once more."""
-        self._backlog.feed(changes, 0)
+        self._backlog.feed(changes)
 
-    def sequence(self) -> int:
-        """Return the log's sequence."""
-        return self._log.sequence()
+    def reached(self) -> FeedPosition:
+        """Return how far the log is."""
+        return self._log.reached()
 
-    def fed(self) -> int:
-        """Return the log's sequence up to which the feed has been taken in."""
+    def fed(self) -> FeedPosition:
+        """Return up to where the feed has been taken in."""
         return self._backlog.fed
 
     def expected_points(self, part_chars: int) -> ExpectedPoints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.indexed_space import IndexedSpace, SpacesInUse
 from nomemory.server.vector.serving_space import ServingSpace
@@ -36,7 +37,7 @@ class ModelChange:
         spaces: what serves, and what is coming.
         serving: what reads are given.
         unused: what is to be deleted in the end.
-        until: the sequence of the log that an index has to have reached.
+        until: how far an index has to have come.
         patience_s: how long the model that serves may fail while another one is coming.
         read_s: how long a read may last that has begun before the switch.
         announce: has the readers in other processes follow.
@@ -47,7 +48,7 @@ class ModelChange:
         spaces: SpacesInUse,
         serving: ServingSpace,
         unused: UnusedCollections,
-        until: int,
+        until: FeedPosition,
         patience_s: float,
         read_s: float,
         announce: Callable[[VectorSpace], Awaitable[None]],
@@ -100,7 +101,7 @@ class ModelChange:
 
     def _is_filled(self, one: IndexedSpace) -> bool:
         """Return whether an index has all that the log had at the start, and what serves has nothing beyond it."""
-        return one.indexer.applied() >= max(self._until, self._spaces.serving.indexer.applied())
+        return one.indexer.applied().has(self._until.merged(self._spaces.serving.indexer.applied()))
 
     async def _switch(self, coming: IndexedSpace, notice: str) -> None:
         coming.remember()

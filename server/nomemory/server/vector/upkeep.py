@@ -142,6 +142,6 @@ class Upkeep:
 
     async def _worked_off(self) -> None:
         """Wait until everything that the log has now is in the index, or was set aside."""
-        until = await self._at_desk(self._desk.sequence)
-        while self._progress.checkpoint() < until:  # noqa: ASYNC110 - what is waited for is a state on disk
+        until = await self._at_desk(self._desk.reached)
+        while not self._progress.checkpoint().has(until):  # noqa: ASYNC110 - what is waited for is a state on disk
             await asyncio.sleep(_LOOK_S)
