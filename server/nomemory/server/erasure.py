@@ -69,11 +69,14 @@ class Indexes:
     unused: UnusedCollections
     kept: KeptVectorsFile | None = None
 
-    def behind(self, until: FeedPosition) -> str:
+    async def behind(self, until: FeedPosition) -> str:
         """Name an index that does not have everything up to a position; nothing if all have."""
         if not FeedPosition.at(self.lexical.applied).has(until):
             return "lexical"
-        return next((one.space.name for one in self.spaces.all() if not one.indexer.applied().has(until)), "")
+        for one in self.spaces.all():
+            if not (await one.indexer.applied()).has(until):
+                return one.space.name
+        return ""
 
     async def wipe_removed(self) -> None:
         """Take what was removed and applied by now out of every file but those of the vectors in use."""
@@ -174,7 +177,7 @@ class Erasure:
     async def _behind_for_long(self, until: FeedPosition) -> str:
         """Wait until all indexes have what was removed, but not too long; return which one is behind even then."""
         latest = time.monotonic() + self._settings.erasure.within_s / 4
-        while (behind := self._indexes.behind(until)) and time.monotonic() < latest:  # noqa: ASYNC110 - others tell
+        while (behind := await self._indexes.behind(until)) and time.monotonic() < latest:  # noqa: ASYNC110 - others tell
             await asyncio.sleep(self._poll_s)
         return behind
 

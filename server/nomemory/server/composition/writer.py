@@ -119,7 +119,7 @@ class WriterAssembly:
         notice = _noticed("lexical", discard_foreign_words(self._directory.lexical, position))
         lexical, words = self._lexical()
         spaces = self._spaces(embedder, position)
-        unused = UnusedCollections(self._settings, self._directory.vectors, spaces)
+        unused = UnusedCollections(self._settings, self._directory.vectors, spaces, self._store.shared_index)
         serving = ServingSpace(spaces.serving.space)
         self._follow_the_model(spaces, serving, unused)
         self._erase(erasable, Indexes(lexical, spaces, unused, self._kept_vectors(embedder)))
@@ -242,7 +242,7 @@ class WriterAssembly:
         except FormerModelLostError as error:
             _log.warning("the model has changed, and the former one cannot serve on", cause=str(error))
             former, change_notice = None, str(error)
-        builder = VectorSpaces(self._directory, self._open_feed, self._committed, self._meters.roster)
+        builder = VectorSpaces(self._directory, self._store, self._committed, self._meters.roster)
         ours = self._taken_down(builder.build(self._settings, embedder, self._faults))
         if former is None:
             return SpacesInUse(ours, None, notice, change_notice)

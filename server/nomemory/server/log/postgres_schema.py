@@ -7,6 +7,11 @@ makes them. `log_state` is one row. Who writes holds its lock until the commit, 
 order, and no reader of the feed skips one. `followers` has the servers whose indexes follow the feed, and the sequence
 up to which each has wiped out what was removed: a removal is forgotten when all have.
 
+`index_collections` has the indexes by meaning that several servers share on one Qdrant, and the log that each has
+followed. `index_buckets` says of each bucket of them how far it is filled, and which server fills it until when;
+`index_members` which servers there are; `index_users` which users are further than their bucket; `index_aside` which
+messages can never be taken.
+
 Texts have the collation "C": they are ordered by their bytes, as in every other part.
 """
 
@@ -97,6 +102,41 @@ CREATE INDEX messages_by_words ON messages USING gin (keys) WITH (fastupdate = o
 """
 
 _FOURTH: Final = """
+CREATE TABLE index_collections (
+  collection text COLLATE "C" PRIMARY KEY,
+  log text NOT NULL
+);
+CREATE TABLE index_buckets (
+  collection text COLLATE "C" NOT NULL,
+  bucket smallint NOT NULL,
+  checkpoint bigint NOT NULL,
+  generation bigint NOT NULL DEFAULT 0,
+  holder text NOT NULL DEFAULT '',
+  until timestamptz NOT NULL DEFAULT '-infinity',
+  PRIMARY KEY (collection, bucket)
+) WITH (fillfactor = 10);
+CREATE TABLE index_members (
+  collection text COLLATE "C" NOT NULL,
+  name text NOT NULL,
+  seen timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (collection, name)
+) WITH (fillfactor = 10);
+CREATE TABLE index_users (
+  collection text COLLATE "C" NOT NULL,
+  bucket smallint NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  sequence bigint NOT NULL,
+  PRIMARY KEY (collection, bucket, user_id)
+);
+CREATE TABLE index_aside (
+  collection text COLLATE "C" NOT NULL,
+  bucket smallint NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  message_id text COLLATE "C" NOT NULL,
+  latest bigint NOT NULL,
+  reason text NOT NULL,
+  PRIMARY KEY (collection, bucket, user_id, message_id)
+);
 ALTER TABLE followers ALTER COLUMN wiped DROP DEFAULT;
 ALTER TABLE followers ALTER COLUMN wiped TYPE bigint[] USING array_fill(wiped, ARRAY[64]);
 ALTER TABLE followers ALTER COLUMN wiped SET DEFAULT array_fill(0::bigint, ARRAY[64]);

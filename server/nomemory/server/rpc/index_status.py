@@ -100,7 +100,7 @@ class StatusReport:
         )
 
     async def _vector(self, one: IndexedSpace, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
-        vector = one.indexer.status(user_id, prefix)
+        vector = await one.indexer.status(user_id, prefix)
         fault = one.indexer.fault or self._standing(*one.parts) or one.job_fault()
         return pb.IndexStatus(
             name=one.space.name,

@@ -7,13 +7,13 @@ order. A row lives until the index has made the work durable.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 
-from nomemory.server.log.bucket import bucket_of
+from nomemory.server.log.bucket import BUCKETS, bucket_of
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
 
@@ -60,6 +60,10 @@ ON CONFLICT DO UPDATE SET
     oldest = iif(state = {PARKED}, excluded.oldest, min(oldest, excluded.oldest)),
     latest = max(latest, excluded.latest), state = {PENDING}, reason = ''
 """  # noqa: S608 - the states are our own numbers
+_SET_ASIDE = f"""
+INSERT INTO work (bucket, user_id, message_id, oldest, latest, state, reason) VALUES (?1, ?2, ?3, ?4, ?4, {PARKED}, ?5)
+"""  # noqa: S608 - as above
+_ASIDE = f"SELECT bucket, user_id, message_id, latest, reason FROM work WHERE state > 0 AND state = {PARKED}"  # noqa: S608
 _SETTLE = "UPDATE work SET state = ?, reason = ? WHERE user_id = ? AND message_id = ? AND latest = ? AND state = 0"
 _KNOWN = "SELECT message_id FROM work WHERE user_id = ? AND message_id IN (SELECT value FROM json_each(?))"
 _OLDEST = "SELECT value, (SELECT min(oldest) FROM work WHERE state = 0 AND bucket = value) FROM json_each(?)"
@@ -142,6 +146,24 @@ class Backlog:
             self._connection.execute("DELETE FROM work")
             self._connection.execute("UPDATE feed SET fed = 0, pending = 0, unmarked = 0")
 
+    def hold(self, checkpoints: Mapping[int, int], aside: Iterable[tuple[int, str, str, int, str]]) -> None:
+        """Take over some buckets of a log that has many, each from a sequence on.
+
+        Args:
+            checkpoints: the sequences, by bucket.
+            aside: what is set aside in them: bucket, user, message, the latest change that is known, and why.
+        """
+        with self._transaction():
+            self._drop(checkpoints)
+            self._connection.executemany(_SET_ASIDE, aside)
+            self._move(checkpoints)
+
+    def let_go(self, buckets: Collection[int]) -> None:
+        """Forget all of some buckets."""
+        with self._transaction():
+            self._drop(buckets)
+            self._move(dict.fromkeys(buckets, 0))
+
     def take(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
         """Return the next work, without marking it: the hot users' first, in equal shares, then the oldest."""
         taken: dict[tuple[str, str], Pending] = {}
@@ -182,6 +204,32 @@ class Backlog:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+    def aside(self) -> list[tuple[int, str, str, int, str]]:
+        """Return what is set aside: bucket, user, message, the latest change that is known, and why."""
+        return self._connection.execute(_ASIDE).fetchall()
+
+    def is_done(self, user_id: str) -> bool:
+        """Return whether there is no work for a user."""
+        found = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
+        return found.fetchone() is None
+
+    def followed(self) -> FeedPosition | None:
+        """Return how far the index has followed the log; None if it has nothing of it for certain."""
+        begun = self._connection.execute("SELECT is_begun FROM followed").fetchone()
+        return self.checkpoint if begun is not None and begun[0] else None
+
+    def _drop(self, buckets: Iterable[int]) -> None:
+        for bucket in buckets:
+            pending = self._connection.execute("SELECT count(*) FROM work WHERE bucket = ? AND state = 0", (bucket,))
+            self._connection.execute("UPDATE feed SET pending = pending - ?", pending.fetchone())
+            self._connection.execute("DELETE FROM work WHERE bucket = ?", (bucket,))
+
+    def _move(self, sequences: Mapping[int, int]) -> None:
+        """Set the position of some buckets."""
+        now = self.fed
+        moved = FeedPosition(tuple(sequences.get(bucket, now.of(bucket)) for bucket in range(BUCKETS)))
+        self._connection.execute("UPDATE feed SET fed = ?", (moved.encoded(),))
 
     def _transaction(self) -> sqlite3.Connection:
         """Begin a transaction; as a context it is committed, or rolled back if it fails."""
