@@ -6,78 +6,29 @@ import asyncio
 import os
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 import pytest
+from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
 from nomemory.server.embedding.local import LocalEmbedder, documents_at_once, local_is_available
 from nomemory.server.embedding.none import NoEmbedder
-from nomemory.server.embedding.protocol import Embedder, TextRefusedError
+from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
-from nomemory.server.embedding.vector import Vector
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
-from nomemory.server.message import EVERYTHING, Filter, Message, Role
+from nomemory.server.message import EVERYTHING, Filter, Message
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import INDEX_DAMAGED, StandingFaults
 from nomemory.server.vector import indexing_store as desk
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.indexer import VectorIndexer
-
-DIMENSION = 8
-
-
-def vector_of(text: str) -> Vector:
-    """Return each text a direction of its own."""
-    seed = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
-    return np.random.default_rng(seed).standard_normal(DIMENSION).astype("<f4").tobytes()
-
-
-class ScriptedEmbedder:
-    """Embeds by hashing. Refuses `refused`, breaks on `broken`, is away while `down`, and stops at a closed `gate`."""
-
-    model = "scripted"
-    dimension = DIMENSION
-
-    def __init__(self, kind: str = "local") -> None:
-        self.kind = kind
-        self.calls: list[list[str]] = []
-        self.refused: set[str] = set()
-        self.broken: set[str] = set()
-        self.down: Exception | None = None
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.called = asyncio.Event()
-
-    @property
-    def texts(self) -> list[str]:
-        return [text for call in self.calls for text in call]
-
-    async def embed_query(self, text: str) -> Vector:
-        return vector_of(text)
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        self.calls.append(list(texts))
-        self.called.set()
-        await self.gate.wait()
-        if self.down is not None:
-            raise self.down
-        if self.broken.intersection(texts):
-            raise unavailable("the embedder fails", "server_error")
-        for position, text in enumerate(texts):
-            if text in self.refused:
-                raise TextRefusedError(position, "refused")
-        return [vector_of(text) for text in texts]
-
-    async def close(self) -> None:
-        """Do nothing."""
 
 
 class World:
@@ -164,10 +115,6 @@ async def running(world: World) -> AsyncIterator[None]:
 def kill(index: EdgeIndex) -> None:
     assert index.process_id is not None
     os.kill(index.process_id, signal.SIGKILL)
-
-
-def said(content: str, message_id: str = "m1", user_id: str = "ann", embedding: Vector | None = None) -> Message:
-    return Message(user_id, message_id, 1_000, Role.USER, content, embedding=embedding)
 
 
 async def test_the_index_follows_writes_replacements_and_deletions(tmp_path: Path) -> None:
