@@ -8,32 +8,39 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from nomemory.server.log.postgres_bucket import EACH, IN_ALL
 from nomemory.server.log.postgres_conditions import numbered
 from nomemory.server.log.postgres_connections import LONG_S, Database, faults
 from nomemory.server.log.protocol import Removals
 
-_REMOVALS: Final = """
+_REMOVALS: Final = f"""
 SELECT max(sequence), count(*) FROM (
-  SELECT sequence FROM removals WHERE sequence > (SELECT wiped FROM followers WHERE name = ?) LIMIT ?
+  SELECT sequence FROM removals WHERE {IN_ALL} AND sequence > (SELECT wiped FROM followers WHERE name = ?) LIMIT ?
 ) AS found
-"""
-_LATEST: Final = "SELECT max(sequence) FROM removals"
+"""  # noqa: S608 - our text, bound values
+_LATEST: Final = f"""
+SELECT max(sequence) FROM {EACH} CROSS JOIN LATERAL (
+  SELECT sequence FROM removals WHERE bucket = each.bucket ORDER BY sequence DESC LIMIT 1
+) AS found
+"""  # noqa: S608 - as above
 _WIPED: Final = "UPDATE followers SET wiped = greatest(wiped, ?::bigint) WHERE name = ?"
 _BY_ALL: Final = "SELECT least(?::bigint, min(wiped)) FROM followers"
-_UNTIL: Final = """
-SELECT max(sequence) FROM (SELECT sequence FROM removals WHERE sequence <= ? ORDER BY sequence LIMIT ?) AS found
-"""
-_FORGET: Final = """
+_UNTIL: Final = f"""
+SELECT max(sequence) FROM (
+  SELECT sequence FROM removals WHERE {IN_ALL} AND sequence <= ? ORDER BY sequence LIMIT ?
+) AS found
+"""  # noqa: S608 - as above
+_FORGET: Final = f"""
 WITH forgotten AS (
-  DELETE FROM removals WHERE sequence <= ? RETURNING bucket, user_id
+  DELETE FROM removals WHERE {IN_ALL} AND sequence <= ? RETURNING bucket, user_id
 ), nobody AS (
   DELETE FROM users AS u USING (SELECT DISTINCT bucket, user_id FROM forgotten) AS f
   WHERE (u.bucket, u.user_id) = (f.bucket, f.user_id) AND u.messages = 0 AND u.latest_sequence <= ?
   RETURNING u.bucket, u.user_id
 )
 DELETE FROM requests AS r USING nobody AS n WHERE (r.bucket, r.user_id) = (n.bucket, n.user_id)
-"""
-_LOCK: Final = "SELECT 1 FROM log_state FOR UPDATE"
+"""  # noqa: S608 - as above
+_LOCK: Final = "SELECT 1 FROM buckets ORDER BY bucket FOR UPDATE"
 _CLEAR: Final = "VACUUM (TRUNCATE false) messages, metadata_entries, embeddings, removals, requests, users"
 
 

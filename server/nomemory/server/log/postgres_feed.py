@@ -9,22 +9,25 @@ from nomemory.server import wire
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.identity import LogIdentity, LogPosition
 from nomemory.server.log.postgres_blocking import BlockingConnection
-from nomemory.server.log.postgres_bucket import bucket_of
+from nomemory.server.log.postgres_bucket import EACH, IN_ALL, bucket_of
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_rows import COLUMNS, sifted
 from nomemory.server.log.protocol import Change, GoneVersion, StoredVersion, Touched
 from nomemory.server.message import LoggedMessage
 
-_BETWEEN: Final = "sequence > ? AND sequence <= ?"
+_BETWEEN: Final = f"{IN_ALL} AND sequence > ? AND sequence <= ?"
 _HAS_VECTOR: Final = (
     "EXISTS (SELECT 1 FROM embeddings AS e WHERE (e.bucket, e.user_id, e.message_id) ="
     " (messages.bucket, messages.user_id, messages.message_id))"
 )
 _CHANGES: Final = f"""
-(SELECT {COLUMNS}, NULL::bigint AS removed_sequence FROM messages WHERE sequence > ? ORDER BY sequence LIMIT ?)
-UNION ALL
-(SELECT user_id, message_id, NULL, NULL, sequence, NULL, removed_sequence FROM removals
-  WHERE sequence > ? ORDER BY sequence LIMIT ?)
+SELECT found.* FROM {EACH} CROSS JOIN LATERAL (
+  (SELECT {COLUMNS}, NULL::bigint AS removed_sequence FROM messages
+    WHERE bucket = each.bucket AND sequence > ? ORDER BY sequence LIMIT ?)
+  UNION ALL
+  (SELECT user_id, message_id, NULL, NULL, sequence, NULL, removed_sequence FROM removals
+    WHERE bucket = each.bucket AND sequence > ? ORDER BY sequence LIMIT ?)
+) AS found
 ORDER BY sequence LIMIT ?
 """  # noqa: S608 - our text, bound values
 _TOUCHED: Final = f"""
@@ -32,11 +35,11 @@ SELECT sequence, user_id, message_id FROM messages WHERE {_BETWEEN} AND {{only}}
 UNION ALL
 SELECT sequence, user_id, message_id FROM removals WHERE {_BETWEEN}
 """  # noqa: S608 - as above
-_GONE: Final = """
+_GONE: Final = f"""
 SELECT wanted.sequence, r.sequence, r.user_id, r.message_id
 FROM unnest(?::bigint[]) AS wanted(sequence) LEFT JOIN removals AS r ON r.removed_sequence = wanted.sequence
-WHERE NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.sequence = wanted.sequence)
-"""
+WHERE NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.{IN_ALL} AND m.sequence = wanted.sequence)
+"""  # noqa: S608 - as above
 _OF_USER: Final = "bucket = ? AND user_id = ?"
 _VERSIONS: Final = f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ?"  # noqa: S608
 
@@ -57,12 +60,14 @@ class PostgresChangeFeed:
 
     def position(self) -> LogPosition:
         """Return which log this is, and the sequence of its latest change."""
-        ((log_id, epoch, sequence),) = self._connection.fetch("SELECT log_id, epoch, sequence FROM log_state")
+        ((log_id, epoch, sequence),) = self._connection.fetch(
+            "SELECT log_id, epoch, (SELECT max(sequence) FROM buckets) FROM log_state"
+        )
         return LogPosition(LogIdentity(log_id, epoch), sequence)
 
     def sequence(self) -> int:
         """Return the sequence of the latest change."""
-        ((sequence,),) = self._connection.fetch("SELECT sequence FROM log_state")
+        ((sequence,),) = self._connection.fetch("SELECT max(sequence) FROM buckets")
         return int(sequence)
 
     def has_points(self, *, own_vectors_only: bool) -> bool:
@@ -117,7 +122,7 @@ class PostgresChangeFeed:
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions of any users; those that are gone or damaged are not in the answer."""
-        statement = f"SELECT {COLUMNS} FROM messages WHERE sequence = ANY(?)"  # noqa: S608 - ours
+        statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ALL} AND sequence = ANY(?)"  # noqa: S608 - ours
         sound, _ = sifted(self._connection.fetch(statement, list(sequences)), self._damage)
         return {message.sequence: message for message in sound}
 

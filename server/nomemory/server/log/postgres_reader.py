@@ -9,7 +9,7 @@ from typing import Final
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_bucket import bucket_of
+from nomemory.server.log.postgres_bucket import IN_ALL, bucket_of
 from nomemory.server.log.postgres_conditions import (
     Clause,
     Expiry,
@@ -38,7 +38,7 @@ _OLDEST_FIRST: Final = "ORDER BY messages.ts_us, messages.message_id"
 _ANCHOR, _BEFORE, _AFTER = range(3)
 
 _COUNTS: Final = """
-SELECT (SELECT sequence FROM log_state), coalesce(max(latest_sequence), 0),
+SELECT (SELECT max(sequence) FROM buckets), coalesce(max(latest_sequence), 0),
   coalesce(sum(messages - coalesce(gone, 0)), 0)::bigint, count(nullif(messages - coalesce(gone, 0), 0))
 FROM users LEFT JOIN
   (SELECT bucket, user_id, count(*) AS gone FROM ({gone}) AS expired GROUP BY bucket, user_id) AS g
@@ -107,7 +107,7 @@ class PostgresLogReader:
 
     async def sequence(self) -> int:
         """Return the sequence of the latest change."""
-        ((sequence,),) = await self._rows.fetch("SELECT sequence FROM log_state", ())
+        ((sequence,),) = await self._rows.fetch("SELECT max(sequence) FROM buckets", ())
         return int(sequence)
 
     async def user_sequence(self, user_id: str) -> int:
@@ -128,7 +128,7 @@ class PostgresLogReader:
     async def pending(self, after: int, user_id: str | None, prefix: str = "") -> int:
         """Count the messages with `sequence > after`, of one user or of all whose ids begin with a prefix."""
         users = users_clause(user_id, prefix)
-        statement = f"SELECT count(*) FROM messages WHERE sequence > ? AND {users.condition}"  # noqa: S608 - ours
+        statement = f"SELECT count(*) FROM messages WHERE {IN_ALL} AND sequence > ? AND {users.condition}"  # noqa: S608
         ((pending,),) = await self._rows.fetch(statement, (after, *users.values))
         return int(pending)
 
