@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Final
 
 from nomemory.server import wire
-from nomemory.server.log.bucket import BUCKETS, bucket_of
+from nomemory.server.log.bucket import BUCKETS, EACH, IN_ALL, bucket_of
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import LogIdentity, LogPosition
@@ -18,16 +18,19 @@ from nomemory.server.log.postgres_rows import COLUMNS, sifted
 from nomemory.server.log.protocol import Change, GoneVersion, StoredVersion, Taken, Touched
 from nomemory.server.message import LoggedMessage
 
-_BETWEEN: Final = "sequence > ? AND sequence <= ?"
+_BETWEEN: Final = f"{IN_ALL} AND sequence > ? AND sequence <= ?"
 _HAS_VECTOR: Final = (
     "EXISTS (SELECT 1 FROM embeddings AS e WHERE (e.bucket, e.user_id, e.message_id) ="
     " (messages.bucket, messages.user_id, messages.message_id))"
 )
 _CHANGES: Final = f"""
-(SELECT {COLUMNS}, NULL::bigint AS removed_sequence FROM messages WHERE sequence > ? ORDER BY sequence LIMIT ?)
-UNION ALL
-(SELECT user_id, message_id, NULL, NULL, sequence, NULL, removed_sequence FROM removals
-  WHERE sequence > ? ORDER BY sequence LIMIT ?)
+SELECT found.* FROM {EACH} CROSS JOIN LATERAL (
+  (SELECT {COLUMNS}, NULL::bigint AS removed_sequence FROM messages
+    WHERE bucket = each.bucket AND sequence > ? ORDER BY sequence LIMIT ?)
+  UNION ALL
+  (SELECT user_id, message_id, NULL, NULL, sequence, NULL, removed_sequence FROM removals
+    WHERE bucket = each.bucket AND sequence > ? ORDER BY sequence LIMIT ?)
+) AS found
 ORDER BY sequence LIMIT ?
 """  # noqa: S608 - our text, bound values
 _TOUCHED: Final = """
@@ -44,11 +47,11 @@ CROSS JOIN LATERAL (
 """
 _REACHED: Final = "SELECT sequence FROM buckets ORDER BY bucket"
 _POSITION: Final = "SELECT log_id, epoch, (SELECT max(sequence) FROM buckets) FROM log_state"
-_GONE: Final = """
+_GONE: Final = f"""
 SELECT wanted.sequence, r.sequence, r.user_id, r.message_id
 FROM unnest(?::bigint[]) AS wanted(sequence) LEFT JOIN removals AS r ON r.removed_sequence = wanted.sequence
-WHERE NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.sequence = wanted.sequence)
-"""
+WHERE NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.{IN_ALL} AND m.sequence = wanted.sequence)
+"""  # noqa: S608 - as above
 _OF_USER: Final = "bucket = ? AND user_id = ?"
 _VERSIONS: Final = f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ?"  # noqa: S608
 
@@ -146,7 +149,7 @@ class PostgresChangeFeed:
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions of any users; those that are gone or damaged are not in the answer."""
-        statement = f"SELECT {COLUMNS} FROM messages WHERE sequence = ANY(?)"  # noqa: S608 - ours
+        statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ALL} AND sequence = ANY(?)"  # noqa: S608 - ours
         sound, _ = sifted(self._connection.fetch(statement, list(sequences)), self._damage)
         return {message.sequence: message for message in sound}
 

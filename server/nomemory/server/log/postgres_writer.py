@@ -78,12 +78,12 @@ class PostgresLogWriter:
     async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
         """Delete whatever a filter admits, all or nothing; returns when it is durable."""
         work = partial(delete_matching, user_id=user_id, narrowed=narrowed, lifetimes=self._lifetimes)
-        return await self._submit(OwnCommit[Deleted](work=work), 0)
+        return await self._submit(OwnCommit[Deleted](work=work, user_id=user_id), 0)
 
     async def erase(self, user_id: str) -> Erased:
         """Delete everything of one user; returns when it is durable."""
         work = partial(erase, user_id=user_id, lifetimes=self._lifetimes)
-        return await self._submit(OwnCommit[Erased](work=work), 0)
+        return await self._submit(OwnCommit[Erased](work=work, user_id=user_id), 0)
 
     async def remove_expired(self, after: str, most: int) -> Swept:
         """Remove up to `most` messages that have expired."""
@@ -138,6 +138,8 @@ class PostgresLogWriter:
             self._connection = await self._database.connect()
         transaction = PostgresTransaction(self._connection, self._lifetimes, self._read_words)
         await transaction.begin()
+        if user_ids := {user_id for job in group for user_id in job.user_ids()}:
+            await transaction.lock(user_ids, sum(job.numbers() for job in group))
         keys = [key for job in group for key in job.wanted()]
         await transaction.look_up(keys, [request for job in group for request in job.requests()])
         for job in group:
