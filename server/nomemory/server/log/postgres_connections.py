@@ -37,6 +37,10 @@ LONG_S: Final = 86_400.0
 """Seconds that a statement may take that goes through whole tables, in the background or before a server starts."""
 
 
+class NumbersBehindError(OSError):
+    """The database gives out numbers that it gave out before, as a copy does that was made without its sequences."""
+
+
 @dataclass(frozen=True, slots=True)
 class Database:
     """Where the database is, and how it is used.
