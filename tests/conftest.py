@@ -55,7 +55,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class Server:
-    """A running server and stubs for it. `http` and `metrics` are where it serves these; empty: it does not."""
+    """A running server and stubs for it. `http` and `metrics` are where it serves these; empty: it does not.
+
+    Where there are several, `target` is the first of them, and `replicas` has them all.
+    """
 
     target: str
     http: str
@@ -63,6 +66,7 @@ class Server:
     query: query_service_pb2_grpc.QueryServiceStub
     ingest: ingest_service_pb2_grpc.IngestServiceStub
     metrics: str = ""
+    replicas: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -122,6 +126,7 @@ def two_replicas(settings: Settings, url: str, data: Path) -> Iterator[Server]:
                 query_service_pb2_grpc.QueryServiceStub(channel),
                 ingest_service_pb2_grpc.IngestServiceStub(channel),
                 first.metrics,
+                (first.target, second.target),
             )
 
 
