@@ -155,6 +155,8 @@ class PostgresProfile:
                 place: {
                     "cpu": round(_cpu_ms(after[name][place]) / max(_cpu_ms(was), 0.001), 3),
                     "p50": round(after[name][place]["p50_ms"] / was["p50_ms"], 3),
+                    "before": was,
+                    "after": after[name][place],
                 }
                 for place, was in places.items()
             }

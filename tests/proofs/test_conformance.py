@@ -57,6 +57,16 @@ def test_a_server_with_keys_and_tls_keeps_to_the_contract(capsys: pytest.Capture
         assert "UNAUTHENTICATED" in capsys.readouterr().out
 
 
+def test_a_server_keeps_to_the_contract_over_http(
+    own_settings: Settings,
+    start: Callable[[Settings], AbstractContextManager[Server]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with start(own_settings.with_changes(http="127.0.0.1:0")) as server:
+        code = main(["--target", server.http])
+        assert code == 0, capsys.readouterr().out
+
+
 @pytest.mark.skipif(not QDRANT, reason="NOMEMORY_TEST_QDRANT_URL is not set")
 def test_vectors_on_qdrant_keep_to_the_contract(
     own_settings: Settings,

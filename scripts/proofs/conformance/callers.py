@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import grpc
 
 from proofs.alternating import AlternatingChannel
+from proofs.conformance.http_channel import HttpChannel
 
 _TIMEOUT_S = 60.0
 _OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 64 << 20)]
@@ -20,7 +22,7 @@ class Reached:
     """Where a server is, and what it is shown.
 
     Attributes:
-        targets: HOST:PORT of each of its replicas.
+        targets: each of its replicas: HOST:PORT for gRPC, http://HOST:PORT or https://HOST:PORT for HTTP.
         token: a key or a token; empty: none.
         authority: certificates (PEM) to trust; None: the calls are in the clear.
     """
@@ -29,15 +31,30 @@ class Reached:
     token: str = ""
     authority: Path | None = None
 
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What each call is sent with."""
+        return (("authorization", f"Bearer {self.token}"),) if self.token else ()
+
     def channel(self) -> grpc.Channel:
         """Open connections to all replicas as one channel, which goes from one to the next with each call."""
-        return grpc.intercept_channel(AlternatingChannel([self._to(target) for target in self.targets]), _Stamp(self))
+        return AlternatingChannel([self._to(target) for target in self.targets])
 
     def _to(self, target: str) -> grpc.Channel:
+        if is_http(target):
+            return HttpChannel(urlsplit(target).netloc, self.authority, self.metadata, _TIMEOUT_S)
+        return grpc.intercept_channel(self._over_grpc(target), _Stamp(self.metadata))
+
+    def _over_grpc(self, target: str) -> grpc.Channel:
         if self.authority is None:
             return grpc.insecure_channel(target, _OPTIONS)
         credentials = grpc.ssl_channel_credentials(self.authority.read_bytes())
         return grpc.secure_channel(target, credentials, _OPTIONS)
+
+
+def is_http(target: str) -> bool:
+    """Return whether a target is a URL."""
+    return target.startswith(("http://", "https://"))
 
 
 class _Details(NamedTuple):
@@ -54,8 +71,8 @@ class _Details(NamedTuple):
 class _Stamp(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor):
     """Gives each call the token, and an end."""
 
-    def __init__(self, reached: Reached) -> None:
-        self._metadata = (("authorization", f"Bearer {reached.token}"),) if reached.token else ()
+    def __init__(self, metadata: tuple[tuple[str, str], ...]) -> None:
+        self._metadata = metadata
 
     def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:  # noqa: ANN401 - gRPC's
         return continuation(self._stamped(details), request)

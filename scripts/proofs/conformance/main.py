@@ -35,12 +35,20 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/conformance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--target", nargs="+", required=True, help="HOST:PORT of the server, or of each replica of it")
+    parser.add_argument(
+        "--target",
+        nargs="+",
+        required=True,
+        help="HOST:PORT of the server, or of each replica; http://HOST:PORT: there over HTTP",
+    )
     parser.add_argument("--token", default=os.environ.get(_TOKEN, ""), help=f"a key (default: that of {_TOKEN})")
     parser.add_argument("--tls-ca", type=Path, help="reach it over TLS, trusting these certificates (PEM)")
     parser.add_argument("--only", default="", help="only checks whose names have this in them")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of what is said")
-    return parser.parse_args(given)
+    arguments = parser.parse_args(given)
+    if not arguments.tls_ca and any(target.startswith("https:") for target in arguments.target):
+        parser.error("https needs --tls-ca, the certificates to trust")
+    return arguments
 
 
 def checks(only: str) -> Iterator[Check]:

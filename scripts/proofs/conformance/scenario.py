@@ -7,15 +7,20 @@ server without others, or one without an embedder where this one has one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import ssl
+from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle
 from typing import Any, Final
 
+import httpx
+
 from golden_scenario.expectation import faults
+from golden_scenario.http_calls import replies as replies_over_http
 from golden_scenario.play import Play
 from golden_scenario.players import SCENARIO
 from golden_scenario.python_player import replies_of
 from nomemory.client import Client
+from proofs.conformance.callers import Reached, is_http
 from proofs.conformance.check import Check, LeftOutError
 from proofs.conformance.world import World
 
@@ -30,17 +35,23 @@ Json = Mapping[str, Any]
 
 
 class _AnyPlay(Play):
-    """Plays with the Python client, a step at each address by turns."""
+    """Plays with the Python client or over HTTP, a step at each address by turns."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, reached: Reached) -> None:
         super().__init__()
-        reached = world.reached
-        self._turns = cycle(
-            Client(target, token=reached.token or None, tls_ca=reached.authority) for target in reached.targets
-        )
+        self._turns = cycle([_caller(reached, target) for target in reached.targets])
 
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
-        return replies_of(next(self._turns), step, request)
+        return next(self._turns)(step, request)
+
+
+def _caller(reached: Reached, target: str) -> Callable[[Json, Any], list[object]]:
+    if is_http(target):
+        trusted = ssl.create_default_context(cafile=reached.authority)
+        http = httpx.Client(base_url=target, verify=trusted, headers=dict(reached.metadata), timeout=60)
+        return lambda step, request: list(replies_over_http(http, step, request))
+    client = Client(target, token=reached.token or None, tls_ca=reached.authority)
+    return lambda step, request: replies_of(client, step, request)
 
 
 class Scenario:
@@ -58,7 +69,7 @@ class Scenario:
     def _tried(self, world: World, step: Json) -> Iterator[str]:
         if why := _why_not(world, step):
             raise LeftOutError(why)
-        self._play = self._play or _AnyPlay(world)
+        self._play = self._play or _AnyPlay(world.reached)
         adapted = self._adapted(world, step)
         yield from faults(adapted, self._play.outcome(adapted))
 
