@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,12 +17,14 @@ import grpc
 import pytest
 from hypothesis import settings
 from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, shared_postgres
+from server.fleet import fleet
 
 from nomemory.server.app import running
 from nomemory.server.listen_address import Addresses
 from nomemory.server.logs import configure_logs
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
+from proofs.alternating import AlternatingChannel
 
 configure_logs("info")
 # The same examples every time, so that a failure is of the change. `--hypothesis-profile=default` looks further.
@@ -52,7 +55,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class Server:
-    """A running server and stubs for it. `http` and `metrics` are where it serves these; empty: it does not."""
+    """A running server and stubs for it. `http` and `metrics` are where it serves these; empty: it does not.
+
+    Where there are several, `target` is the first of them, and `replicas` has them all.
+    """
 
     target: str
     http: str
@@ -60,6 +66,7 @@ class Server:
     query: query_service_pb2_grpc.QueryServiceStub
     ingest: ingest_service_pb2_grpc.IngestServiceStub
     metrics: str = ""
+    replicas: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -102,8 +109,29 @@ def started(settings: Settings) -> Iterator[Server]:
         thread.join(30)
 
 
+@contextmanager
+def two_replicas(settings: Settings, url: str, data: Path) -> Iterator[Server]:
+    """Run two servers of one database, the second in a process of its own; calls go to them by turns."""
+    with started(settings.with_changes(log=url)) as first:
+        data.mkdir()
+        shutil.copy(settings.server.data / "server.key", data)  # what one has sealed, the other opens
+        with (
+            fleet(data, 1, NOMEMORY_LOG=url, NOMEMORY_DRAIN_S="0") as second,
+            AlternatingChannel([grpc.insecure_channel(target) for target in (first.target, second.target)]) as channel,
+        ):
+            yield Server(
+                first.target,
+                first.http,
+                first.settings,
+                query_service_pb2_grpc.QueryServiceStub(channel),
+                ingest_service_pb2_grpc.IngestServiceStub(channel),
+                first.metrics,
+                (first.target, second.target),
+            )
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what is marked so on each engine of the message log."""
+    """Run what is marked so on each engine of the message log; in PostgreSQL two servers share the log."""
     if "vector_server" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_logs"):
         metafunc.parametrize("vector_server", ["sqlite", "postgres"], indirect=True)
 
@@ -125,8 +153,11 @@ def vector_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
         data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
     )
     if getattr(request, "param", "sqlite") == "postgres":
-        settings = settings.with_changes(log=fresh_schema(request.getfixturevalue("postgres")))
-    with started(settings) as server:
+        url = fresh_schema(request.getfixturevalue("postgres"))
+        running = two_replicas(settings, url, tmp_path_factory.mktemp("replica") / "data")
+    else:
+        running = started(settings)
+    with running as server:
         yield server
 
 

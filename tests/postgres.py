@@ -1,129 +1,30 @@
 """A private PostgreSQL for the tests, and a fresh schema in it for whoever asks.
 
-It is started when the first test wants it. The workers of one run share it, and the last one to end stops it. It
-listens on a Unix socket only and does not run as root, which PostgreSQL refuses.
+It is started when the first test wants it. The workers of one run share it, and the last one to end stops it.
 """
 
 from __future__ import annotations
 
 import fcntl
-import os
-import pwd
-import shutil
-import signal
-import subprocess
-import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import IO, Final
+from typing import IO
 
-NOT_INSTALLED: Final = "no PostgreSQL is installed here (initdb is not found)"
-_USER: Final = "nomemory"
-_FAST: Final = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=200")
-_OTHER_USERS: Final = ("postgres", "nobody")
+from proofs.private_postgres import NOT_INSTALLED, PrivatePostgres, end, execute, made, private_postgres, programs
 
-
-@cache
-def programs() -> Path | None:
-    """Return the directory of PostgreSQL's programs; None where it is not installed."""
-    found = shutil.which("initdb")
-    if found:
-        return Path(found).resolve().parent
-    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-    return installed[-1] if installed else None
-
-
-@dataclass(frozen=True)
-class PrivatePostgres:
-    """A server of one's own: `root` has its data, its socket and what it says."""
-
-    root: Path
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://{_USER}@/postgres?host={self.root}"
-
-    @property
-    def process_id(self) -> int:
-        return int((self.root / "data/postmaster.pid").read_text().splitlines()[0])
-
-    def start(self, options: Sequence[str] = _FAST) -> None:
-        """Start it and wait until it answers."""
-        where = ("listen_addresses=", f"unix_socket_directories={self.root}")
-        given = " ".join(f'-c "{option}"' for option in (*where, *options))
-        self._run("pg_ctl", "-D", str(self.root / "data"), "-l", str(self.root / "said"), "-o", given, "-w", "start")
-
-    def stop(self, mode: str = "immediate") -> None:
-        """Stop it: `fast` is orderly, `immediate` is as if it had crashed."""
-        self._run("pg_ctl", "-D", str(self.root / "data"), "-m", mode, "-w", "stop")
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Have it, and all its backends, answer nothing until the context is left."""
-        found = subprocess.run(["pgrep", "-P", str(self.process_id)], check=False, capture_output=True, text=True)  # noqa: S607
-        processes = [self.process_id, *map(int, found.stdout.split())]
-        for process in processes:
-            os.kill(process, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            for process in processes:
-                os.kill(process, signal.SIGCONT)
-
-    def initialise(self) -> None:
-        """Make the files of an empty server."""
-        self._run(
-            "initdb",
-            "-D",
-            str(self.root / "data"),
-            "-U",
-            _USER,
-            "--auth=trust",
-            "--no-sync",
-            "-E",
-            "UTF8",
-            "--locale=C",
-        )
-
-    def _run(self, program: str, *arguments: str) -> None:
-        directory = programs()
-        assert directory is not None
-        command = [*_as_another_user(), str(directory / program), *arguments]
-        done = subprocess.run(
-            command, check=False, capture_output=True, text=True, cwd=self.root, stdin=subprocess.DEVNULL
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
-@cache
-def _as_another_user() -> tuple[str, ...]:
-    """Return what goes before a command that root must not run itself."""
-    if os.geteuid() != 0:
-        return ()
-    other = next(user for user in map(_entry, _OTHER_USERS) if user)
-    return ("setpriv", f"--reuid={other.pw_uid}", f"--regid={other.pw_gid}", "--clear-groups")
-
-
-def _entry(name: str) -> pwd.struct_passwd | None:
-    try:
-        return pwd.getpwnam(name)
-    except KeyError:
-        return None
-
-
-@contextmanager
-def private_postgres(options: Sequence[str] = _FAST) -> Iterator[PrivatePostgres]:
-    """Run a server of one's own until the context is left."""
-    server = _made()
-    server.start(options)
-    try:
-        yield server
-    finally:
-        _end(server)
+__all__ = [
+    "NOT_INSTALLED",
+    "PrivatePostgres",
+    "count",
+    "execute",
+    "fresh_schema",
+    "private_postgres",
+    "programs",
+    "schema_url",
+    "shared_postgres",
+]
 
 
 @contextmanager
@@ -132,7 +33,7 @@ def shared_postgres(meeting_place: Path) -> Iterator[PrivatePostgres]:
     meeting_place.mkdir(parents=True, exist_ok=True)
     with _locked(meeting_place / "postgres.lock") as file:
         count, _, root = file.read().partition(" ")
-        server = PrivatePostgres(Path(root)) if root else _made()
+        server = PrivatePostgres(Path(root)) if root else made()
         if not root:
             server.start()
         _write(file, f"{int(count or 0) + 1} {server.root}")
@@ -144,7 +45,7 @@ def shared_postgres(meeting_place: Path) -> Iterator[PrivatePostgres]:
             last = int(count) == 1
             _write(file, "" if last else f"{int(count) - 1} {server.root}")
             if last:
-                _end(server)
+                end(server)
 
 
 def fresh_schema(server: PrivatePostgres) -> str:
@@ -162,31 +63,6 @@ def count(server: PrivatePostgres, url: str, table: str) -> int:
     """Count the rows of a table in a schema, by its URL."""
     schema = url.partition("search_path=")[2]
     return int(execute(server, f'SELECT count(*) FROM "{schema}".{table}'))  # noqa: S608 - ours
-
-
-def execute(server: PrivatePostgres, statement: str) -> str:
-    """Execute a statement as the server's owner; return what it says, without headings."""
-    directory = programs()
-    assert directory is not None
-    where = ("-h", str(server.root), "-U", _USER, "postgres")
-    command = [str(directory / "psql"), "-q", "-At", "-v", "ON_ERROR_STOP=1", *where]
-    return subprocess.run([*command, "-c", statement], check=True, capture_output=True, text=True).stdout
-
-
-def _made() -> PrivatePostgres:
-    root = Path(tempfile.mkdtemp(prefix="nomemory-pg-"))
-    root.chmod(0o755)
-    if other := _as_another_user():
-        shutil.chown(root, int(other[1].partition("=")[2]), int(other[2].partition("=")[2]))
-    server = PrivatePostgres(root)
-    server.initialise()
-    return server
-
-
-def _end(server: PrivatePostgres) -> None:
-    if (server.root / "data/postmaster.pid").exists():
-        server.stop()
-    shutil.rmtree(server.root)
 
 
 @contextmanager

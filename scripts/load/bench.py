@@ -35,6 +35,8 @@ from load.ingest import Loaded, import_phase, plain_sqlite, single_writes, stead
 from load.null_process import NullServers, null_servers
 from load.null_server import SERVICE
 from load.performance_chart import draw
+from load.postgres_profile import PostgresProfile
+from load.postgres_report import print_postgres_report
 from load.report import print_flood, print_report, print_vector_index
 from load.server_process import ServerProcess
 from load.usage import cpu_s, pss_mb
@@ -318,6 +320,12 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--vector-index", action="store_true", help="only: the vector index, with random vectors")
     parser.add_argument("--shards", type=int, default=1, help="shards of that index")
     parser.add_argument("--costs", type=int, metavar="ROUNDS", help="only: what metrics and traces cost, on and off")
+    parser.add_argument(
+        "--profile",
+        choices=("embedded", "postgres"),
+        default="embedded",
+        help="postgres: a private PostgreSQL beside the embedded profile, one server and two (default embedded)",
+    )
     parser.add_argument("--small", action="store_true", help="20,000 messages and half a second each: two minutes")
     arguments = parser.parse_args(given)
     if arguments.small:
@@ -337,6 +345,9 @@ def main() -> None:
     if arguments.vector_index:
         _measure_vector_index(arguments)
         return
+    if arguments.profile == "postgres":
+        _measure_on_postgres(arguments)
+        return
     with ExitStack() as stack:
         bench = Bench(arguments, stack)
         if arguments.flood:
@@ -351,6 +362,16 @@ def main() -> None:
         print_flood(bench.result)
     else:
         print_report(bench.result)
+
+
+def _measure_on_postgres(arguments: argparse.Namespace) -> None:
+    size = Size(arguments.messages, arguments.users, arguments.heavy, arguments.vectors)
+    with ExitStack() as stack:
+        profile = PostgresProfile(size, arguments.seconds, arguments.workers, arguments.cases, stack)
+        profile.run()
+    if arguments.json:
+        arguments.json.write_text(json.dumps(profile.result, indent=1, ensure_ascii=False), encoding="utf-8")
+    print_postgres_report(profile.result)
 
 
 def _measure_vector_index(arguments: argparse.Namespace) -> None:

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 
 import grpc
 import numpy as np
 import uvloop
-from load.usage import cpu_s
+from load.usage import cpu_s, family_cpu_s
 
 Metadata = tuple[tuple[str, str], ...]
 Method = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
@@ -28,7 +29,13 @@ _RECEIVE_MAX = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to call, over and over. `pids` are the server's processes, whose CPU time is counted."""
+    """What to call, over and over.
+
+    Attributes:
+        target: HOST:PORT, or several of them with spaces between: the connections are spread over them.
+        pids: the server's processes, whose CPU time is counted.
+        database: the process that all others of the database are children of; 0: there is none.
+    """
 
     target: str
     method: str
@@ -37,6 +44,7 @@ class Load:
     seconds: float
     pids: list[int]
     metadata: Sequence[Metadata] = ((),)
+    database: int = 0
 
 
 @dataclass(slots=True)
@@ -46,6 +54,7 @@ class Outcome:
     seconds: float = 0.0
     server_cpu_s: float = 0.0
     client_cpu_s: float = 0.0
+    database_cpu_s: float = 0.0
     waits_ms: list[float] = field(default_factory=list)
     bytes_received: int = 0
     errors: Counter[str] = field(default_factory=Counter)
@@ -62,6 +71,7 @@ class Outcome:
             "p99_ms": round(float(p99), 3),
             "max_ms": round(max(self.waits_ms), 3),
             "cpu_ms": round(1000 * self.server_cpu_s / count, 3),
+            "database_cpu_ms": round(1000 * self.database_cpu_s / count, 3),
             "client_cpu_ms": round(1000 * self.client_cpu_s / count, 3),
             "reply_bytes": self.bytes_received // count,
         }
@@ -73,9 +83,10 @@ def closed_loop(load: Load) -> Outcome:
 
 
 async def methods(stack: AsyncExitStack, target: str, method: str, connections: int) -> list[Method]:
-    """Open connections, each of its own, and give the method on each of them; bytes in, bytes out."""
+    """Open connections, each of its own, to the targets by turns; give the method on each, bytes in, bytes out."""
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", _RECEIVE_MAX)]
-    channels = [await stack.enter_async_context(grpc.aio.insecure_channel(target, options)) for _ in range(connections)]
+    to = islice(cycle(target.split()), connections)
+    channels = [await stack.enter_async_context(grpc.aio.insecure_channel(one, options)) for one in to]
     return [channel.unary_unary(method) for channel in channels]
 
 
@@ -84,9 +95,11 @@ async def _closed_loop(load: Load) -> Outcome:
     async with AsyncExitStack() as stack:
         on = await methods(stack, load.target, load.method, min(load.concurrency, _CONNECTIONS_MAX))
         await _all_call(on, load, load.seconds * WARM_UP, Outcome())
-        server, client, began = cpu_s(load.pids), time.process_time(), time.perf_counter()
+        server, database = cpu_s(load.pids), family_cpu_s(load.database)
+        client, began = time.process_time(), time.perf_counter()
         await _all_call(on, load, load.seconds, outcome)
         outcome.seconds = time.perf_counter() - began
+        outcome.database_cpu_s = family_cpu_s(load.database) - database
         outcome.server_cpu_s, outcome.client_cpu_s = cpu_s(load.pids) - server, time.process_time() - client
     return outcome
 

@@ -53,9 +53,9 @@ def write_phase(target: str, size: Size, phase: int) -> Loaded:
     return uvloop.run(_write_phase(target, size, phase))
 
 
-def import_phase(target: str, size: Size, phase: int) -> Loaded:
-    """Import a phase by a few streams."""
-    return uvloop.run(_import_phase(target, size, phase))
+def import_phase(target: str, size: Size, phase: int, part: int = 0, parts: int = 1) -> Loaded:
+    """Import a phase, or one of several parts of it, by a few streams; to several targets by turns."""
+    return uvloop.run(_import_phase(target, size, phase, part, parts))
 
 
 async def _write_phase(target: str, size: Size, phase: int) -> Loaded:
@@ -73,14 +73,17 @@ def _write_call(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], batch: b
     return lambda: method(batch)
 
 
-async def _import_phase(target: str, size: Size, phase: int) -> Loaded:
+async def _import_phase(target: str, size: Size, phase: int, part: int, parts: int) -> Loaded:
     corpus = Corpus(size, phase)
-    batches = list(corpus.batches())
-    async with grpc.aio.insecure_channel(target) as channel:
-        method: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(IMPORT)
+    batches = list(corpus.batches())[part::parts]
+    targets = target.split()
+    async with AsyncExitStack() as stack:
+        channels = [await stack.enter_async_context(grpc.aio.insecure_channel(one)) for one in targets]
+        on: list[grpc.aio.StreamUnaryMultiCallable[bytes, bytes]] = [one.stream_unary(IMPORT) for one in channels]
         began, began_at = time.perf_counter(), time.time()
-        await asyncio.gather(*(method(_stream(batches[n::_STREAMS])) for n in range(_STREAMS)))
-        return Loaded(size.of_phase(phase)[0], time.perf_counter() - began, began_at, corpus.notes)
+        await asyncio.gather(*(on[n % len(on)](_stream(batches[n::_STREAMS])) for n in range(_STREAMS)))
+        messages = size.of_phase(phase)[0] // parts
+        return Loaded(messages, time.perf_counter() - began, began_at, corpus.notes)
 
 
 async def _stream(batches: Sequence[bytes]) -> AsyncIterator[bytes]:

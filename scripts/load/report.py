@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from load.targets import targets
+from load.targets import Target, targets
 
 Figures = dict[str, Any]
 
@@ -19,7 +20,7 @@ def print_report(result: Figures) -> None:
     _print_pairs("local embedder", result["embedder"])
     if result["skipped"]:
         _print_pairs("answered with errors", result["skipped"])
-    _print_targets(result)
+    print_targets(targets(result))
 
 
 def print_flood(result: Figures) -> None:
@@ -63,9 +64,10 @@ def _print_pairs(title: str, pairs: Figures) -> None:
         print(f"| {name} | {value} |")
 
 
-def _print_targets(result: Figures) -> None:
+def print_targets(found: Iterable[Target]) -> None:
+    """Print what is aimed at, and what was measured."""
     print("\n| target | limit | measured | |\n|---|---|---|---|")
-    for one in targets(result):
+    for one in found:
         sign = "≥" if one.at_least else "≤"
         mark = "✓" if one.is_met else "✗"
         print(f"| {one.name} | {sign} {one.limit:,g} {one.unit} | {one.figure:,.2f} {one.unit} | {mark} |")

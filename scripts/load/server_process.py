@@ -81,6 +81,10 @@ class ServerProcess:
         """Wait until everything can be found by words and by meaning."""
         self._wait(lambda status: min(status.lexical.checkpoint, status.vector.checkpoint) >= status.log.sequence)
 
+    def wait_until_nothing_pends(self) -> None:
+        """Wait until no index has anything left to do; the log may be of any kind."""
+        self._wait(lambda status: not (status.lexical.pending or status.vector.pending))
+
     def _wait(self, done: Done) -> None:
         give_up = time.monotonic() + _WAIT_S
         with grpc.insecure_channel(self.target) as channel:

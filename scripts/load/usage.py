@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from nomemory.evaluation.process_tree import tree
+
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_UTIME, _STIME = 11, 12
+_UTIME, _STIME, _CUTIME, _CSTIME = range(11, 15)
 """Fields of `/proc/PID/stat`, counted from the one after the command's name."""
 
 
 def cpu_s(pids: list[int]) -> float:
     """Return the CPU time that processes have used, user and system, over all their threads."""
     return sum(map(_cpu_s, pids))
+
+
+def family_cpu_s(parent: int) -> float:
+    """Return the CPU time of a process, of all below it, and of its children that have ended; 0: no process."""
+    return run_ns(tree(parent)) / 1e9 + _cpu_s(parent, _CUTIME, _CSTIME) if parent else 0.0
 
 
 def run_ns(pids: list[int]) -> int:
@@ -42,6 +49,9 @@ def _run_ns(schedstat: Path) -> int:
         return 0
 
 
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[_UTIME]) + int(fields[_STIME])) / _TICKS_PER_S
+def _cpu_s(pid: int, user: int = _UTIME, system: int = _STIME) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        return 0.0
+    return (int(fields[user]) + int(fields[system])) / _TICKS_PER_S

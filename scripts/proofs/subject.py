@@ -98,6 +98,11 @@ class Subject:
         """The writer's process."""
         return self._running().pid
 
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """All servers that this one is of: itself."""
+        return (self,)
+
     def processes(self) -> dict[str, list[int]]:
         """Return its processes by role."""
         return by_role(self.pid)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from conformance.expectation import faults
-from conformance.mcp_requests import TOOLS as CALLED_BY
-from conformance.mcp_requests import NoToolError, ToolCall, tool_call
-from conformance.mcp_view import reply, shown_of_outcome, shown_of_step
-from conformance.players import PLAYERS, SCENARIO
-from conformance.transcript import disagreements
+from golden_scenario.expectation import faults
+from golden_scenario.mcp_requests import TOOLS as CALLED_BY
+from golden_scenario.mcp_requests import NoToolError, ToolCall, tool_call
+from golden_scenario.mcp_view import reply, shown_of_outcome, shown_of_step
+from golden_scenario.players import PLAYERS, SCENARIO
+from golden_scenario.transcript import disagreements
 from nomemory.mcp.results import Messages
 from nomemory.mcp.tools import TOOLS
 from nomemory.recall.tools.argument_reader import known_arguments

@@ -9,11 +9,11 @@ from itertools import pairwise
 
 import asyncpg
 import pytest
-from postgres import fresh_schema, private_postgres
+from postgres import PrivatePostgres, execute, fresh_schema, private_postgres
 
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres_connections import Database, faults
 from nomemory.server.log.postgres_migration import bring_forward
 from nomemory.server.log.postgres_reader import PostgresLogReader
 from nomemory.server.log.postgres_transaction import PostgresTransaction
@@ -184,6 +184,19 @@ async def test_a_database_that_comes_back_is_used_again() -> None:
             server.start()
             await writer.write([said("after")], on_conflict=OnConflict.REFUSE)
             assert {message.message_id for message in await _everything(reader)} >= {"before", "after"}
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_connection_that_the_database_has_ended_is_a_fault_whenever_it_is_used(
+    postgres: PrivatePostgres, turns: int
+) -> None:
+    connection = await Database(postgres.url).connect()
+    execute(postgres, f"SELECT pg_terminate_backend({connection.get_server_pid()}, 5000)")
+    for _ in range(turns):  # of the loop, in which it learns more and more of the end
+        await asyncio.sleep(0)
+    with pytest.raises(Fault) as refused, faults("read"):
+        await connection.fetch("SELECT 1")
+    assert refused.value.reason is Reason.ERROR_REASON_STORAGE_UNAVAILABLE
 
 
 async def test_a_database_that_hangs_keeps_nobody_for_long() -> None:

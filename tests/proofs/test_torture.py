@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+from postgres import NOT_INSTALLED, programs
 
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
@@ -29,6 +30,22 @@ def test_a_short_run_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
     printed = capsys.readouterr().out
     assert code == 0, printed
     assert "| kill -9 of everything | 1 |" in printed
+    assert "no problems" in printed
+
+
+@pytest.mark.timeout(300)
+def test_two_replicas_lose_nothing_whatever_becomes_of_them_and_of_postgresql(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if programs() is None:
+        pytest.skip(NOT_INSTALLED)
+    short = ["--rounds", "2", "--round-seconds", "1", "--seed", "4", "--workers", "1", "--writers", "2"]
+    ordeals = ["all connections cut", "PostgreSQL crashes, a replica is killed"]
+    code = main([*short, "--log", "postgres", "--keep", str(tmp_path), "--only", *ordeals])
+    printed = capsys.readouterr().out
+    assert code == 0, printed
+    for ordeal in ordeals:
+        assert f"| {ordeal} | 1 |" in printed
     assert "no problems" in printed
 
 

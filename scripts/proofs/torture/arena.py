@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from nomemory.evaluation.temporary_server import ServerStartError
+from proofs.private_postgres import PrivatePostgres
 from proofs.problem import Problem
+from proofs.replicas import Replicas
 from proofs.scripted_endpoint import Mood, ScriptedEndpoint
 from proofs.subject import Subject
 from proofs.torture.disk import SmallDisk
@@ -38,12 +40,13 @@ class Arena:
         endpoint: what embeds; None: the server itself.
         gate: what stands before Qdrant; None: the vectors are in the server's own directory.
         disk: the small disk that it is on; None: it is on an ordinary one.
+        database: the PostgreSQL that has its log; None: a file has it.
         random: what all chances of it come from.
         ledgers: the writers' books; each has a writer of its own.
     """
 
     name: str
-    subject: Subject
+    subject: Subject | Replicas
     dimension: int
     own_vectors: float
     catch_up_s: float
@@ -52,6 +55,7 @@ class Arena:
     endpoint: ScriptedEndpoint | None = None
     gate: Gate | None = None
     disk: SmallDisk | None = None
+    database: PrivatePostgres | None = None
     problems: list[Problem] = field(default_factory=list)
     stored: int = 0
     refusals: int = 0
@@ -75,9 +79,10 @@ class Arena:
                     raise
 
     def _wait_for_workers(self) -> None:
-        """Wait until the lexical indexer is there: it starts beside the server."""
+        """Wait until the worker is there that starts beside the server."""
+        worker = "vector worker" if self.database else "lexical indexer"
         give_up = time.monotonic() + _WORKERS_S
-        while "lexical indexer" not in self.subject.processes() and time.monotonic() < give_up:
+        while worker not in self.subject.processes() and time.monotonic() < give_up:
             time.sleep(0.05)
 
     @contextmanager
@@ -111,7 +116,8 @@ class Arena:
 
     def verify(self, users: Sequence[str]) -> None:
         """Wait for the indexes, then compare everything with the ledgers."""
-        self.problems += wait_for_indexes(self.subject, self.catch_up_s)
+        for one in self.subject.subjects:
+            self.problems += wait_for_indexes(one, self.catch_up_s)
         verification = Verification(self.subject, self.dimension)
         verification.run(self.ledgers, users)
         self.problems += verification.problems

@@ -10,6 +10,7 @@ import grpc
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from proofs.problem import Problem
+from proofs.replicas import Replicas
 from proofs.subject import Subject
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ class Connection:
         refusals: how many calls failed.
     """
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject | Replicas) -> None:
         self._subject = subject
         self._channel: grpc.Channel | None = None
         self._target = ""

@@ -11,6 +11,7 @@ Exits 1 if anything does not hold, and says what.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import shutil
@@ -24,7 +25,9 @@ from pathlib import Path
 import grpc
 
 from nomemory.evaluation.temporary_server import ServerStartError
+from proofs.private_postgres import NOT_INSTALLED, private_postgres, programs
 from proofs.problem import Problem
+from proofs.replicas import Replicas
 from proofs.scripted_endpoint import ScriptedEndpoint
 from proofs.subject import Subject
 from proofs.torture.arena import Arena
@@ -32,10 +35,15 @@ from proofs.torture.disk import SmallDisk
 from proofs.torture.ledger import Ledger
 from proofs.torture.ordeals import ORDEALS, Ordeal
 from proofs.torture.qdrant_gate import Gate
+from proofs.torture.replica_ordeals import DURABLE, REPLICA_ORDEALS
 from proofs.torture.tally import Tally
 
 _QDRANT = "NOMEMORY_TEST_QDRANT_URL"
 _DIMENSION, _LOCAL_DIMENSION = 8, 384
+_LIMIT_S = 120.0
+"""How long indexes may take to catch up."""
+_MINUTES = 5.0
+_REPLICAS = 2
 _SHOWN = 3
 _LOCAL_EVERY = 4
 """One round in so many is with the local embedder, which is slow."""
@@ -46,13 +54,21 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=5.0, help="how long new rounds are begun (default 5)")
+    parser.add_argument(
+        "--minutes", type=float, help="how long new rounds are begun (default 5, or without end if --rounds is given)"
+    )
     parser.add_argument("--rounds", type=int, default=0, help="end after so many rounds (default: by the time alone)")
+    parser.add_argument(
+        "--log",
+        choices=("file", "postgres"),
+        default="file",
+        help="postgres: two servers of one PostgreSQL, which suffers, too, called by turns (default file)",
+    )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chances but those of scheduling")
     parser.add_argument("--round-seconds", type=float, default=4.0, help="how long a round is under load (default 4)")
     parser.add_argument("--workers", type=int, default=2, help="processes that serve (default 2)")
     parser.add_argument("--writers", type=int, default=3, help="callers that write at once (default 3)")
-    parser.add_argument("--only", default="", help="only ordeals whose names have this in them")
+    parser.add_argument("--only", nargs="+", default=[""], help="only ordeals whose names have one of these in them")
     parser.add_argument("--embedder", choices=("all", "endpoint", "local"), default="all", help="default: both in turn")
     parser.add_argument("--small-disk", type=Path, help="a directory on a small file system that may be filled up")
     parser.add_argument("--keep", type=Path, help="where to keep the directories and logs")
@@ -72,9 +88,11 @@ class Torture:
 
     def run(self) -> bool:
         """Run all rounds; return whether everything holds."""
-        ends = time.monotonic() + 60 * self._arguments.minutes
+        given = self._arguments
+        minutes: float = given.minutes or (math.inf if given.rounds else _MINUTES)
+        ends = time.monotonic() + 60 * minutes
         turn = 0
-        while time.monotonic() < ends and turn != (self._arguments.rounds or -1):
+        while time.monotonic() < ends and turn != (given.rounds or -1):
             self._round(turn)
             turn += 1
         for arena in self.arenas:
@@ -115,16 +133,20 @@ class Torture:
 
     def _ordeal(self, arena: Arena) -> Ordeal:
         """Choose the ordeal that had the fewest rounds."""
-        wanted = [ordeal for ordeal in ORDEALS if self._arguments.only in ordeal.name]
+        known = REPLICA_ORDEALS if arena.database else ORDEALS
+        wanted = [ordeal for ordeal in known if any(one in ordeal.name for one in self._arguments.only)]
         for ordeal in wanted:
             self.tally.note(ordeal.name, ordeal.why_not(arena))
         possible = [ordeal for ordeal in wanted if not ordeal.why_not(arena)]
         if not possible:
-            raise SystemExit(f"no ordeal with {self._arguments.only!r} in its name can happen here")
+            raise SystemExit(f"no ordeal with any of {self._arguments.only} in its name can happen here")
         fewest = min(self.tally.rounds_of(ordeal.name) for ordeal in possible)
         return self._random.choice([one for one in possible if self.tally.rounds_of(one.name) == fewest])
 
     def _arenas(self) -> Iterator[Arena]:
+        if self._arguments.log == "postgres":
+            yield self._with_postgres()
+            return
         wanted = self._arguments.embedder
         if wanted in ("all", "endpoint"):
             yield self._with_endpoint("endpoint")
@@ -138,20 +160,38 @@ class Torture:
 
     def _with_endpoint(self, name: str, gate: Gate | None = None) -> Arena:
         endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serving())
-        settings = {
+        settings = self._embedding_by(endpoint) | ({"NOMEMORY_QDRANT_URL": gate.url} if gate else {})
+        disk = SmallDisk(self._arguments.small_disk) if self._arguments.small_disk else None
+        subject = self._subject(name, settings, disk.path if disk and not gate else self._root)
+        disk = None if gate else disk
+        return Arena(name, subject, _DIMENSION, 0.3, _LIMIT_S, self._random, self._ledgers(), endpoint, gate, disk)
+
+    def _with_postgres(self) -> Arena:
+        endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serving())
+        database = self._stack.enter_context(private_postgres(DURABLE))
+        settings = self._embedding_by(endpoint) | {"NOMEMORY_LOG": database.url}
+        subjects = [self._subject(f"replica{number}", settings) for number in range(_REPLICAS)]
+        return Arena(
+            "postgres",
+            Replicas(subjects),
+            _DIMENSION,
+            0.3,
+            _LIMIT_S,
+            self._random,
+            self._ledgers(),
+            endpoint,
+            database=database,
+        )
+
+    def _embedding_by(self, endpoint: ScriptedEndpoint) -> dict[str, str]:
+        return {
             "NOMEMORY_EMBEDDER": "openai",
             "NOMEMORY_EMBEDDING_MODEL": f"torture-{self._arguments.seed}",
             "NOMEMORY_EMBEDDING_DIMENSION": str(_DIMENSION),
             "NOMEMORY_EMBEDDING_TIMEOUT_S": "2",
             "OPENAI_BASE_URL": endpoint.url,
             "OPENAI_API_KEY": "none",
-            **({"NOMEMORY_QDRANT_URL": gate.url} if gate else {}),
         }
-        disk = SmallDisk(self._arguments.small_disk) if self._arguments.small_disk else None
-        subject = self._subject(name, settings, disk.path if disk and not gate else self._root)
-        limit_s = 120.0
-        disk = None if gate else disk
-        return Arena(name, subject, _DIMENSION, 0.3, limit_s, self._random, self._ledgers(), endpoint, gate, disk)
 
     def _ledgers(self) -> list[Ledger]:
         return [Ledger() for _ in range(self._arguments.writers)]
@@ -173,6 +213,8 @@ def _say(what: str) -> None:
 def main(given: Sequence[str] | None = None) -> int:
     """Run; return 0 if everything holds."""
     arguments = arguments_of(given)
+    if arguments.log == "postgres" and programs() is None:
+        raise SystemExit(NOT_INSTALLED)
     with ExitStack() as stack:
         root = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-")))
         root.mkdir(parents=True, exist_ok=True)

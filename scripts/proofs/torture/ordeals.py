@@ -15,7 +15,7 @@ from proofs.torture.arena import Arena
 from proofs.torture.disk import CAN_LIMIT, files_limited
 
 _FAULT_S = (0.3, 2.0)
-_AGAIN_S = 30.0
+AGAIN_S = 30.0
 _ROOM = 512 * 1024
 
 
@@ -33,33 +33,37 @@ class Ordeal:
     why_not: Callable[[Arena], str] = lambda _: ""
 
 
-def _kill_everything(arena: Arena) -> None:
+def kill_everything(arena: Arena) -> None:
+    """Kill all processes of the server."""
     arena.subject.kill()
 
 
 def _kill_while_starting(arena: Arena) -> None:
     arena.subject.kill()
-    arena.subject.start_and_kill(arena.random.uniform(0, 3))
+    arena.subject.subjects[0].start_and_kill(arena.random.uniform(0, 3))
 
 
 def _kill_writer(arena: Arena) -> None:
-    left = arena.subject.kill_writer()
+    left = {pid for one in arena.subject.subjects for pid in one.kill_writer()}
     if left:
         arena.problems.append(Problem("left behind", f"{len(left)} processes outlive their writer"))
 
 
-def _stop(arena: Arena) -> None:
+def stop(arena: Arena) -> None:
+    """End it as an operator does."""
     arena.subject.stop()
 
 
-def _kill(role: str) -> Callable[[Arena], None]:
+def kill(role: str) -> Callable[[Arena], None]:
+    """Kill a process of a role; the server starts it again and goes on."""
+
     def happen(arena: Arena) -> None:
         pids = arena.subject.processes().get(role, [])
         if not pids:
             arena.problems.append(Problem("no process", f"{role} was not running"))
             return
         os.kill(arena.random.choice(pids), signal.SIGKILL)
-        arena.writes_again(_AGAIN_S)
+        arena.writes_again(AGAIN_S)
 
     return happen
 
@@ -70,42 +74,42 @@ def _pause(arena: Arena) -> None:
     pid = arena.random.choice(pids)
     os.kill(pid, signal.SIGSTOP)
     try:
-        _wait(arena)
+        wait(arena)
     finally:
         os.kill(pid, signal.SIGCONT)
-    arena.writes_again(_AGAIN_S)
+    arena.writes_again(AGAIN_S)
 
 
 def _limit_files(arena: Arena) -> None:
     """Let no file grow, neither the log's nor an index's; half of the time the server dies like that."""
     pids = [pid for some in arena.subject.processes().values() for pid in some]
     with files_limited(pids, arena.subject.log.stat().st_size + _ROOM):  # what the server says about it has room
-        _wait(arena)
+        wait(arena)
         if arena.random.random() < 0.5:  # noqa: PLR2004 - half of the time
             arena.subject.kill()
             return
-    arena.writes_again(_AGAIN_S)
+    arena.writes_again(AGAIN_S)
 
 
 def _fill_disk(arena: Arena) -> None:
     if arena.disk is None:
         raise RuntimeError("there is no small disk")
     with arena.disk.full():
-        _wait(arena)
+        wait(arena)
         if arena.random.random() < 0.5:  # noqa: PLR2004 - half of the time
             arena.subject.kill()
     if arena.subject.is_running:
-        arena.writes_again(_AGAIN_S)
+        arena.writes_again(AGAIN_S)
 
 
 def _endpoint(mood: Mood) -> Callable[[Arena], None]:
     def happen(arena: Arena) -> None:
         arena.mood(mood)
-        _wait(arena)
+        wait(arena)
         if arena.random.random() < 0.3:  # noqa: PLR2004 - now and then the server dies, too
             arena.subject.kill()
             arena.ensure_running()
-            _wait(arena)
+            wait(arena)
         arena.mood(Mood.WELL)
 
     return happen
@@ -115,12 +119,13 @@ def _qdrant_away(arena: Arena) -> None:
     if arena.gate is None:
         raise RuntimeError("there is no Qdrant")
     arena.gate.close()
-    _wait(arena)
+    wait(arena)
     arena.gate.open()
 
 
-def _wait(arena: Arena) -> None:
-    time.sleep(arena.random.uniform(*_FAULT_S))
+def wait(arena: Arena, share: float = 1.0) -> None:
+    """Let a fault last for a while, or for a share of one."""
+    time.sleep(share * arena.random.uniform(*_FAULT_S))
 
 
 def _needs(role: str) -> Callable[[Arena], str]:
@@ -135,14 +140,14 @@ def _needs_endpoint(arena: Arena) -> str:
 
 
 ORDEALS = (
-    Ordeal("kill -9 of everything", _kill_everything),
+    Ordeal("kill -9 of everything", kill_everything),
     Ordeal("kill -9 of the writer", _kill_writer),
-    Ordeal("kill -9 of a reader", _kill("reader"), _needs("reader")),
-    Ordeal("kill -9 of the lexical indexer", _kill("lexical indexer"), _needs("lexical indexer")),
-    Ordeal("kill -9 of the vector worker", _kill("vector worker"), _needs("vector worker")),
-    Ordeal("kill -9 of an embedder worker", _kill("embedder worker"), _needs("embedder worker")),
+    Ordeal("kill -9 of a reader", kill("reader"), _needs("reader")),
+    Ordeal("kill -9 of the lexical indexer", kill("lexical indexer"), _needs("lexical indexer")),
+    Ordeal("kill -9 of the vector worker", kill("vector worker"), _needs("vector worker")),
+    Ordeal("kill -9 of an embedder worker", kill("embedder worker"), _needs("embedder worker")),
     Ordeal("kill -9 while starting", _kill_while_starting),
-    Ordeal("SIGTERM", _stop),
+    Ordeal("SIGTERM", stop),
     Ordeal("SIGSTOP of a worker", _pause),
     Ordeal(
         "files may not grow (RLIMIT_FSIZE)",

@@ -10,6 +10,7 @@ import grpc
 
 from nomemory.v1 import query_service_pb2 as pb
 from proofs.problem import Problem
+from proofs.replicas import Replicas
 from proofs.subject import Subject
 from proofs.torture.connection import TIMEOUT_S, Connection
 from proofs.torture.ledger import Ledger, State
@@ -23,7 +24,7 @@ _PAUSE_S = 0.05
 class Reader:
     """Reads users at random until it is stopped: what was certain before and after a read has to be in it."""
 
-    def __init__(self, ledgers: Sequence[Ledger], subject: Subject, seed: int) -> None:
+    def __init__(self, ledgers: Sequence[Ledger], subject: Subject | Replicas, seed: int) -> None:
         self._ledgers = ledgers
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._connection = Connection(subject)

@@ -12,6 +12,7 @@ import grpc
 from nomemory.v1 import ingest_service_pb2 as pb
 from nomemory.v1 import message_pb2
 from proofs.problem import Problem
+from proofs.replicas import Replicas
 from proofs.subject import Subject
 from proofs.torture.connection import TIMEOUT_S, Connection, is_refusal
 from proofs.torture.ledger import Changes, Ledger, Nameless, State, Version
@@ -36,7 +37,9 @@ class Writer:
         own_vectors: the share of its messages that bring a vector, of this dimension.
     """
 
-    def __init__(self, ledger: Ledger, subject: Subject, seed: int, dimension: int, own_vectors: float) -> None:
+    def __init__(
+        self, ledger: Ledger, subject: Subject | Replicas, seed: int, dimension: int, own_vectors: float
+    ) -> None:
         self._ledger = ledger
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._connection = Connection(subject)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_S: Final = 1.0
 
-AWAY: Final = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError)
+AWAY: Final = (
+    *(OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError),
+    asyncpg.InternalClientError,  # a statement on a connection that the database has just ended
+)
 """The database cannot be reached, or the connection to it broke."""
 
 EVERY_JOB: Final = (*AWAY, asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError)

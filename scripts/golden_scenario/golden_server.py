@@ -14,7 +14,7 @@ from typing import Final
 
 import jwt
 
-from conformance.certificate import write_certificate
+from golden_scenario.certificate import write_certificate
 from nomemory.evaluation.temporary_server import temporary_server
 
 SECRET: Final = "the secret of the golden scenario, which guards nothing"  # noqa: S105 - as it says

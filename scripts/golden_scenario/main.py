@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from conformance.expectation import NO_TOOL, Outcome, Step, faults
-from conformance.players import PLAYERS, SCENARIO, Player, PlayError
-from conformance.transcript import disagreements
+from golden_scenario.expectation import NO_TOOL, Outcome, Step, faults
+from golden_scenario.players import PLAYERS, SCENARIO, Player, PlayError
+from golden_scenario.transcript import disagreements
 
 
 def main() -> int:

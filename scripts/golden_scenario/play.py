@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conformance.python_arguments import Json
+from golden_scenario.python_arguments import Json
 
 
 class CallRefusedError(Exception):

@@ -1,4 +1,7 @@
-"""Plays the golden scenario with the Python client: `python -m conformance.python_player SCENARIO SERVER WRITTEN`."""
+"""Plays the golden scenario with the Python client.
+
+`python -m golden_scenario.python_player SCENARIO SERVER WRITTEN`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
-from conformance.play import CallRefusedError, Play, play
-from conformance.python_arguments import Json
-from conformance.python_calls import replies
+from golden_scenario.play import CallRefusedError, Play, play
+from golden_scenario.python_arguments import Json
+from golden_scenario.python_calls import replies
 from nomemory.client import Client, NoMemoryError
 
 
@@ -27,10 +30,19 @@ class PythonPlay(Play):
 
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         """Make a step's call."""
-        try:
-            return [_as_json(reply) for reply in replies(self._clients[step["as"]], step, request)]
-        except NoMemoryError as error:
-            raise CallRefusedError(_refusal(error)) from None
+        return replies_of(self._clients[step["as"]], step, request)
+
+
+def replies_of(client: Client, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
+    """Make a step's call with a client; return its replies as JSON.
+
+    Raises:
+        CallRefusedError: it is refused.
+    """
+    try:
+        return [_as_json(reply) for reply in replies(client, step, request)]
+    except NoMemoryError as error:
+        raise CallRefusedError(_refusal(error)) from None
 
 
 def _refusal(error: NoMemoryError) -> Json:

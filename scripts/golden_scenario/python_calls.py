@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from conformance.python_arguments import Json, arguments, messages
+from golden_scenario.python_arguments import Json, arguments, messages
 from nomemory.client import Client
 
 Given = dict[str, Any]

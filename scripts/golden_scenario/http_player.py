@@ -1,4 +1,4 @@
-"""Plays the golden scenario over HTTP: `python -m conformance.http_player SCENARIO SERVER WRITTEN`."""
+"""Plays the golden scenario over HTTP: `python -m golden_scenario.http_player SCENARIO SERVER WRITTEN`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
-from conformance.http_calls import replies
-from conformance.play import Play, play
-from conformance.python_arguments import Json
+from golden_scenario.http_calls import replies
+from golden_scenario.play import Play, play
+from golden_scenario.python_arguments import Json
 
 
 class HttpPlay(Play):

@@ -13,8 +13,8 @@ import httpx
 from google.api import annotations_pb2
 from google.protobuf.descriptor import MethodDescriptor
 
-from conformance.play import CallRefusedError
-from conformance.python_arguments import Json
+from golden_scenario.play import CallRefusedError
+from golden_scenario.python_arguments import Json
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 _MODULES: Final = (ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2)

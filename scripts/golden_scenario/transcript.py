@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from conformance.expectation import Outcome, Step
+from golden_scenario.expectation import Outcome, Step
 
 _GENERATED_ID: Final = re.compile(r"m_[0-9A-Z]{26}")
 _OF_THE_RUN: Final = frozenset(

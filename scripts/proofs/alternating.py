@@ -1,0 +1,83 @@
+"""A channel to several servers at once: each call goes to the next of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
+from typing import Any, Self
+
+import grpc
+
+
+class AlternatingChannel(grpc.Channel):
+    """Makes each call through the next of some channels, whatever the call is.
+
+    So whoever writes and then reads has written at one server and reads at another.
+
+    Args:
+        channels: one for each server; they are closed with this one.
+    """
+
+    def __init__(self, channels: Sequence[grpc.Channel]) -> None:
+        self._channels = channels
+        self._turns = cycle(range(len(channels)))
+
+    def unary_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as gRPC's generated stubs call it
+        """Give the method on all channels in turn."""
+        return self._method([one.unary_unary(*args, **kwargs) for one in self._channels])
+
+    def unary_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
+        """Give the method on all channels in turn."""
+        return self._method([one.unary_stream(*args, **kwargs) for one in self._channels])
+
+    def stream_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
+        """Give the method on all channels in turn."""
+        return self._method([one.stream_unary(*args, **kwargs) for one in self._channels])
+
+    def stream_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
+        """Give the method on all channels in turn."""
+        return self._method([one.stream_stream(*args, **kwargs) for one in self._channels])
+
+    def subscribe(self, callback: Callable[[grpc.ChannelConnectivity], None], try_to_connect: bool = False) -> None:  # noqa: FBT001, FBT002 - gRPC's signature
+        """Watch all channels."""
+        for one in self._channels:
+            one.subscribe(callback, try_to_connect)
+
+    def unsubscribe(self, callback: Callable[[grpc.ChannelConnectivity], None]) -> None:
+        """Watch them no longer."""
+        for one in self._channels:
+            one.unsubscribe(callback)
+
+    def close(self) -> None:
+        """Close all channels."""
+        for one in self._channels:
+            one.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _method(self, methods: Sequence[Callable[..., Any]]) -> _Alternating:
+        return _Alternating(methods, self._turns)
+
+
+class _Alternating:
+    """One method at several servers."""
+
+    def __init__(self, methods: Sequence[Any], turns: Iterator[int]) -> None:
+        self._methods = methods
+        self._turns = turns
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever gRPC returns
+        return self._next()(*args, **kwargs)
+
+    def with_call(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
+        return self._next().with_call(*args, **kwargs)
+
+    def future(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
+        return self._next().future(*args, **kwargs)
+
+    def _next(self) -> Any:  # noqa: ANN401 - a method of a channel
+        return self._methods[next(self._turns)]

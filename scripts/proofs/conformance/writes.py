@@ -1,0 +1,157 @@
+"""Writes: once, all or nothing, seen by whoever has their token, gone when they are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2
+from nomemory.v1 import query_service_pb2 as q
+from proofs.conformance.check import Check, refused
+from proofs.conformance.talk import Message, Talk, differing, ids, vector
+from proofs.conformance.world import World
+
+_TURNS = 10
+_AT_ONCE = 6
+_BAD = ("messages[1].ts", "messages[1].role", "messages[1].content")
+
+
+def _read_your_writes(world: World) -> Iterator[str]:
+    talk = Talk(world.new_user("yours"), world.random, world.info.embedding_dimension)
+    for turn in range(_TURNS):
+        (message,) = talk.say([turn])
+        token = world.write([message]).write_token
+        for name, got in _seen(world, talk, f"no{turn}", token):
+            if message.message_id not in got:
+                yield f"write {turn} is not seen by {name}"
+
+
+def _seen(world: World, talk: Talk, word: str, token: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield what each read finds that waits for a write."""
+    user_id, asked = talk.user_id, vector(world.random, talk.dimension)
+    yield "list", ids(world.listed(user_id, at_least=token))
+    yield "words", ids(one for one, _ in world.found(user_id, word, at_least=token))
+    yield "meaning", ids(one for one, _ in world.near(user_id, asked, at_least=token))
+    request = q.HybridSearchRequest(user_id=user_id, query_text=word, at_least=token)
+    request.query_embedding.values.extend(asked)
+    yield "both", ids(item.message for item in world.query.HybridSearch(request).items)
+
+
+def _again(world: World) -> Iterator[str]:
+    talk, _ = world.talk("again", 12)
+    again = world.write(talk.messages)
+    if any(one.outcome != i.WRITE_OUTCOME_UNCHANGED for one in again.results):
+        yield "the same messages again are not UNCHANGED"
+    changed = Message()
+    changed.CopyFrom(talk.messages[0])
+    changed.content = "another sentence"
+    yield from refused(lambda: world.write([changed]), grpc.StatusCode.ALREADY_EXISTS)
+    if [one.outcome for one in world.write([changed], replace=True).results] != [i.WRITE_OUTCOME_REPLACED]:
+        yield "a message that takes another's place is not REPLACED"
+    if world.counted(talk.user_id) != len(talk.messages):
+        yield f"{world.counted(talk.user_id)} messages in place of {len(talk.messages)}"
+
+
+def _once(world: World) -> Iterator[str]:
+    talk = Talk(world.new_user("once"), world.random, world.info.embedding_dimension)
+    batch = talk.say(range(5))
+    for message in batch:
+        message.message_id = ""
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        replies = list(threads.map(lambda _: world.write(batch, request_id="the request"), range(_AT_ONCE)))
+    if len({tuple(one.message_id for one in reply.results) for reply in replies}) != 1:
+        yield "one request, sent several times at once, got several sets of ids"
+    yield from differing(
+        "what is stored of it",
+        sorted(one.content for one in world.listed(talk.user_id)),
+        sorted(one.content for one in batch),
+    )
+
+
+def _all_or_nothing(world: World) -> Iterator[str]:
+    talk = Talk(world.new_user("nothing"), world.random, world.info.embedding_dimension)
+    batch = talk.say(range(3))
+    batch[1].Clear()
+    batch[1].user_id, batch[1].content = talk.user_id, " "
+    try:
+        world.write(batch)
+    except grpc.RpcError as error:
+        if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
+            yield f"refused with {error.code().name}"
+        if unnamed := [field for field in _BAD if field not in str(error.details())]:
+            yield f"the refusal does not name {', '.join(unnamed)}"
+    else:
+        yield "a bad message is not refused"
+    if count := world.counted(talk.user_id):
+        yield f"{count} messages of a refused batch are stored"
+
+
+def _imported(world: World) -> Iterator[str]:
+    talk = Talk(world.new_user("imported"), world.random, world.info.embedding_dimension)
+    said = talk.say(range(30))
+    bad = Message(user_id=talk.user_id, content=" ")
+    stream = [i.ImportMessagesRequest(messages=part) for part in (said[:10], [*said[10:20], bad], said[20:], said[:5])]
+    reply = world.ingest.ImportMessages(iter(stream))
+    if (reply.created, reply.unchanged, reply.rejected) != (30, 5, 1):
+        yield f"created {reply.created}, unchanged {reply.unchanged}, rejected {reply.rejected}; 30, 5, 1 are due"
+    got = ids(world.listed(talk.user_id, at_least=reply.write_token))
+    yield from differing("what is stored", got, ids(talk.newest_first()))
+
+
+def _deleted(world: World) -> Iterator[str]:
+    talk, _ = world.talk("deleted", 40)
+    gone = ids(talk.messages[5:15])
+    reply = world.delete(talk.user_id, message_ids=[*gone, "nobody"])
+    talk.forget(lambda one: one.message_id in gone)
+    if reply.deleted != len(gone) or list(reply.missing_message_ids) != ["nobody"]:
+        yield f"{reply.deleted} deleted, {list(reply.missing_message_ids)} missing"
+    yield from _holds(world, talk, reply.write_token, "after a deletion by ids")
+    narrowed = message_pb2.Filter(conversation_id="c")
+    removed = talk.forget(lambda one: one.conversation_id == "c")
+    reply = world.delete(talk.user_id, filter=narrowed)
+    if reply.deleted != len(removed):
+        yield f"{reply.deleted} deleted by a filter that admits {len(removed)}"
+    yield from _holds(world, talk, reply.write_token, "after a deletion by a filter")
+
+
+def _holds(world: World, talk: Talk, token: str, when: str) -> Iterator[str]:
+    """Say which read does not have exactly what the talk has."""
+    user_id, wanted = talk.user_id, ids(talk.newest_first())
+    everything = " OR ".join(f"no{number}" for number in range(40))
+    asked = vector(world.random, talk.dimension)
+    yield from differing(f"list {when}", ids(world.listed(user_id)), wanted)
+    yield from differing(f"export {when}", ids(reversed(world.exported(user_id))), wanted)
+    words = ids(one for one, _ in world.found(user_id, everything, at_least=token))
+    yield from differing(f"words {when}", sorted(words), sorted(wanted))
+    meaning = ids(one for one, _ in world.near(user_id, asked, at_least=token))
+    yield from differing(f"meaning {when}", sorted(meaning), sorted(wanted))
+    if (count := world.counted(user_id)) != len(wanted):
+        yield f"count {when}: {count} in place of {len(wanted)}"
+
+
+def _erased(world: World) -> Iterator[str]:
+    talk, _ = world.talk("erased", 40)
+    reply = world.ingest.EraseUser(i.EraseUserRequest(user_id=talk.user_id))
+    everything = talk.forget(lambda _: True)
+    if reply.deleted != len(everything):
+        yield f"{reply.deleted} erased of {len(everything)}"
+    yield from _holds(world, talk, reply.write_token, "after the erasure")
+    got = world.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=talk.user_id, message_ids=ids(everything)))
+    if got.items:
+        yield f"{len(got.items)} erased messages are found by their ids"
+    token = world.write(talk.say([1])).write_token
+    yield from _holds(world, talk, token, "after the user has begun anew")
+
+
+CHECKS = (
+    Check("a read with a write token sees the write: list, words, meaning, both", _read_your_writes),
+    Check("what is written again is unchanged, other content is refused or replaces", _again),
+    Check("a request that is sent several times at once is stored once", _once),
+    Check("a batch with a bad message is refused as a whole, with every violation named", _all_or_nothing),
+    Check("an import reports what it refuses and stores the rest", _imported),
+    Check("what is deleted is gone from every read", _deleted),
+    Check("whoever is erased is gone from every read, and may begin anew", _erased),
+)
