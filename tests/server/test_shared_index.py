@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from postgres import PrivatePostgres, fresh_schema
-from qdrant_stand_in import StandIn, qdrant_stand_in
 from server.fleet import connected, fleet, until
 
 from nomemory.server.settings import Settings
@@ -20,6 +19,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from proofs.qdrant_stand_in import StandIn, qdrant_stand_in
 from talk import said
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_pat
         qdrant = stack.enter_context(qdrant_stand_in())
         ours = own_settings.with_changes(
             log=fresh_schema(postgres),
-            qdrant_url=f"grpc://127.0.0.1:{qdrant.port}",
+            qdrant_url=qdrant.url,
             qdrant_buckets=4,
             postgres_lease_s=2.0,
             erase_within_s=4.0,
@@ -97,7 +97,7 @@ def test_what_a_killed_server_had_not_indexed_another_one_does(postgres: Private
             fleet,
             NOMEMORY_LOG=fresh_schema(postgres),
             NOMEMORY_POSTGRES_LEASE_S="2",
-            NOMEMORY_QDRANT_URL=f"grpc://127.0.0.1:{qdrant.port}",
+            NOMEMORY_QDRANT_URL=qdrant.url,
         )
         with start(tmp_path / "one", 1) as one, start(tmp_path / "other", 2) as other:
             asked = QueryServiceStub(other.open.enter_context(connected(other.target)))

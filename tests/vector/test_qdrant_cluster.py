@@ -14,7 +14,6 @@ from google.protobuf.message import Message
 from qdrant_client import grpc as qdrant
 from qdrant_client.grpc.collections_service_pb2_grpc import CollectionsServicer, add_CollectionsServicer_to_server
 from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_PointsServicer_to_server
-from qdrant_stand_in import described
 
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
@@ -22,6 +21,7 @@ from nomemory.server.vector.points import point_id
 from nomemory.server.vector.protocol import VectorPoint
 from nomemory.server.vector.qdrant_index import QdrantIndex, connect
 from nomemory.server.vector.qdrant_layout import QdrantLayout
+from proofs.qdrant_stand_in import described
 
 VECTOR = b"\0\0\x80?" + b"\0" * 12
 LAYOUT = QdrantLayout(buckets=4, replicas=3)

@@ -27,6 +27,7 @@ import grpc
 from nomemory.evaluation.temporary_server import ServerStartError
 from proofs.private_postgres import NOT_INSTALLED, private_postgres, programs
 from proofs.problem import Problem
+from proofs.qdrant_stand_in import qdrant_stand_in
 from proofs.replicas import Replicas
 from proofs.scripted_endpoint import ScriptedEndpoint
 from proofs.subject import Subject
@@ -35,7 +36,7 @@ from proofs.torture.disk import SmallDisk
 from proofs.torture.ledger import Ledger
 from proofs.torture.ordeals import ORDEALS, Ordeal
 from proofs.torture.qdrant_gate import Gate
-from proofs.torture.replica_ordeals import DURABLE, REPLICA_ORDEALS
+from proofs.torture.replica_ordeals import DURABLE, LEASE_S, REPLICA_ORDEALS
 from proofs.torture.tally import Tally
 
 _QDRANT = "NOMEMORY_TEST_QDRANT_URL"
@@ -62,7 +63,8 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
         "--log",
         choices=("file", "postgres"),
         default="file",
-        help="postgres: two servers of one PostgreSQL, which suffers, too, called by turns (default file)",
+        help="postgres: two servers of one PostgreSQL, which suffers, too, called by turns; every second round with "
+        "one index by meaning for both, on a Qdrant or what stands in for it (default file)",
     )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chances but those of scheduling")
     parser.add_argument("--round-seconds", type=float, default=4.0, help="how long a round is under load (default 4)")
@@ -145,13 +147,15 @@ class Torture:
 
     def _arenas(self) -> Iterator[Arena]:
         if self._arguments.log == "postgres":
-            yield self._with_postgres()
+            yield self._with_postgres("postgres")
+            url = os.environ.get(_QDRANT) or self._stack.enter_context(qdrant_stand_in()).url
+            yield self._with_postgres("postgres, one Qdrant", self._stack.enter_context(Gate(url).serving()))
             return
         wanted = self._arguments.embedder
         if wanted in ("all", "endpoint"):
             yield self._with_endpoint("endpoint")
-            if url := os.environ.get(_QDRANT):
-                yield self._with_endpoint("qdrant", self._stack.enter_context(Gate(url).serving()))
+            if given := os.environ.get(_QDRANT):
+                yield self._with_endpoint("qdrant", self._stack.enter_context(Gate(given).serving()))
         if wanted in ("all", "local") and sys.platform == "linux":
             settings = {"NOMEMORY_EMBEDDER": "local"}
             yield Arena(
@@ -166,13 +170,17 @@ class Torture:
         disk = None if gate else disk
         return Arena(name, subject, _DIMENSION, 0.3, _LIMIT_S, self._random, self._ledgers(), endpoint, gate, disk)
 
-    def _with_postgres(self) -> Arena:
+    def _with_postgres(self, name: str, gate: Gate | None = None) -> Arena:
+        """Make an arena of servers over one PostgreSQL: each with an index of its own, or all with one on a Qdrant."""
         endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serving())
         database = self._stack.enter_context(private_postgres(DURABLE))
-        settings = self._embedding_by(endpoint) | {"NOMEMORY_LOG": database.url}
-        subjects = [self._subject(f"replica{number}", settings) for number in range(_REPLICAS)]
+        settings = self._embedding_by(endpoint)
+        settings |= {"NOMEMORY_LOG": database.url, "NOMEMORY_POSTGRES_LEASE_S": LEASE_S}
+        if gate is not None:
+            settings |= {"NOMEMORY_QDRANT_URL": gate.url, "NOMEMORY_QDRANT_BUCKETS": "8"}
+        subjects = [self._subject(f"replica{number}{'-shared' * bool(gate)}", settings) for number in range(_REPLICAS)]
         return Arena(
-            "postgres",
+            name,
             Replicas(subjects),
             _DIMENSION,
             0.3,
@@ -180,6 +188,7 @@ class Torture:
             self._random,
             self._ledgers(),
             endpoint,
+            gate,
             database=database,
         )
 

@@ -115,7 +115,8 @@ def _endpoint(mood: Mood) -> Callable[[Arena], None]:
     return happen
 
 
-def _qdrant_away(arena: Arena) -> None:
+def qdrant_away(arena: Arena) -> None:
+    """Cut all servers off from their Qdrant for a while."""
     if arena.gate is None:
         raise RuntimeError("there is no Qdrant")
     arena.gate.close()
@@ -128,7 +129,9 @@ def wait(arena: Arena, share: float = 1.0) -> None:
     time.sleep(share * arena.random.uniform(*_FAULT_S))
 
 
-def _needs(role: str) -> Callable[[Arena], str]:
+def needs(role: str) -> Callable[[Arena], str]:
+    """Return what says why an arena without a process of a role cannot go through an ordeal."""
+
     def why_not(arena: Arena) -> str:
         return "" if role in arena.subject.processes() else f"no {role} with {arena.name}"
 
@@ -142,10 +145,10 @@ def _needs_endpoint(arena: Arena) -> str:
 ORDEALS = (
     Ordeal("kill -9 of everything", kill_everything),
     Ordeal("kill -9 of the writer", _kill_writer),
-    Ordeal("kill -9 of a reader", kill("reader"), _needs("reader")),
-    Ordeal("kill -9 of the lexical indexer", kill("lexical indexer"), _needs("lexical indexer")),
-    Ordeal("kill -9 of the vector worker", kill("vector worker"), _needs("vector worker")),
-    Ordeal("kill -9 of an embedder worker", kill("embedder worker"), _needs("embedder worker")),
+    Ordeal("kill -9 of a reader", kill("reader"), needs("reader")),
+    Ordeal("kill -9 of the lexical indexer", kill("lexical indexer"), needs("lexical indexer")),
+    Ordeal("kill -9 of the vector worker", kill("vector worker"), needs("vector worker")),
+    Ordeal("kill -9 of an embedder worker", kill("embedder worker"), needs("embedder worker")),
     Ordeal("kill -9 while starting", _kill_while_starting),
     Ordeal("SIGTERM", stop),
     Ordeal("SIGSTOP of a worker", _pause),
@@ -162,7 +165,7 @@ ORDEALS = (
     *(Ordeal(f"endpoint {mood.value}", _endpoint(mood), _needs_endpoint) for mood in Mood if mood is not Mood.WELL),
     Ordeal(
         "Qdrant away",
-        _qdrant_away,
+        qdrant_away,
         lambda arena: "" if arena.gate else "needs NOMEMORY_TEST_QDRANT_URL, a Qdrant server that may be written to",
     ),
 )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from proofs.private_postgres import PrivatePostgres, execute
 from proofs.subject import Subject
 from proofs.torture.arena import Arena
-from proofs.torture.ordeals import AGAIN_S, Ordeal, kill, kill_everything, stop, wait
+from proofs.torture.ordeals import AGAIN_S, Ordeal, kill, kill_everything, needs, qdrant_away, stop, wait
 
 DURABLE = ("shared_buffers=32MB",)
 """How PostgreSQL runs: what it has acknowledged is on the disk."""
+LEASE_S = "1.5"
+"""How long a server's claims on buckets of a shared index last, in seconds."""
 _CUTS = 5
 _TERMINATE = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
@@ -64,6 +70,25 @@ def _cut(arena: Arena) -> None:
     arena.writes_again(AGAIN_S)
 
 
+def _halt_replica(arena: Arena) -> None:
+    """Stop a server for so long that the other takes over what it was indexing; then let it go on."""
+    pids = [pid for some in _one(arena).processes().values() for pid in some]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(float(LEASE_S))
+        wait(arena)
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    arena.writes_again(AGAIN_S)
+
+
+def _needs_qdrant(arena: Arena) -> str:
+    return "" if arena.gate else f"{arena.name} has no index that is shared"
+
+
 def _one(arena: Arena) -> Subject:
     return arena.random.choice(arena.subject.subjects)
 
@@ -77,7 +102,7 @@ def _database(arena: Arena) -> PrivatePostgres:
 REPLICA_ORDEALS = (
     Ordeal("kill -9 of a replica", _kill_replica),
     Ordeal("kill -9 of both replicas", kill_everything),
-    Ordeal("kill -9 of a vector worker", kill("vector worker")),
+    Ordeal("kill -9 of a vector worker", kill("vector worker"), needs("vector worker")),
     Ordeal("SIGTERM of a replica", _stop_replica),
     Ordeal("SIGTERM of both replicas", stop),
     Ordeal("PostgreSQL crashes (immediate)", _restart("immediate")),
@@ -85,4 +110,6 @@ REPLICA_ORDEALS = (
     Ordeal("PostgreSQL crashes, a replica is killed", _crash_with_replica),
     Ordeal("PostgreSQL halts (SIGSTOP)", _halt),
     Ordeal("all connections cut", _cut),
+    Ordeal("a replica halts beyond its time (SIGSTOP)", _halt_replica, _needs_qdrant),
+    Ordeal("Qdrant away", qdrant_away, _needs_qdrant),
 )

@@ -50,11 +50,18 @@ class StandIn:
         self.points = QdrantClient(":memory:")
         self.port = 0
 
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"grpc://127.0.0.1:{self.port}"
+
     def CollectionExists(self, request: Any) -> Any:  # noqa: ANN401, N802 - the contract's names, here and below
+        """Tell whether there is a collection."""
         exists = self.points.collection_exists(request.collection_name)
         return qdrant.CollectionExistsResponse(result=qdrant.CollectionExists(exists=exists))
 
     def Create(self, request: Any) -> Any:  # noqa: ANN401, N802
+        """Make a collection."""
         size = request.vectors_config.params.size
         if not self.points.collection_exists(request.collection_name):
             config = models.VectorParams(size=size, distance=models.Distance.COSINE)
@@ -70,12 +77,15 @@ class StandIn:
         return _DONE
 
     def CollectionClusterInfo(self, _request: Any) -> Any:  # noqa: ANN401, N802
+        """Tell that there are no shards."""
         return qdrant.CollectionClusterInfoResponse()
 
     def CreateShardKey(self, _request: Any) -> Any:  # noqa: ANN401, N802
+        """Do nothing."""
         return qdrant.CreateShardKeyResponse(result=True)
 
     def CreateFieldIndex(self, _request: Any) -> Any:  # noqa: ANN401, N802
+        """Do nothing."""
         return _DONE
 
     def Get(self, request: Any) -> Any:  # noqa: ANN401, N802
@@ -89,20 +99,24 @@ class StandIn:
         return qdrant.GetResponse(result=list(map(_retrieved, found)))
 
     def Count(self, request: Any) -> Any:  # noqa: ANN401, N802
+        """Count all points."""
         count = self.points.count(request.collection_name).count
         return qdrant.CountResponse(result=qdrant.CountResult(count=count))
 
     def Upsert(self, request: Any) -> Any:  # noqa: ANN401, N802
+        """Store points."""
         self.points.upsert(request.collection_name, list(map(GrpcToRest.convert_point_struct, request.points)))
         return _DONE
 
     def UpdateBatch(self, request: Any) -> Any:  # noqa: ANN401, N802
+        """Store points, some lists of them at once."""
         for operation in request.operations:
             points = list(map(GrpcToRest.convert_point_struct, operation.upsert.points))
             self.points.upsert(request.collection_name, points)
         return qdrant.UpdateBatchResponse(result=[qdrant.UpdateResult(status=qdrant.UpdateStatus.Completed)])
 
     def Query(self, request: Any) -> Any:  # noqa: ANN401, N802
+        """Return the nearest points."""
         found = self.points.query_points(
             request.collection_name,
             list(request.query.nearest.dense.data),
@@ -120,6 +134,7 @@ class StandIn:
         return qdrant.QueryResponse(result=scored)
 
     def Scroll(self, request: Any) -> Any:  # noqa: ANN401, N802
+        """Return points, page by page."""
         found, offset = self.points.scroll(
             request.collection_name,
             scroll_filter=GrpcToRest.convert_filter(request.filter),
@@ -131,6 +146,7 @@ class StandIn:
         return qdrant.ScrollResponse(result=list(map(_retrieved, found)), next_page_offset=after)
 
     def Facet(self, request: Any) -> Any:  # noqa: ANN401, N802
+        """Return the values of a field."""
         found = self.points.facet(request.collection_name, request.key, limit=100_000)
         return qdrant.FacetResponse(hits=list(map(RestToGrpc.convert_facet_value_hit, found.hits)))
 
