@@ -74,14 +74,14 @@ class PrivatePostgres:
             for process in processes:
                 os.kill(process, signal.SIGCONT)
 
-    def initialise(self) -> None:
+    def initialise(self, owner: str = _USER) -> None:
         """Make the files of an empty server."""
         self._run(
             "initdb",
             "-D",
             str(self.root / "data"),
             "-U",
-            _USER,
+            owner,
             "--auth=trust",
             "--no-sync",
             "-E",
@@ -92,7 +92,7 @@ class PrivatePostgres:
     def _run(self, program: str, *arguments: str) -> None:
         directory = programs()
         assert directory is not None
-        command = [*_as_another_user(), str(directory / program), *arguments]
+        command = [*as_another_user(), str(directory / program), *arguments]
         done = subprocess.run(
             command, check=False, capture_output=True, text=True, cwd=self.root, stdin=subprocess.DEVNULL
         )
@@ -100,7 +100,7 @@ class PrivatePostgres:
 
 
 @cache
-def _as_another_user() -> tuple[str, ...]:
+def as_another_user() -> tuple[str, ...]:
     """Return what goes before a command that root must not run itself."""
     if os.geteuid() != 0:
         return ()
@@ -118,7 +118,7 @@ def _entry(name: str) -> pwd.struct_passwd | None:
 @contextmanager
 def private_postgres(options: Sequence[str] = _FAST) -> Iterator[PrivatePostgres]:
     """Run a server of one's own until the context is left."""
-    server = _made()
+    server = made()
     server.start(options)
     try:
         yield server
@@ -132,7 +132,7 @@ def shared_postgres(meeting_place: Path) -> Iterator[PrivatePostgres]:
     meeting_place.mkdir(parents=True, exist_ok=True)
     with _locked(meeting_place / "postgres.lock") as file:
         count, _, root = file.read().partition(" ")
-        server = PrivatePostgres(Path(root)) if root else _made()
+        server = PrivatePostgres(Path(root)) if root else made()
         if not root:
             server.start()
         _write(file, f"{int(count or 0) + 1} {server.root}")
@@ -173,13 +173,14 @@ def execute(server: PrivatePostgres, statement: str) -> str:
     return subprocess.run([*command, "-c", statement], check=True, capture_output=True, text=True).stdout
 
 
-def _made() -> PrivatePostgres:
+def made(owner: str = _USER) -> PrivatePostgres:
+    """Make a server of one's own, which is not started yet; `owner` is the role that may do everything."""
     root = Path(tempfile.mkdtemp(prefix="nomemory-pg-"))
     root.chmod(0o755)
-    if other := _as_another_user():
+    if other := as_another_user():
         shutil.chown(root, int(other[1].partition("=")[2]), int(other[2].partition("=")[2]))
     server = PrivatePostgres(root)
-    server.initialise()
+    server.initialise(owner)
     return server
 
 
