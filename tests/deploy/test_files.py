@@ -259,8 +259,8 @@ def test_values_fit_their_schema(file: str) -> None:
 
 
 def test_the_values_of_the_page_fit_the_schema() -> None:
-    [block] = of_page("docs/deployment.md", "yaml")
-    Draft7Validator(SCHEMA).validate(VALUES | yaml.safe_load(block.text))
+    for block in of_page("docs/deployment.md", "yaml"):
+        Draft7Validator(SCHEMA).validate(VALUES | yaml.safe_load(block.text))
 
 
 @pytest.mark.parametrize(
@@ -270,6 +270,9 @@ def test_the_values_of_the_page_fit_the_schema() -> None:
         {"settings": {"nomemory_data": "x"}},
         {"workers": 0},
         {"replicas": 2},
+        {"replicas": 2, "log": {"existingSecret": "memory-postgres"}},
+        {"replicas": 2, "log": {"existingSecret": ""}, "serverKey": {"existingSecret": "memory-server-key"}},
+        {"qdrant": {"url": "qdrant:6334"}},
         {"image": {"repository": ""}},
         {"podDisruptionBudget": {"maxUnavailable": 2}},
         {"persistence": {"size": "much"}},
@@ -303,14 +306,15 @@ def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
     made = rendered(values)
     pod = made["StatefulSet"]["spec"]["template"]["spec"]
     [container] = pod["containers"]
-    assert made["StatefulSet"]["spec"]["replicas"] == 1
+    assert made["StatefulSet"]["spec"]["replicas"] == loaded(CHART / "ci" / values).get("replicas", 1)
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["securityContext"]["readOnlyRootFilesystem"]
-    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    assert container["securityContext"]["allowPrivilegeEscalation"] is False
-    assert container["resources"]["limits"]["memory"]
+    for one in (container, *pod.get("initContainers", ())):
+        assert one["securityContext"]["readOnlyRootFilesystem"]
+        assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert one["securityContext"]["allowPrivilegeEscalation"] is False
+        assert one["resources"]["limits"]["memory"]
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}
     assert {port["targetPort"] for port in made["Service"]["spec"]["ports"]} == set(ports)
     listening = {one["name"]: one.get("value", "") for one in container["env"]}
@@ -318,7 +322,8 @@ def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
         variable = {"grpc": "NOMEMORY_LISTEN", "http": "NOMEMORY_HTTP", "metrics": "NOMEMORY_METRICS"}[name]
         assert parse_listen_address(listening[variable]).port == port
         assert port == {"grpc": GRPC, "http": HTTP, "metrics": METRICS}[name]
-    mounted = {one["name"] for one in container["volumeMounts"]}
+    mounts = [*container["volumeMounts"], *(m for one in pod.get("initContainers", ()) for m in one["volumeMounts"])]
+    mounted = {one["name"] for one in mounts}
     assert mounted == {"data", *(one["name"] for one in pod["volumes"])}
     labels = made["StatefulSet"]["spec"]["selector"]["matchLabels"]
     for kind in ("Service", "PodDisruptionBudget", "NetworkPolicy"):
@@ -332,6 +337,41 @@ def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
 def test_health_is_asked_by_the_kubelet_in_the_clear_and_by_a_program_over_tls() -> None:
-    for values, way in (("mesh-values.yaml", "grpc"), ("tls-values.yaml", "exec")):
+    for values, way, alive in (
+        ("mesh-values.yaml", "grpc", "grpc"),
+        ("tls-values.yaml", "exec", "exec"),
+        ("cluster-values.yaml", "exec", "tcpSocket"),  # a database that is away is no reason to restart
+    ):
         [container] = rendered(values)["StatefulSet"]["spec"]["template"]["spec"]["containers"]
-        assert all(way in container[f"{probe}Probe"] for probe in ("startup", "readiness", "liveness"))
+        assert all(way in container[f"{probe}Probe"] for probe in ("startup", "readiness"))
+        assert alive in container["livenessProbe"]
+
+
+@pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
+def test_the_servers_of_a_cluster_have_one_log_one_key_and_volumes_of_their_own() -> None:
+    made = rendered("cluster-values.yaml")
+    spec = made["StatefulSet"]["spec"]
+    pod = spec["template"]["spec"]
+    variables = {one["name"]: one for one in pod["containers"][0]["env"]}
+    for name, secret in (("NOMEMORY_LOG", "memory-postgres"), ("NOMEMORY_QDRANT_API_KEY", "memory-qdrant")):
+        assert variables[name]["valueFrom"]["secretKeyRef"]["name"] == secret, "nothing secret is in the release"
+    assert variables["NOMEMORY_QDRANT_BUCKETS"]["value"] == "64"
+    assert variables["NOMEMORY_QDRANT_REPLICAS"]["value"] == "3"
+    [key] = pod["initContainers"]
+    assert key["command"][-1] == f"{instruction('VOLUME')}/server.key"
+    assert [one["metadata"]["name"] for one in spec["volumeClaimTemplates"]] == ["data"]
+    selector = spec["selector"]
+    spread = pod["topologySpreadConstraints"]
+    assert all(one["labelSelector"] == selector for one in spread)
+    assert {one["topologyKey"] for one in spread} == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
+    assert made["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
+    assert made["Service"]["spec"]["clusterIP"] == "None"
+
+
+@pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
+@pytest.mark.parametrize(
+    "wrong", ["settings.NOMEMORY_LOG=x", "settings.NOMEMORY_QDRANT_URL=x", "serverKey.existingSecret="]
+)
+def test_a_cluster_that_is_half_described_is_refused(wrong: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        rendered("cluster-values.yaml", "--set", wrong)
