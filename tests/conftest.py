@@ -29,7 +29,6 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 LONGEST = (
-    "tests/proofs/test_torture.py",
     "tests/vector/test_edge_shards.py",
     "tests/server/test_damaged_vectors.py",
     "tests/server/test_model_change.py",
@@ -49,6 +48,7 @@ LONGEST = (
     "tests/server/test_postgres.py",
     "tests/server/test_stopped_processes.py",
     "tests/server/test_durability.py",
+    "tests/proofs/test_torture.py",
     "tests/server/test_workers.py",
     "tests/proofs/test_isolation_over_http.py",
     "tests/vector/test_edge_index.py",
