@@ -273,6 +273,7 @@ def test_the_values_of_the_page_fit_the_schema() -> None:
         {"replicas": 2, "log": {"existingSecret": "memory-postgres"}},
         {"replicas": 2, "log": {"existingSecret": ""}, "serverKey": {"existingSecret": "memory-server-key"}},
         {"qdrant": {"url": "qdrant:6334"}},
+        {"persistence": {"size": "1Gi", "enabled": False}},
         {"image": {"repository": ""}},
         {"podDisruptionBudget": {"maxUnavailable": 2}},
         {"persistence": {"size": "much"}},
@@ -310,11 +311,10 @@ def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    for one in (container, *pod.get("initContainers", ())):
-        assert one["securityContext"]["readOnlyRootFilesystem"]
-        assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        assert one["securityContext"]["allowPrivilegeEscalation"] is False
-        assert one["resources"]["limits"]["memory"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert container["resources"]["limits"]["memory"]
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}
     assert {port["targetPort"] for port in made["Service"]["spec"]["ports"]} == set(ports)
     listening = {one["name"]: one.get("value", "") for one in container["env"]}
@@ -322,8 +322,7 @@ def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
         variable = {"grpc": "NOMEMORY_LISTEN", "http": "NOMEMORY_HTTP", "metrics": "NOMEMORY_METRICS"}[name]
         assert parse_listen_address(listening[variable]).port == port
         assert port == {"grpc": GRPC, "http": HTTP, "metrics": METRICS}[name]
-    mounts = [*container["volumeMounts"], *(m for one in pod.get("initContainers", ()) for m in one["volumeMounts"])]
-    mounted = {one["name"] for one in mounts}
+    mounted = {one["name"] for one in container["volumeMounts"]}
     assert mounted == {"data", *(one["name"] for one in pod["volumes"])}
     labels = made["StatefulSet"]["spec"]["selector"]["matchLabels"]
     for kind in ("Service", "PodDisruptionBudget", "NetworkPolicy"):
@@ -348,7 +347,7 @@ def test_health_is_asked_by_the_kubelet_in_the_clear_and_by_a_program_over_tls()
 
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
-def test_the_servers_of_a_cluster_have_one_log_one_key_and_volumes_of_their_own() -> None:
+def test_the_servers_of_a_cluster_have_one_log_and_one_key_and_keep_nothing() -> None:
     made = rendered("cluster-values.yaml")
     spec = made["StatefulSet"]["spec"]
     pod = spec["template"]["spec"]
@@ -357,9 +356,9 @@ def test_the_servers_of_a_cluster_have_one_log_one_key_and_volumes_of_their_own(
         assert variables[name]["valueFrom"]["secretKeyRef"]["name"] == secret, "nothing secret is in the release"
     assert variables["NOMEMORY_QDRANT_BUCKETS"]["value"] == "64"
     assert variables["NOMEMORY_QDRANT_REPLICAS"]["value"] == "3"
-    [key] = pod["initContainers"]
-    assert key["command"][-1] == f"{instruction('VOLUME')}/server.key"
-    assert [one["metadata"]["name"] for one in spec["volumeClaimTemplates"]] == ["data"]
+    assert variables["NOMEMORY_KEY_FILE"]["value"] == "/server-key/server.key"
+    assert "volumeClaimTemplates" not in spec
+    assert {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}} in pod["volumes"]
     selector = spec["selector"]
     spread = pod["topologySpreadConstraints"]
     assert all(one["labelSelector"] == selector for one in spread)

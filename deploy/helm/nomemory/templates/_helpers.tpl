@@ -62,14 +62,6 @@ timeoutSeconds: 10
 {{- end -}}
 {{- end -}}
 
-{{- define "nomemory.restricted" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-runAsNonRoot: true
-capabilities: {drop: [ALL]}
-seccompProfile: {type: RuntimeDefault}
-{{- end -}}
-
 {{- define "nomemory.spread" -}}
 - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway}
 - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}
