@@ -7,7 +7,7 @@ COPY recall ./recall
 COPY skills ./skills
 COPY clients/python ./clients/python
 RUN python -m venv --without-pip /opt/nomemory \
- && python -m pip --python /opt/nomemory/bin/python install --no-cache-dir --constraint constraints.txt ./clients/python .
+ && python -m pip --python /opt/nomemory/bin/python install --no-cache-dir --constraint constraints.txt ./clients/python '.[postgres]'
 
 FROM python:3.12-slim
 LABEL org.opencontainers.image.title="NoMemory" \
@@ -17,7 +17,8 @@ LABEL org.opencontainers.image.title="NoMemory" \
 COPY --from=build /opt/nomemory /opt/nomemory
 RUN groupadd --gid 10001 nomemory \
  && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin nomemory \
- && install --directory --owner nomemory --group nomemory --mode 700 /data
+ && install --directory --owner nomemory --group nomemory --mode 700 /data /keys
+# /keys: for keys that several servers share. A volume that is mounted there is theirs.
 # What SQLite has no memory for goes to the volume, too: nothing else has to be writable.
 ENV PATH=/opt/nomemory/bin:$PATH \
     PYTHONUNBUFFERED=1 \

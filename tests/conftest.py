@@ -32,19 +32,32 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 LONGEST = (
-    "tests/recall/llm/test_small_model.py",
-    "tests/proofs/",
-    "tests/server/test_erased_bytes.py",
-    "tests/server/test_model_change.py",
-    "tests/server/test_damaged_vectors.py",
-    "tests/server/test_worker_lives.py",
     "tests/vector/test_edge_shards.py",
-    "tests/vector/test_indexer.py",
+    "tests/server/test_damaged_vectors.py",
+    "tests/server/test_model_change.py",
+    "tests/proofs/test_isolation_suite.py",
+    "tests/recall/llm/test_small_model.py",
     "tests/embedding/test_onnx.py",
+    "tests/test_tutorial.py",
+    "tests/server/test_worker_lives.py",
+    "tests/cli/test_doctor_data.py",
     "tests/server/test_bounds.py",
-    "tests/test_extending.py",
+    "tests/server/test_data_directory.py",
+    "tests/vector/test_indexer.py",
+    "tests/server/test_erased_bytes.py",
+    "tests/vector/test_wiped_shard.py",
+    "tests/server/test_recall_reads_writes.py",
+    "tests/inspector/test_ease.py",
+    "tests/server/test_postgres.py",
+    "tests/server/test_stopped_processes.py",
+    "tests/server/test_durability.py",
+    "tests/proofs/test_torture.py",
+    "tests/server/test_workers.py",
+    "tests/proofs/test_isolation_over_http.py",
+    "tests/vector/test_edge_index.py",
+    "tests/tracing/test_content.py",
 )
-"""Files that take long: begun first, so that no process is left with one of them at the end."""
+"""Files that take long, by what was measured: begun first, so that no process is left with one of them at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -85,14 +85,14 @@ class PrivatePostgres:
             for process in processes:
                 os.kill(process, signal.SIGCONT)
 
-    def initialise(self) -> None:
+    def initialise(self, owner: str = _USER) -> None:
         """Make the files of an empty server."""
         self._run(
             "initdb",
             "-D",
             str(self.root / "data"),
             "-U",
-            _USER,
+            owner,
             "--auth=trust",
             "--no-sync",
             "-E",
@@ -101,7 +101,7 @@ class PrivatePostgres:
         )
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [*_as_another_user(), str(_program(program)), *arguments]
+        command = [*as_another_user(), str(_program(program)), *arguments]
         done = subprocess.run(  # noqa: S603 - our own command
             command, check=False, capture_output=True, text=True, cwd=self.root, stdin=subprocess.DEVNULL
         )
@@ -110,7 +110,7 @@ class PrivatePostgres:
 
 
 @cache
-def _as_another_user() -> tuple[str, ...]:
+def as_another_user() -> tuple[str, ...]:
     """Return what goes before a command that root must not run itself."""
     if os.geteuid() != 0:
         return ()
@@ -145,14 +145,14 @@ def execute(server: PrivatePostgres, statement: str) -> str:
     ).stdout
 
 
-def made() -> PrivatePostgres:
+def made(owner: str = _USER) -> PrivatePostgres:
     """Make the files of an empty server in a directory of its own."""
     root = Path(tempfile.mkdtemp(prefix="nomemory-pg-"))
     root.chmod(0o755)
-    if other := _as_another_user():
+    if other := as_another_user():
         shutil.chown(root, int(other[1].partition("=")[2]), int(other[2].partition("=")[2]))
     server = PrivatePostgres(root)
-    server.initialise()
+    server.initialise(owner)
     return server
 
 

@@ -54,7 +54,7 @@ def _children(everything: Mapping[int, tuple[int, str, str]]) -> Mapping[int, li
 def _all() -> dict[int, tuple[int, str, str]]:
     """Return the parent, the state and the command of every process."""
     listed = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid=,stat=,args="],  # noqa: S607 - wherever the system has it
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,args="],  # noqa: S607 - wherever the system has it; whole lines
         capture_output=True,
         text=True,
         check=True,

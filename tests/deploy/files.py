@@ -54,3 +54,9 @@ def unit(path: Path) -> dict[str, list[str]]:
 def environment(path: Path) -> dict[str, str]:
     """Return the variables that a unit sets."""
     return dict(one.split("=", 1) for line in unit(path)["Environment"] for one in line.split())
+
+
+def environment_of_service(file: str, service: str) -> dict[str, str]:
+    """Return the variables of a service of a compose file."""
+    found: dict[str, str] = loaded(DEPLOY / file)["services"][service]["environment"]
+    return found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
@@ -35,6 +37,10 @@ OF_THE_COMMAND_LINE = {"NOMEMORY_API_KEY"}
 SERVICE = DEPLOY / "systemd" / "nomemory.service"
 OPEN = DEPLOY / "systemd" / "open.conf"
 COMPOSE: dict[str, Any] = loaded(DEPLOY / "compose.yaml")
+CLUSTER: dict[str, Any] = loaded(DEPLOY / "compose.cluster.yaml")
+COMPOSE_FILES = pytest.mark.parametrize("compose", [COMPOSE, CLUSTER], ids=["one", "cluster"])
+REPLICAS = ("nomemory-1", "nomemory-2")
+QDRANT = ("qdrant-1", "qdrant-2", "qdrant-3")
 STATEFULSET = (CHART / "templates" / "statefulset.yaml").read_text("utf-8")
 VALUES: dict[str, Any] = loaded(CHART / "values.yaml")
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text("utf-8"))
@@ -43,6 +49,7 @@ HELM = next(
 )
 FILES = [ROOT / "Dockerfile", *(path for path in sorted(DEPLOY.rglob("*")) if path.is_file())]
 GRPC, HTTP, METRICS = 7700, 8080, 9464
+VARIABLE_OF_COMPOSE = re.compile(r"\$\{[A-Z_]+:\?[^}]+\}")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -87,37 +94,110 @@ def test_there_is_one_version() -> None:
     chart = loaded(CHART / "Chart.yaml")
     assert {chart["version"], chart["appVersion"]} == {VERSION}
     assert pairs("LABEL")["org.opencontainers.image.version"] == VERSION
-    assert COMPOSE["services"]["nomemory"]["image"] == f"nomemory:{VERSION}"
+    images = {service["image"] for compose in (COMPOSE, CLUSTER) for service in compose["services"].values()}
+    assert {image for image in images if image.startswith("nomemory:")} == {f"nomemory:{VERSION}"}
 
 
-def test_compose_publishes_on_loopback_only_what_serves() -> None:
-    variables = COMPOSE["services"]["nomemory"]["environment"]
-    serving = {str(parse_listen_address(variables[name]).port) for name in ("NOMEMORY_LISTEN", "NOMEMORY_METRICS")}
-    assert serving == {str(GRPC), str(METRICS)}
-    for name, service in COMPOSE["services"].items():
-        for published in service["ports"]:
-            host, _, inner = published.split(":")
-            assert host == "127.0.0.1", name
-            assert name != "nomemory" or inner in serving
+@COMPOSE_FILES
+def test_compose_publishes_on_loopback_only_what_serves(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        serving = {published.split(":")[2] for published in service.get("ports", [])}
+        assert all(published.startswith("127.0.0.1:") for published in service.get("ports", []))
+        if service["image"].startswith("nomemory:") and serving:
+            variables = service["environment"]
+            listening = [parse_listen_address(variables[one]).port for one in ("NOMEMORY_LISTEN", "NOMEMORY_METRICS")]
+            assert listening == [GRPC, METRICS], name
+            assert serving == {str(GRPC), str(METRICS)}, name
 
 
-def test_compose_gives_no_service_more_than_it_needs() -> None:
-    for service in COMPOSE["services"].values():
+def test_nobody_but_the_replicas_is_reached_from_outside_the_cluster() -> None:
+    published = [name for name, service in CLUSTER["services"].items() if "ports" in service]
+    assert tuple(published) == REPLICAS
+    assert CLUSTER["networks"]["back"]["internal"]
+    for name, service in CLUSTER["services"].items():
+        assert name in REPLICAS or service.get("network_mode") == "none" or set(service["networks"]) == {"back"}
+
+
+@COMPOSE_FILES
+def test_compose_gives_no_service_more_than_it_needs(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert service["mem_limit"]
-    assert COMPOSE["services"]["nomemory"]["read_only"]
-    assert COMPOSE["services"]["nomemory"]["init"]
+        if service["image"].startswith("nomemory:") and "ports" in service:
+            assert service["read_only"]
+            assert service["init"]
+
+
+def test_no_service_of_the_cluster_writes_beside_its_volumes_or_takes_all_of_the_machine() -> None:
+    for name, service in CLUSTER["services"].items():
+        assert service["read_only"], name
+        assert service["pids_limit"], name
+        assert "cpus" in service or name == "keys"
+
+
+def test_a_server_alone_is_all_that_compose_starts_unasked() -> None:
     assert {name for name, one in COMPOSE["services"].items() if "profiles" not in one} == {"nomemory"}
 
 
-def test_what_compose_mounts_is_there() -> None:
-    for service in COMPOSE["services"].values():
+@COMPOSE_FILES
+def test_what_compose_mounts_is_there(compose: dict[str, Any]) -> None:
+    mounted = set()
+    for service in compose["services"].values():
         for volume in service["volumes"]:
             if isinstance(volume, dict):
                 assert (DEPLOY / volume["source"]).exists()
             else:
-                assert volume.split(":")[0] in COMPOSE["volumes"]
+                mounted.add(volume.split(":")[0])
+        for config in service.get("configs", []):
+            file = DEPLOY / compose["configs"][config["source"]]["file"]
+            assert os.access(file, os.X_OK)
+    assert mounted == set(compose["volumes"])
+
+
+def test_the_clusters_parts_find_each_other() -> None:
+    services = CLUSTER["services"]
+    one, other = (services[name]["environment"] for name in REPLICAS)
+    assert one == other
+    log = urlsplit(VARIABLE_OF_COMPOSE.sub("x", one["NOMEMORY_LOG"]))
+    assert log.username == "nomemory"
+    assert {"postgres", "standby"} == set(log.netloc.partition("@")[2].split(","))
+    assert parse_qs(log.query) == {"target_session_attrs": ["primary"]}, "or a replica writes to the standby"
+    alias = urlsplit(one["NOMEMORY_QDRANT_URL"])
+    assert (alias.scheme, alias.port) == ("grpc", 6334)
+    for name in QDRANT:
+        assert services[name]["networks"]["back"]["aliases"] == [alias.hostname]
+        assert services[name]["environment"]["QDRANT__SERVICE__API_KEY"] == one["NOMEMORY_QDRANT_API_KEY"]
+        assert services[name]["command"][-2:] == ["--uri", f"http://{name}:6335"]
+        begins = "--bootstrap" not in services[name]["command"]
+        assert begins == (name == QDRANT[0])
+        assert begins or services[name]["command"][2] == f"http://{QDRANT[0]}:6335"
+    assert int(one["NOMEMORY_QDRANT_REPLICAS"]) <= len(QDRANT)
+    assert services["standby"]["environment"]["PRIMARY_HOST"] == "postgres"
+
+
+def test_the_clusters_settings_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CLUSTER["services"]["nomemory-1"]["environment"].items():
+        monkeypatch.setenv(name, VARIABLE_OF_COMPOSE.sub("of-a-test-and-no-more", value))
+    settings = Settings.from_environment()
+    assert settings.vector.qdrant_buckets == 64
+    assert settings.server.log is not None
+
+
+def test_everything_in_the_cluster_is_waited_for_until_it_is_well() -> None:
+    for name, service in CLUSTER["services"].items():
+        of_the_image = service["image"].startswith("nomemory:")
+        assert of_the_image or service["healthcheck"]["test"][0] == "CMD", name
+        for needed, how in service.get("depends_on", {}).items():
+            ends = CLUSTER["services"][needed]["restart"] == "no"
+            assert how["condition"] == ("service_completed_successfully" if ends else "service_healthy")
+
+
+def test_no_secret_of_the_cluster_has_a_value_of_its_own() -> None:
+    for service in CLUSTER["services"].values():
+        for name, value in service.get("environment", {}).items():
+            if re.search("PASSWORD|TOKEN|API_KEY$", name):
+                assert VARIABLE_OF_COMPOSE.fullmatch(value), name
 
 
 def test_prometheus_scrapes_the_server_with_its_token_and_knows_the_alerts() -> None:
@@ -179,8 +259,8 @@ def test_values_fit_their_schema(file: str) -> None:
 
 
 def test_the_values_of_the_page_fit_the_schema() -> None:
-    [block] = of_page("docs/deployment.md", "yaml")
-    Draft7Validator(SCHEMA).validate(VALUES | yaml.safe_load(block.text))
+    for block in of_page("docs/deployment.md", "yaml"):
+        Draft7Validator(SCHEMA).validate(VALUES | yaml.safe_load(block.text))
 
 
 @pytest.mark.parametrize(
@@ -190,6 +270,10 @@ def test_the_values_of_the_page_fit_the_schema() -> None:
         {"settings": {"nomemory_data": "x"}},
         {"workers": 0},
         {"replicas": 2},
+        {"replicas": 2, "log": {"existingSecret": "memory-postgres"}},
+        {"replicas": 2, "log": {"existingSecret": ""}, "serverKey": {"existingSecret": "memory-server-key"}},
+        {"qdrant": {"url": "qdrant:6334"}},
+        {"persistence": {"size": "1Gi", "enabled": False}},
         {"image": {"repository": ""}},
         {"podDisruptionBudget": {"maxUnavailable": 2}},
         {"persistence": {"size": "much"}},
@@ -223,7 +307,7 @@ def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
     made = rendered(values)
     pod = made["StatefulSet"]["spec"]["template"]["spec"]
     [container] = pod["containers"]
-    assert made["StatefulSet"]["spec"]["replicas"] == 1
+    assert made["StatefulSet"]["spec"]["replicas"] == loaded(CHART / "ci" / values).get("replicas", 1)
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -252,6 +336,41 @@ def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
 def test_health_is_asked_by_the_kubelet_in_the_clear_and_by_a_program_over_tls() -> None:
-    for values, way in (("mesh-values.yaml", "grpc"), ("tls-values.yaml", "exec")):
+    for values, way, alive in (
+        ("mesh-values.yaml", "grpc", "grpc"),
+        ("tls-values.yaml", "exec", "exec"),
+        ("cluster-values.yaml", "exec", "tcpSocket"),  # a database that is away is no reason to restart
+    ):
         [container] = rendered(values)["StatefulSet"]["spec"]["template"]["spec"]["containers"]
-        assert all(way in container[f"{probe}Probe"] for probe in ("startup", "readiness", "liveness"))
+        assert all(way in container[f"{probe}Probe"] for probe in ("startup", "readiness"))
+        assert alive in container["livenessProbe"]
+
+
+@pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
+def test_the_servers_of_a_cluster_have_one_log_and_one_key_and_keep_nothing() -> None:
+    made = rendered("cluster-values.yaml")
+    spec = made["StatefulSet"]["spec"]
+    pod = spec["template"]["spec"]
+    variables = {one["name"]: one for one in pod["containers"][0]["env"]}
+    for name, secret in (("NOMEMORY_LOG", "memory-postgres"), ("NOMEMORY_QDRANT_API_KEY", "memory-qdrant")):
+        assert variables[name]["valueFrom"]["secretKeyRef"]["name"] == secret, "nothing secret is in the release"
+    assert variables["NOMEMORY_QDRANT_BUCKETS"]["value"] == "64"
+    assert variables["NOMEMORY_QDRANT_REPLICAS"]["value"] == "3"
+    assert variables["NOMEMORY_KEY_FILE"]["value"] == "/server-key/server.key"
+    assert "volumeClaimTemplates" not in spec
+    assert {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}} in pod["volumes"]
+    selector = spec["selector"]
+    spread = pod["topologySpreadConstraints"]
+    assert all(one["labelSelector"] == selector for one in spread)
+    assert {one["topologyKey"] for one in spread} == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
+    assert made["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
+    assert made["Service"]["spec"]["clusterIP"] == "None"
+
+
+@pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
+@pytest.mark.parametrize(
+    "wrong", ["settings.NOMEMORY_LOG=x", "settings.NOMEMORY_QDRANT_URL=x", "serverKey.existingSecret="]
+)
+def test_a_cluster_that_is_half_described_is_refused(wrong: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        rendered("cluster-values.yaml", "--set", wrong)

@@ -14,7 +14,7 @@ from nomemory.cli.main import nomemory
 
 OF_OTHERS = {
     *("buf", "cd", "claude", "curl", "docker", "echo", "grpcurl", "helm", "java", "kubectl"),
-    *("llama-server", "ollama", "printf", "sudo", "vllm"),
+    *("llama-server", "ollama", "openssl", "printf", "sudo", "vllm"),
 }
 VARIABLES = {
     *(ROOT / "tests" / "settings_variables.txt").read_text(encoding="utf-8").split(),

@@ -170,10 +170,16 @@ def test_a_pause_between_commits_ends_with_the_run(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(indexer, "_PAUSE_MAX_S", 60)
     following = Following(tmp_path)
     pause = following.indexer._pause
-    monkeypatch.setattr(following.indexer, "_pause", lambda _took_s: pause(60.0))
-    last = following.write("火锅")
+    begun = threading.Event()
+
+    def long(_took_s: float) -> None:
+        begun.set()
+        pause(60.0)
+
+    monkeypatch.setattr(following.indexer, "_pause", long)
+    following.write("火锅")
     with following.running():
-        following.wait_for(last)
+        assert begun.wait(WAIT_S)
     following.log.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,7 +89,9 @@ def bytes_sent(server: Server, wanted: Callable[[str], bool]) -> None:
     with open_grpc(server.target, None) as transport:
         world = World(transport, (), [NOBODY], new_victims(1))
         judge = Judge(world.canaries)
-        attack_with_bytes(server.target, list(grpc_forms(server.target, world, CHANCE)), judge, wanted)
+        forms = list(grpc_forms(server.target, world, CHANCE))
+        with ThreadPoolExecutor(16) as threads:
+            list(threads.map(lambda form: attack_with_bytes(server.target, [form], judge, wanted), forms))
     assert not judge.problems
     for _ in range(5):  # it may begin to listen again, and a server that is about to end answers a little longer
         time.sleep(0.1)

@@ -47,10 +47,10 @@ def test_nobody_else_can_read_what_a_server_writes(tmp_path: Path) -> None:
     assert readable_by_others(data) == []
 
 
-@pytest.mark.parametrize("place", ["/dev/null/data", "/proc/nomemory"])
-def test_a_directory_that_cannot_be_made_is_refused_in_words(place: str) -> None:
+@pytest.mark.parametrize(("place", "workers"), [("/dev/null/data", "2"), ("/proc/nomemory", "1")])
+def test_a_directory_that_cannot_be_made_is_refused_in_words(place: str, workers: str) -> None:
     with ExitStack() as stack:
-        process = start(stack, Path(place))
+        process = start(stack, Path(place), NOMEMORY_WORKERS=workers)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert f"the data directory {place} cannot be written" in errors
@@ -59,7 +59,7 @@ def test_a_directory_that_cannot_be_made_is_refused_in_words(place: str) -> None
 
 def test_a_disk_with_little_room_is_refused_in_words(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        process = start(stack, tmp_path / "data", NOMEMORY_FREE_BYTES_MIN=str(10**18))
+        process = start(stack, tmp_path / "data", NOMEMORY_FREE_BYTES_MIN=str(10**18), NOMEMORY_WORKERS="1")
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Make room" in errors

@@ -7,7 +7,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import grpc
@@ -15,6 +15,8 @@ import pytest
 from server.fleet import Fleet, connected, fleet, until
 from server.models import DIMENSION, Models, models
 
+from conftest import started
+from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import server_service_pb2 as s
@@ -39,12 +41,10 @@ def endpoint() -> Iterator[Models]:
 def embedded(tmp_path_factory: pytest.TempPathFactory, endpoint: Models) -> Path:
     """A data directory whose messages the former model has embedded."""
     data = tmp_path_factory.mktemp("embedded") / "data"
-    with run(data, endpoint, FORMER) as server, grpc.insecure_channel(server.target) as channel:
+    with here(data, endpoint, FORMER) as channel:
         assert is_exact(nearest(channel, TEXTS[0], write(channel, *TEXTS)), TEXTS[0])
         assert until((data / "vectors" / "model.json").exists)
         assert until(lambda: status(channel).vector.checkpoint == COUNT)
-        server.process.terminate()
-        server.process.wait(30)
     return data
 
 
@@ -59,13 +59,30 @@ def data(tmp_path: Path, embedded: Path, endpoint: Models) -> Iterator[Path]:
     endpoint.useless.clear()
 
 
-def run(data: Path, endpoint: Models, model: str, workers: int = 1, /, **more: str) -> AbstractContextManager[Fleet]:
-    settings = {
+def of_model(endpoint: Models, model: str) -> dict[str, str]:
+    """Return the variables of a server that embeds with a model."""
+    return {
         "NOMEMORY_EMBEDDER": "openai", "OPENAI_BASE_URL": endpoint.url, "OPENAI_API_KEY": "secret-key",
         "NOMEMORY_EMBEDDING_MODEL": model, "NOMEMORY_EMBEDDING_DIMENSION": str(DIMENSION),
         "NOMEMORY_EMBEDDING_BATCH_MAX": "2", "NOMEMORY_DRAIN_S": "0", "NOMEMORY_VECTOR_FLUSH_S": "0.1",
     }  # fmt: skip
-    return fleet(data, workers, connected, **settings | more)
+
+
+def run(data: Path, endpoint: Models, model: str, workers: int = 1, /, **more: str) -> AbstractContextManager[Fleet]:
+    """Run a server in processes of its own, to be killed or to be several."""
+    return fleet(data, workers, connected, **of_model(endpoint, model) | more)
+
+
+@contextmanager
+def here(data: Path, endpoint: Models, model: str, **more: str) -> Iterator[grpc.Channel]:
+    """Run a server in this process, which starts sooner; return a connection to it."""
+    variables = {"NOMEMORY_DATA": str(data), "NOMEMORY_LISTEN": "127.0.0.1:0", **of_model(endpoint, model), **more}
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in variables.items():
+            environment.setenv(name, value)
+        settings = Settings.from_environment()
+    with started(settings) as server, grpc.insecure_channel(server.target) as channel:
+        yield channel
 
 
 def write(channel: grpc.Channel, *texts: str) -> str:
@@ -214,7 +231,7 @@ def test_a_model_that_cannot_be_made_any_more_is_said_in_words(data: Path, endpo
     else:
         (data / "vectors" / "model.json").unlink()
     endpoint.hold(NEW, after=0)
-    with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
+    with here(data, endpoint, NEW) as channel:
         now = status(channel)
         assert (now.embedder.model, now.HasField("coming_vector")) == (NEW, False)
         assert "cannot be run any more" in now.vector.notice
@@ -235,9 +252,9 @@ def test_the_key_of_one_endpoint_is_never_sent_to_another(
     endpoint.keys.clear()
     with models() as other:
         other.hold(NEW, after=0)
-        changed = run(data, other, NEW, 1, OPENAI_API_KEY="new-key", **key)
-        with changed as server, grpc.insecure_channel(server.target) as channel:
+        with here(data, other, NEW, OPENAI_API_KEY="new-key", **key) as channel:
             assert nearest(channel, "words").embedding_model == FORMER
+            other.release()  # or the server's end waits for its answer
         assert endpoint.keys == {FORMER: {f"Bearer {sent}"}}
         assert other.keys.get(NEW, {"Bearer new-key"}) == {"Bearer new-key"}
 
@@ -246,7 +263,7 @@ def test_a_while_without_a_model_keeps_the_index(data: Path, endpoint: Models) -
     with fleet(data, 1) as server, grpc.insecure_channel(server.target) as channel:
         assert until(lambda: status(channel).vector.checkpoint == COUNT)
     embedded = len(endpoint.embedded[FORMER])
-    with run(data, endpoint, FORMER) as server, grpc.insecure_channel(server.target) as channel:
+    with here(data, endpoint, FORMER) as channel:
         found = nearest(channel, TEXTS[2])
         assert is_exact(found, TEXTS[2])
         assert (len(found.items), found.embedding_model) == (COUNT, FORMER)
@@ -255,9 +272,9 @@ def test_a_while_without_a_model_keeps_the_index(data: Path, endpoint: Models) -
 
 def test_who_goes_back_to_the_former_model_loses_nothing(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
-    with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
+    with here(data, endpoint, NEW) as channel:
         assert until(lambda: status(channel).coming_vector.pending > 0)
-    with run(data, endpoint, FORMER) as server, grpc.insecure_channel(server.target) as channel:
+    with here(data, endpoint, FORMER) as channel:
         assert is_exact(nearest(channel, TEXTS[2]), TEXTS[2])
         assert not status(channel).HasField("coming_vector")
         assert until(lambda: collections(data) == [f"former-{DIMENSION}"])
@@ -265,7 +282,7 @@ def test_who_goes_back_to_the_former_model_loses_nothing(data: Path, endpoint: M
 
 def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endpoint: Models) -> None:
     endpoint.useless.add(NEW)
-    with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
+    with here(data, endpoint, NEW) as channel:
         assert until(lambda: "cannot embed many messages" in status(channel).vector.notice)
         assert status(channel).coming_vector.parked == COUNT
         assert is_exact(nearest(channel, TEXTS[2]), TEXTS[2])
@@ -275,7 +292,7 @@ def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endp
 def test_an_erasure_that_waits_for_the_coming_index_is_said(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
     soon = {"NOMEMORY_ERASE_WITHIN_S": "6", "NOMEMORY_ERASE_RETRY_S": "0.1"}  # the index of words keeps up with that
-    with run(data, endpoint, NEW, **soon) as server, grpc.insecure_channel(server.target) as channel:
+    with here(data, endpoint, NEW, **soon) as channel:
         ingest = IngestServiceStub(channel)
         ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["text-11"]))
         waits = ("ERASURE_WAITS", f"the index new-{DIMENSION} is behind")

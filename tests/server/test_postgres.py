@@ -216,7 +216,7 @@ def test_the_readers_of_a_server_read_the_database_and_write_through_it(postgres
             assert f"m{worker}" in {item.message_id for item in listed}
             found = q.LexicalSearchRequest(user_id="u", query_text="word", at_least=token)
             assert f"m{worker}" in {item.message_id for item in query.LexicalSearch(found, timeout=_PATIENCE_S).items}
-        shown = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout  # noqa: S607
+        shown = subprocess.run(["ps", "-ww", "-eo", "args"], check=True, capture_output=True, text=True).stdout  # noqa: S607
         assert postgres_url not in shown  # it may hold a password
 
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 from recall.llm.chat_script import Answer, Body, ChatScript, answers, raw, running_script, says, status
 
+from conftest import started
 from nomemory.client import Client
 from nomemory.server.settings import Settings
 from nomemory.v1 import recall_service_pb2 as pb
 from talk import said
-
-if TYPE_CHECKING:
-    from conftest import Server
 
 QUESTION = "Do I eat spicy food?"
 NEVER, LOVED = "I never eat spicy food.", "The spicy hotpot yesterday, I loved it."
@@ -29,29 +26,47 @@ LOVES = {"text": "loves spicy hotpot", "citations": [{"message_id": "2", "quote"
 PAIR = {"earlier": {"message_id": "1", "quote": "never eat"}, "later": {"message_id": "2", "quote": "loved it"}}
 
 
-@pytest.fixture
-def script() -> Iterator[ChatScript]:
-    with running_script() as running:
-        yield running
+@dataclass(frozen=True)
+class Scripted:
+    """A server that composes with the scripted model, and plans by rules."""
+
+    script: ChatScript
+    client: Client
 
 
-@pytest.fixture
-def client(
-    script: ChatScript,
-    start: Callable[[Settings], AbstractContextManager[Server]],
-    own_settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Client]:
-    """A client of a server that composes with the scripted model, and plans by rules."""
-    monkeypatch.setenv("OPENAI_BASE_URL", script.url)
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
+    """One server for all that the model gets wrong: a recall leaves nothing behind."""
+    settings = Settings.from_environment(
+        data=tmp_path_factory.mktemp("scripted") / "data",
+        listen="127.0.0.1:0",
+        embedder="none",
+        embedding_dimension=4,
+        drain_s=0.0,
+        recall_model="scripted",
+        recall_model_timeout_s=1.0,
+    )
     first = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
-    recall = own_settings.recall.model_copy(update={"model": "scripted", "model_timeout_s": 2.0})
-    with start(own_settings.model_copy(update={"recall": recall})) as server, Client(server.target) as client:
-        messages = [said("sam", message_id, text, first + int(message_id)) for message_id, text in SAID.items()]
-        written = client.write([*messages, said("bob", "9", OTHERS, first)])
-        client.lexical_search("sam", "spicy", at_least=written.write_token)
-        yield client
+    with running_script() as script, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OPENAI_BASE_URL", script.url)
+        environment.setenv("OPENAI_API_KEY", "none")
+        with started(settings) as server, Client(server.target) as client:
+            messages = [said("sam", message_id, text, first + int(message_id)) for message_id, text in SAID.items()]
+            written = client.write([*messages, said("bob", "9", OTHERS, first)])
+            client.lexical_search("sam", "spicy", at_least=written.write_token)
+            yield Scripted(script, client)
+
+
+@pytest.fixture
+def script(running: Scripted) -> ChatScript:
+    """What the model says, and what it was asked in this test."""
+    running.script.bodies.clear()
+    return running.script
+
+
+@pytest.fixture
+def client(running: Scripted) -> Client:
+    return running.client
 
 
 def composing(answer: Answer) -> Answer:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import shutil
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -51,13 +52,25 @@ def opened(directory: Path) -> EdgeShards:
     return EdgeShards(directory / "shard", DIMENSION, open_shard)
 
 
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One shard, as the version before made it."""
+    directory = tmp_path_factory.mktemp("before") / "shard"
+
+    async def filled() -> None:
+        index = EdgeIndex(directory, DIMENSION, timeout_s=20)
+        await index.upsert([point(user_id, number) for user_id in USERS for number in range(20)])
+        await index.close()
+
+    asyncio.run(filled())
+    return directory
+
+
 @pytest.fixture
-async def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EdgeShards]:
-    """One shard, made as the version before made it, and opened; it is spread in many pieces."""
+async def index(before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EdgeShards]:
+    """A copy of that shard, opened; it is spread in many pieces."""
     monkeypatch.setattr(edge_shards, "_PIECE_MAX", 30)
-    before = EdgeIndex(tmp_path / "shard", DIMENSION, timeout_s=20)
-    await before.upsert([point(user_id, number) for user_id in USERS for number in range(20)])
-    await before.close()
+    shutil.copytree(before, tmp_path / "shard")
     index = opened(tmp_path)
     yield index
     await index.close()

@@ -52,3 +52,17 @@ grpc: {port: 7700}
 {{- end }}
 timeoutSeconds: 10
 {{- end -}}
+
+{{- /* Of all settings one may be named in two places: the values' own, and `settings`. */ -}}
+{{- define "nomemory.named-once" -}}
+{{- range $name, $value := dict "NOMEMORY_LOG" .Values.log.existingSecret "NOMEMORY_QDRANT_URL" .Values.qdrant.url -}}
+{{- if and $value (hasKey $.Values.settings $name) -}}
+{{- fail (printf "%s is in settings, and has a value of its own: name it once." $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "nomemory.spread" -}}
+- {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway}
+- {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}
+{{- end -}}

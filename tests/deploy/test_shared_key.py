@@ -1,0 +1,25 @@
+"""The key of cursors and write tokens that the cluster's servers share is made once."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from deploy.files import DEPLOY, environment_of_service, loaded
+
+from nomemory.server.server_key import load_key
+
+FILE = "compose.cluster.yaml"
+
+
+def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    shell, option, said = loaded(DEPLOY / FILE)["services"]["keys"]["entrypoint"]
+    made = []
+    for _ in range(2):  # and once more, as at the next start
+        subprocess.run([shell, option, said.replace("/keys/", f"{keys}/")], check=True)
+        made.append(load_key(keys / "server.key"))
+    assert made[0] == made[1]
+    assert (keys / "server.key").stat().st_mode & 0o777 == 0o600
+    assert {environment_of_service(FILE, f"nomemory-{n}")["NOMEMORY_KEY_FILE"] for n in (1, 2)} == {"/keys/server.key"}
