@@ -89,6 +89,11 @@ def of_node(node: Node, mine: tantivy.Query) -> tantivy.Query:
             return _boolean({Occur.Should: [all_of([mine, of_node(part, mine)]) for part in parts]})
 
 
+def of_marks(queries: Sequence[tantivy.Query]) -> tantivy.Query:
+    """Match where one of them does. The bits of the score say which: the first one's is 1."""
+    return _boolean({Occur.Should: [_scoring(query, float(1 << place)) for place, query in enumerate(queries)]})
+
+
 def of_ranking(
     query: Query, weights: Sequence[float], mine: tantivy.Query, telling: Collection[Leaf] = ()
 ) -> tantivy.Query:
