@@ -121,11 +121,12 @@ class Stretches:
         if not postings:
             return {}
         places, standing = stretch.timeline.located(np.concatenate([one.sequences for one in postings]))
-        ends = np.cumsum([len(one.sequences) for one in postings])
-        starts = ends - [len(one.sequences) for one in postings]
+        bounds = np.cumsum([0, *(len(one.sequences) for one in postings)])
+        ends = np.concatenate([[0], np.cumsum(standing)])[bounds].tolist()
+        places = places[standing]
         return {
-            term: Found(one.count, places[start:end][standing[start:end]])
-            for term, one, start, end in zip(terms, postings, starts.tolist(), ends.tolist(), strict=True)
+            term: Found(one.count, places[start:end])
+            for term, one, start, end in zip(terms, postings, ends[:-1], ends[1:], strict=True)
         }
 
     async def _whole(self, user_id: str, until_us: int | None) -> Stretch | None:

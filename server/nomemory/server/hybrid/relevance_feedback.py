@@ -75,24 +75,38 @@ def shared(timeline: Timeline, followed: Sequence[Leader], found: Mapping[str, F
         found: where their terms are, as far as they are rare.
         total: how many messages the user has.
     """
-    most = np.zeros(len(timeline))
+    if not followed:
+        return np.zeros(len(timeline))
+    squares = {term: rarity(one.count, total) ** 2 for term, one in found.items()}
     lengths = _TYPICAL_RARITY * rarity(1, total) * np.sqrt(np.maximum(timeline.lengths / _CHARS_OF_TERM, 1.0))
-    for leader in followed:
-        likeness = np.zeros(len(timeline))
-        for term in _rarest(leader.terms, found):
-            likeness[found[term].places] += rarity(found[term].count, total) ** 2
-        likeness /= _length(leader.terms, found, total) * lengths
-        likeness[leader.place] = 1.0
-        most = np.maximum(most, leader.lead * np.minimum(likeness, 1.0))
+    likeness = _in_common(followed, found, squares, len(timeline))
+    likeness /= np.array([[_length(leader.terms, squares)] for leader in followed]) * lengths
+    likeness[np.arange(len(followed)), [leader.place for leader in followed]] = 1.0
+    leads = np.array([[leader.lead] for leader in followed])
+    most: Floats = (leads * np.minimum(likeness, 1.0)).max(axis=0, initial=0.0)
     return most
+
+
+def _in_common(
+    followed: Sequence[Leader], found: Mapping[str, Found], squares: Mapping[str, float], count: int
+) -> Floats:
+    """Return for each leader (row) and message (column) the sum of the squares of terms that both have."""
+    tying = [(row, term) for row, leader in enumerate(followed) for term in _rarest(leader.terms, found)]
+    if not tying:
+        return np.zeros((len(followed), count))
+    places = [found[term].places for _, term in tying]
+    sizes = list(map(len, places))
+    cells = np.repeat([row * count for row, _ in tying], sizes) + np.concatenate(places)
+    worths = np.repeat([squares[term] for _, term in tying], sizes)
+    sums = np.bincount(cells, worths, len(followed) * count)
+    return sums.reshape(len(followed), count).astype(np.float64, copy=False)
 
 
 def _rarest(of_leader: Collection[str], found: Mapping[str, Found]) -> list[str]:
     """Return the rarest terms that stand elsewhere, too."""
-    tying = [term for term in of_leader if term in found and 1 < found[term].count <= RARE]
-    return sorted(tying, key=lambda term: (found[term].count, term))[:_TERMS_OF_LEADER]
+    tying = [(one.count, term) for term in of_leader if (one := found.get(term)) and 1 < one.count <= RARE]
+    return [term for _, term in sorted(tying)[:_TERMS_OF_LEADER]]
 
 
-def _length(of_leader: Collection[str], found: Mapping[str, Found], total: int) -> float:
-    squares = sum(rarity(found[term].count, total) ** 2 for term in of_leader if term in found)
-    return math.sqrt(squares) or 1.0
+def _length(of_leader: Collection[str], squares: Mapping[str, float]) -> float:
+    return math.sqrt(sum(squares[term] for term in of_leader if term in squares)) or 1.0
