@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from nomemory.server.hybrid.timeline import Floats, Timeline
-from nomemory.server.hybrid.word_scores import Found, rarity
+from nomemory.server.hybrid.word_scores import found_in, rarity
+from nomemory.server.lexical.protocol import Posting
 
 RARE: Final = 64
 """A term in more of a user's messages than this does not relate them."""
@@ -66,20 +67,20 @@ def leaders(timeline: Timeline, scores: Floats, known: Collection[str]) -> list[
     ]
 
 
-def shared(timeline: Timeline, followed: Sequence[Leader], found: Mapping[str, Found], total: int) -> Floats:
+def shared(timeline: Timeline, followed: Sequence[Leader], postings: Mapping[str, Posting], total: int) -> Floats:
     """Return for each message the most that it shares with a leader: a cosine of rarities times the lead.
 
     Args:
         timeline: the messages.
         followed: the leaders.
-        found: where their terms are, as far as they are rare.
+        postings: where their terms stand; the versions at least of those that are rare.
         total: how many messages the user has.
     """
     if not followed:
         return np.zeros(len(timeline))
-    squares = {term: rarity(one.count, total) ** 2 for term, one in found.items()}
+    squares = {term: rarity(one.count, total) ** 2 for term, one in postings.items()}
     lengths = _TYPICAL_RARITY * rarity(1, total) * np.sqrt(np.maximum(timeline.lengths / _CHARS_OF_TERM, 1.0))
-    likeness = _in_common(followed, found, squares, len(timeline))
+    likeness = _in_common(timeline, [_rarest(leader.terms, postings) for leader in followed], postings, squares)
     likeness /= np.array([[_length(leader.terms, squares)] for leader in followed]) * lengths
     likeness[np.arange(len(followed)), [leader.place for leader in followed]] = 1.0
     leads = np.array([[leader.lead] for leader in followed])
@@ -88,23 +89,24 @@ def shared(timeline: Timeline, followed: Sequence[Leader], found: Mapping[str, F
 
 
 def _in_common(
-    followed: Sequence[Leader], found: Mapping[str, Found], squares: Mapping[str, float], count: int
+    timeline: Timeline, tying: Sequence[Sequence[str]], postings: Mapping[str, Posting], squares: Mapping[str, float]
 ) -> Floats:
-    """Return for each leader (row) and message (column) the sum of the squares of terms that both have."""
-    tying = [(row, term) for row, leader in enumerate(followed) for term in _rarest(leader.terms, found)]
-    if not tying:
-        return np.zeros((len(followed), count))
-    places = [found[term].places for _, term in tying]
+    """Return for each leader (row) and message (column) the sum of the squares of those terms that tie them."""
+    found = found_in(timeline, {term: postings[term] for terms in tying for term in terms})
+    tied = [(row * len(timeline), term) for row, terms in enumerate(tying) for term in terms]
+    if not tied:
+        return np.zeros((len(tying), len(timeline)))
+    places = [found[term].places for _, term in tied]
     sizes = list(map(len, places))
-    cells = np.repeat([row * count for row, _ in tying], sizes) + np.concatenate(places)
-    worths = np.repeat([squares[term] for _, term in tying], sizes)
-    sums = np.bincount(cells, worths, len(followed) * count)
-    return sums.reshape(len(followed), count).astype(np.float64, copy=False)
+    cells = np.repeat([start for start, _ in tied], sizes) + np.concatenate(places)
+    worths = np.repeat([squares[term] for _, term in tied], sizes)
+    sums = np.bincount(cells, worths, len(tying) * len(timeline))
+    return sums.reshape(len(tying), len(timeline)).astype(np.float64, copy=False)
 
 
-def _rarest(of_leader: Collection[str], found: Mapping[str, Found]) -> list[str]:
+def _rarest(of_leader: Collection[str], postings: Mapping[str, Posting]) -> list[str]:
     """Return the rarest terms that stand elsewhere, too."""
-    tying = [(one.count, term) for term in of_leader if (one := found.get(term)) and 1 < one.count <= RARE]
+    tying = [(one.count, term) for term in of_leader if (one := postings.get(term)) and 1 < one.count <= RARE]
     return [term for _, term in sorted(tying)[:_TERMS_OF_LEADER]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -24,7 +24,7 @@ from nomemory.server.hybrid.reranking import Reranking
 from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
 from nomemory.server.hybrid.timeline import Flags, Floats, Ints, Timeline
 from nomemory.server.hybrid.weights import Weights
-from nomemory.server.hybrid.word_scores import Found, WordScores, word_scores
+from nomemory.server.hybrid.word_scores import WordScores, word_scores
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage, Role
@@ -239,8 +239,8 @@ class HybridMessages:
         known = timeline.bearers.keys() | set(sentence.terms)
         followed = leaders(timeline, ranking.scores, known)
         terms = sorted({term for leader in followed for term in leader.terms})
-        found: Mapping[str, Found] = await self._stretches.found(user_id, stretch, terms, most=RARE)
-        return shared(timeline, followed, found, stretch.total)
+        postings = await self._stretches.postings(user_id, stretch, terms, RARE)
+        return shared(timeline, followed, postings, stretch.total)
 
 
 async def _relations(

@@ -12,6 +12,7 @@ from typing import Final, Self
 import numpy as np
 
 from nomemory.server.hybrid.timeline import Floats, Ints, Timeline
+from nomemory.server.lexical.protocol import Posting
 
 _SATURATION: Final = 0.9
 """k1 of BM25: how soon further occurrences of a word count little."""
@@ -44,6 +45,21 @@ class WordScores:
     coverage: Floats
     has_terms: bool
     unknown: float = 0.0
+
+
+def found_in(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str, Found]:
+    """Return at which places of a timeline terms stand."""
+    if not postings:
+        return {}
+    sequences = [one.sequences for one in postings.values()]
+    places, standing = timeline.located(np.concatenate(sequences))
+    bounds = np.cumsum([0, *map(len, sequences)])
+    ends = np.concatenate([[0], np.cumsum(standing)])[bounds].tolist()
+    places = places[standing]
+    return {
+        term: Found(one.count, places[start:end])
+        for (term, one), start, end in zip(postings.items(), ends[:-1], ends[1:], strict=True)
+    }
 
 
 @lru_cache(_RARITIES_KEPT)
