@@ -196,8 +196,8 @@ async def _read(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[Lo
             read += page
             size += sum(len(message.wire) for message in page)
             if size >= _READ_BYTES:
-                break
-    return _within_budget(read)
+                return _within_budget(read)
+    return read
 
 
 def _within_budget(messages: list[LoggedMessage]) -> list[LoggedMessage]:

@@ -11,8 +11,8 @@ import tantivy
 from numpy.typing import NDArray
 
 from nomemory.server.lexical.protocol import Posting
-from nomemory.server.lexical.query import Leaf, Stream
-from nomemory.server.lexical.tantivy_query import all_of, of_leaf, of_marks
+from nomemory.server.lexical.query import Stream
+from nomemory.server.lexical.tantivy_query import all_of, of_marks, of_term
 
 _AT_ONCE: Final = 24
 """Terms in one pass. Each scores a power of two, and 32 bits of the engine's hold such a sum exactly."""
@@ -23,6 +23,7 @@ _RARE: Final = 1000
 _FEW: Final = 1024
 """Of a user with no more messages common terms are looked up in one pass, too: it finds no more than these."""
 
+_TERMS: Final = Stream.TERMS.value
 _NOWHERE: Final = np.array([], dtype=np.int64)
 
 
@@ -50,7 +51,8 @@ class TermLookup:
 
     def postings(self, terms: Sequence[str], most: int) -> dict[str, Posting]:
         """Return where each term stands; the versions only where they are at most `most`."""
-        rare = {term: n for term in terms if (n := self._searcher.doc_freq(Stream.TERMS.value, term)) <= _RARE}
+        in_all = ((term, self._searcher.doc_freq(_TERMS, term)) for term in terms)
+        rare = {term: number for term, number in in_all if number <= _RARE}
         common = [term for term in terms if term not in rare]
         passes = [self._rare(some, sum(map(rare.__getitem__, some))) for some in _parted(list(rare))]
         if self._messages <= _FEW:
@@ -62,15 +64,15 @@ class TermLookup:
 
     def _rare(self, terms: Sequence[str], most: int) -> _Pass:
         """Look up terms that stand in `most` messages of all users together."""
-        return self._marked(terms, all_of([*self._mine, of_marks([_of_term(term) for term in terms])]), most)
+        return self._marked(terms, all_of([*self._mine, of_marks(list(map(of_term, terms)))]), most)
 
     def _common(self, terms: Sequence[str]) -> _Pass:
         """Look up terms of a user with few messages."""
-        return self._marked(terms, of_marks([all_of([*self._mine, _of_term(term)]) for term in terms]), self._messages)
+        return self._marked(terms, of_marks([all_of([*self._mine, of_term(term)]) for term in terms]), self._messages)
 
     def _alone(self, term: str, most: int) -> _Pass | Posting:
         """Look up one term of a user with many messages."""
-        found = self._searcher.search(all_of([*self._mine, _of_term(term)]), limit=most)
+        found = self._searcher.search(all_of([*self._mine, of_term(term)]), limit=most)
         count = int(found.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
         if count > most:
             return Posting(count, _NOWHERE)
@@ -94,10 +96,6 @@ class TermLookup:
 
 def _parted(terms: Sequence[str]) -> Iterator[Sequence[str]]:
     return (terms[at : at + _AT_ONCE] for at in range(0, len(terms), _AT_ONCE))
-
-
-def _of_term(term: str) -> tantivy.Query:
-    return of_leaf(Leaf(Stream.TERMS, (term,)))
 
 
 def _postings(one: _Pass, versions: NDArray[np.int64], most: int) -> Mapping[str, Posting]:

@@ -12,13 +12,14 @@ import tantivy
 from tantivy import Occur
 
 from nomemory.server.lexical.form import FORMS, worth
-from nomemory.server.lexical.query import AllOf, AnyOf, Leaf, Node, Query, Sign, any_of
+from nomemory.server.lexical.query import AllOf, AnyOf, Leaf, Node, Query, Sign, Stream, any_of
 from nomemory.server.lexical.tantivy_schema import METADATA, build_schema
 from nomemory.server.message import Filter, Role
 from nomemory.server.metadata_mark import marks_of
 
 _SCHEMA = build_schema()
 _UNRANKED = "basic"
+_TERMS: Final = Stream.TERMS.value
 _PARTS_MAX = 8
 """Most leaves and signs of which all choices are looked at: 256, for each form."""
 
@@ -63,6 +64,11 @@ def of_leaf(leaf: Leaf) -> tantivy.Query:
     if len(leaf.tokens) == 1:
         return tantivy.Query.term_query(_SCHEMA, field, leaf.tokens[0], _UNRANKED)
     return tantivy.Query.phrase_query(_SCHEMA, field, list(leaf.tokens))
+
+
+def of_term(term: str) -> tantivy.Query:
+    """Match the messages that have a term of the analysis, of all users."""
+    return tantivy.Query.term_query(_SCHEMA, _TERMS, term, _UNRANKED)
 
 
 def of_sign(sign: Sign) -> tantivy.Query:
