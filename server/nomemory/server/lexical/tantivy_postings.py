@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nomemory.server.lexical.protocol import Posting
 from nomemory.server.lexical.query import Stream
-from nomemory.server.lexical.tantivy_query import all_of, of_marks, of_term
+from nomemory.server.lexical.tantivy_query import all_of, of_marks, of_term, unscored
 
 _AT_ONCE: Final = 24
 """Terms in one pass. Each scores a power of two, and 32 bits of the engine's hold such a sum exactly."""
@@ -72,7 +72,7 @@ class TermLookup:
 
     def _alone(self, term: str, most: int) -> _Pass | Posting:
         """Look up one term of a user with many messages."""
-        found = self._searcher.search(all_of([*self._mine, of_term(term)]), limit=most)
+        found = self._searcher.search(unscored(all_of([*self._mine, of_term(term)])), limit=most)
         count = int(found.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
         if count > most:
             return Posting(count, _NOWHERE)
