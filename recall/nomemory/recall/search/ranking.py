@@ -75,16 +75,18 @@ class EvidenceRanking:
         self._voices: dict[_Voice, dict[str, float]] = {}
         self._messages: dict[str, Retrieved] = {}
         self._asserting: dict[str, bool] = {}
-        self._ranked: tuple[Evidence, ...] | None = None
+        self._ranked: tuple[bool, tuple[Evidence, ...]] | None = None
 
     def take(self, tool: str, result: ToolResult, weight: float = 1.0) -> None:
         """Take in what a call brought. What a skill asks for has a lower weight, and adds to what was ranked."""
-        self._ranked = None
         for hit in result.items:
             self._messages.setdefault(hit.message.message_id, hit.message)
+        if tool == NEIGHBORS:
+            return  # they have no scores
+        self._ranked = None
         if tool == HYBRID_SEARCH:
             self._whole.add(result.items)
-        elif tool != NEIGHBORS:
+        else:
             _keep_best(self._voices.setdefault(_Voice(tool, weight), {}), _normalised(tool, result.items))
 
     def ranked(self) -> tuple[Evidence, ...]:
@@ -95,11 +97,12 @@ class EvidenceRanking:
         the order is HybridSearch's own: it knows who is asked about, and a question answers there as often as not. What
         bears on talk is ranked as a whole and by meaning alone, and both have the same say.
         """
-        if self._ranked is None:
-            as_it_is = self._question.is_talk or is_named(self._messages.values())
+        as_it_is = self._question.is_talk or is_named(self._messages.values())
+        if self._ranked is None or self._ranked[0] is not as_it_is:
             ordered = sorted(self._evidence(0.0 if as_it_is else _NEARNESS), key=_order, reverse=True)
-            self._ranked = tuple(ordered if as_it_is else self._latest_first(self._asserting_first(ordered)))
-        return self._ranked
+            found = ordered if as_it_is else self._latest_first(self._asserting_first(ordered))
+            self._ranked = as_it_is, tuple(found)
+        return self._ranked[1]
 
     def _evidence(self, nearness: float) -> list[Evidence]:
         scores, deviations = self._scores(), self._whole.deviations

@@ -15,7 +15,7 @@ from nomemory.server.hybrid.message_features import KeptFeatures
 from nomemory.server.hybrid.parsed_question import ParsedQuestion
 from nomemory.server.hybrid.timeline import Timeline, timeline
 from nomemory.server.hybrid.timeline_cache import KeptTimelines, Key
-from nomemory.server.hybrid.word_scores import Found, rarity
+from nomemory.server.hybrid.word_scores import Found, found_in, rarity
 from nomemory.server.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.log.protocol import LogReader, Position
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
@@ -113,20 +113,13 @@ class Stretches:
         await asyncio.sleep(0)
         return Stretch(timeline(known.values(), read=self._features.read), total, narrowed)
 
-    async def found(
-        self, user_id: str, stretch: Stretch, terms: Sequence[str], *, most: int = _COMMON
-    ) -> Mapping[str, Found]:
-        """Return the places of terms. A term in more than `most` messages has a count and no places."""
-        postings = await self._words.postings(user_id, terms, stretch.narrowed, most)
-        if not postings:
-            return {}
-        places, standing = stretch.timeline.located(np.concatenate([one.sequences for one in postings]))
-        ends = np.cumsum([len(one.sequences) for one in postings])
-        starts = ends - [len(one.sequences) for one in postings]
-        return {
-            term: Found(one.count, places[start:end][standing[start:end]])
-            for term, one, start, end in zip(terms, postings, starts.tolist(), ends.tolist(), strict=True)
-        }
+    async def found(self, user_id: str, stretch: Stretch, terms: Sequence[str]) -> Mapping[str, Found]:
+        """Return the places of terms. One that distinguishes nothing has a count and no places."""
+        return found_in(stretch.timeline, await self.postings(user_id, stretch, terms, _COMMON))
+
+    async def postings(self, user_id: str, stretch: Stretch, terms: Sequence[str], most: int) -> Mapping[str, Posting]:
+        """Return where terms stand among the messages of a stretch; the versions only where they are at most `most`."""
+        return dict(zip(terms, await self._words.postings(user_id, terms, stretch.narrowed, most), strict=True))
 
     async def _whole(self, user_id: str, until_us: int | None) -> Stretch | None:
         """Return all of a user's messages before a time; None if there are too many to rank."""
@@ -203,8 +196,8 @@ async def _read(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[Lo
             read += page
             size += sum(len(message.wire) for message in page)
             if size >= _READ_BYTES:
-                break
-    return _within_budget(read)
+                return _within_budget(read)
+    return read
 
 
 def _within_budget(messages: list[LoggedMessage]) -> list[LoggedMessage]:

@@ -15,8 +15,6 @@ from nomemory.server.hybrid.weights import Weights
 from nomemory.server.message import Role
 from nomemory.text.time_range import TimeRange
 
-_WINDOW: Final = 4
-"""Messages on each side; the mean of their scores says what the talk is about at that point."""
 _BEST_OF_CONVERSATION: Final = 2
 _LARGEST_SHARE: Final = 0.5
 """A conversation with a larger share of the messages is not taken for one talk."""
@@ -126,18 +124,15 @@ def _questions_before(timeline: Timeline, scores: Floats) -> Floats:
 
 
 def _around(timeline: Timeline, scores: Floats) -> Floats:
-    means, places = np.zeros(len(timeline)), np.arange(len(timeline))
+    """Return the mean score of the messages around each: it says what the talk is about at that point."""
+    means, (first, after) = np.zeros(len(timeline)), timeline.windows
     sums = np.concatenate([[0.0], np.cumsum(scores[timeline.grouped])])
-    ends = np.cumsum(timeline.sizes)
-    first = np.maximum(places - _WINDOW, np.repeat(ends - timeline.sizes, timeline.sizes))
-    after = np.minimum(places + _WINDOW + 1, np.repeat(ends, timeline.sizes))
     means[timeline.grouped] = (sums[after] - sums[first]) / (after - first)
     return means
 
 
 def _of_conversation(timeline: Timeline, scores: Floats) -> Floats:
-    worth, sizes = np.zeros(len(timeline)), timeline.sizes
-    of_talk = np.repeat(np.arange(len(sizes)), sizes)
+    worth, sizes, of_talk = np.zeros(len(timeline)), timeline.sizes, timeline.talks
     ordered = scores[timeline.grouped]
     ordered = ordered[np.lexsort((-ordered, of_talk))]
     is_unit = (sizes >= _BEST_OF_CONVERSATION) & (sizes < _LARGEST_SHARE * len(timeline))

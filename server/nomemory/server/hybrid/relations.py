@@ -64,7 +64,8 @@ def relations(found: Sequence[Related], vectors: Mapping[str, Vector]) -> list[R
     known.sort(key=lambda one: (one.message.ts_us, one.message.message_id))
     nearness = _nearness(np.stack([_numbers(vectors[one.message.message_id]) for one in known]))
     holding = Counter(chain.from_iterable(one.terms for one in found))
-    weights = {term: rarity(count, len(found)) for term, count in holding.items()}
+    by_count = {count: rarity(count, len(found)) for count in set(holding.values())}
+    weights = {term: by_count[count] for term, count in holding.items()}
     return list(_pairs(known, nearness.tolist(), weights))
 
 

@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from nomemory.server.hybrid.timeline import Floats, Timeline
-from nomemory.server.hybrid.word_scores import Found, rarity
+from nomemory.server.hybrid.word_scores import found_in, rarity
+from nomemory.server.lexical.protocol import Posting
 
 RARE: Final = 64
 """A term in more of a user's messages than this does not relate them."""
@@ -66,33 +67,48 @@ def leaders(timeline: Timeline, scores: Floats, known: Collection[str]) -> list[
     ]
 
 
-def shared(timeline: Timeline, followed: Sequence[Leader], found: Mapping[str, Found], total: int) -> Floats:
+def shared(timeline: Timeline, followed: Sequence[Leader], postings: Mapping[str, Posting], total: int) -> Floats:
     """Return for each message the most that it shares with a leader: a cosine of rarities times the lead.
 
     Args:
         timeline: the messages.
         followed: the leaders.
-        found: where their terms are, as far as they are rare.
+        postings: where their terms stand; the versions at least of those that are rare.
         total: how many messages the user has.
     """
-    most = np.zeros(len(timeline))
+    if not followed:
+        return np.zeros(len(timeline))
+    squares = {term: rarity(one.count, total) ** 2 for term, one in postings.items()}
     lengths = _TYPICAL_RARITY * rarity(1, total) * np.sqrt(np.maximum(timeline.lengths / _CHARS_OF_TERM, 1.0))
-    for leader in followed:
-        likeness = np.zeros(len(timeline))
-        for term in _rarest(leader.terms, found):
-            likeness[found[term].places] += rarity(found[term].count, total) ** 2
-        likeness /= _length(leader.terms, found, total) * lengths
-        likeness[leader.place] = 1.0
-        most = np.maximum(most, leader.lead * np.minimum(likeness, 1.0))
+    likeness = _in_common(timeline, [_rarest(leader.terms, postings) for leader in followed], postings, squares)
+    likeness /= np.array([[_length(leader.terms, squares)] for leader in followed]) * lengths
+    likeness[np.arange(len(followed)), [leader.place for leader in followed]] = 1.0
+    leads = np.array([[leader.lead] for leader in followed])
+    most: Floats = (leads * np.minimum(likeness, 1.0)).max(axis=0, initial=0.0)
     return most
 
 
-def _rarest(of_leader: Collection[str], found: Mapping[str, Found]) -> list[str]:
+def _in_common(
+    timeline: Timeline, tying: Sequence[Sequence[str]], postings: Mapping[str, Posting], squares: Mapping[str, float]
+) -> Floats:
+    """Return for each leader (row) and message (column) the sum of the squares of those terms that tie them."""
+    found = found_in(timeline, {term: postings[term] for terms in tying for term in terms})
+    tied = [(row * len(timeline), term) for row, terms in enumerate(tying) for term in terms]
+    if not tied:
+        return np.zeros((len(tying), len(timeline)))
+    places = [found[term].places for _, term in tied]
+    sizes = list(map(len, places))
+    cells = np.repeat([start for start, _ in tied], sizes) + np.concatenate(places)
+    worths = np.repeat([squares[term] for _, term in tied], sizes)
+    sums = np.bincount(cells, worths, len(tying) * len(timeline))
+    return sums.reshape(len(tying), len(timeline)).astype(np.float64, copy=False)
+
+
+def _rarest(of_leader: Collection[str], postings: Mapping[str, Posting]) -> list[str]:
     """Return the rarest terms that stand elsewhere, too."""
-    tying = [term for term in of_leader if term in found and 1 < found[term].count <= RARE]
-    return sorted(tying, key=lambda term: (found[term].count, term))[:_TERMS_OF_LEADER]
+    tying = [(one.count, term) for term in of_leader if (one := postings.get(term)) and 1 < one.count <= RARE]
+    return [term for _, term in sorted(tying)[:_TERMS_OF_LEADER]]
 
 
-def _length(of_leader: Collection[str], found: Mapping[str, Found], total: int) -> float:
-    squares = sum(rarity(found[term].count, total) ** 2 for term in of_leader if term in found)
-    return math.sqrt(squares) or 1.0
+def _length(of_leader: Collection[str], squares: Mapping[str, float]) -> float:
+    return math.sqrt(sum(squares[term] for term in of_leader if term in squares)) or 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -24,7 +24,7 @@ from nomemory.server.hybrid.reranking import Reranking
 from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
 from nomemory.server.hybrid.timeline import Flags, Floats, Ints, Timeline
 from nomemory.server.hybrid.weights import Weights
-from nomemory.server.hybrid.word_scores import Found, WordScores, word_scores
+from nomemory.server.hybrid.word_scores import WordScores, word_scores
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage, Role
@@ -239,8 +239,8 @@ class HybridMessages:
         known = timeline.bearers.keys() | set(sentence.terms)
         followed = leaders(timeline, ranking.scores, known)
         terms = sorted({term for leader in followed for term in leader.terms})
-        found: Mapping[str, Found] = await self._stretches.found(user_id, stretch, terms, most=RARE)
-        return shared(timeline, followed, found, stretch.total)
+        postings = await self._stretches.postings(user_id, stretch, terms, RARE)
+        return shared(timeline, followed, postings, stretch.total)
 
 
 async def _relations(
@@ -323,16 +323,25 @@ def _best(timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints, top_k: 
     scores = np.round(np.stack([one.ranking.scores[eligible] for one in ranked]), _DECIMALS)
     most, of_sentence = scores.max(axis=0), scores.argmax(axis=0)
     order = np.lexsort((-eligible, -most))[:top_k]
-    return [_hit(timeline, int(eligible[at]), float(most[at]), ranked[of_sentence[at]]) for at in order]
+    places, best = eligible[order], most[order].tolist()
+    by_sentence = [_hits(timeline, places, best, one) for one in ranked]
+    return [by_sentence[sentence][at] for at, sentence in enumerate(of_sentence[order].tolist())]
 
 
-def _hit(timeline: Timeline, place: int, score: float, ranked: _Ranked) -> HybridHit:
-    return HybridHit(
-        timeline.logged[place],
-        score,
-        float(ranked.meaning.cosines[place]) if ranked.meaning else 0.0,
-        float(ranked.words.scores[place]),
-        float(ranked.words.coverage[place]),
-        float(ranked.meaning.deviations[place]) if ranked.meaning else 0.0,
-        {name: float(values[place]) for name, values in ranked.ranking.components.items()},
+def _hits(timeline: Timeline, places: Ints, scores: Sequence[float], ranked: _Ranked) -> list[HybridHit]:
+    """Return the messages at some places as one sentence ranks them: all numbers are taken out of an array at once."""
+    nowhere = np.zeros(len(timeline))
+    cosines = nowhere if ranked.meaning is None else ranked.meaning.cosines
+    deviations = nowhere if ranked.meaning is None else ranked.meaning.deviations
+    components = ranked.ranking.components
+    numbers = (cosines, ranked.words.scores, ranked.words.coverage, deviations)
+    parts = zip(*(values[places].tolist() for values in components.values()), strict=True)
+    return list(
+        map(
+            HybridHit,
+            map(timeline.logged.__getitem__, places.tolist()),
+            scores,
+            *(values[places].tolist() for values in numbers),
+            (dict(zip(components, part, strict=True)) for part in parts),
+        )
     )

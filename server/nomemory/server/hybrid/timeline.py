@@ -20,6 +20,8 @@ from nomemory.text.names import beginning
 
 _LINK_US: Final = 30 * 60 * 1_000_000
 """Messages of one conversation that lie no farther apart follow upon each other."""
+_WINDOW: Final = 4
+"""Messages on each side, of one conversation, that are around a message."""
 _TERMS_CHARS: Final = 1_000
 
 _MESSAGE_BYTES: Final = 350
@@ -99,6 +101,11 @@ class Timeline:
         return np.array([one.chars + 1 for one in self.features], dtype=np.float64)
 
     @cached_property
+    def mean_length(self) -> float:
+        """The mean of the lengths."""
+        return float(self.lengths.mean())
+
+    @cached_property
     def asking(self) -> Flags:
         """Whether a message ends with a question."""
         return np.array([one.asks for one in self.features], dtype=np.bool_)
@@ -128,10 +135,27 @@ class Timeline:
     def previous(self) -> Ints:
         """The place of the message that one follows upon; -1 for none."""
         before = np.full(len(self), -1, dtype=np.int64)
-        within = np.diff(np.repeat(np.arange(len(self.sizes)), self.sizes)) == 0
+        within = np.diff(self.talks) == 0
         linked = np.flatnonzero(within & (np.diff(self.ts_us[self.grouped]) <= _LINK_US))
         before[self.grouped[linked + 1]] = self.grouped[linked]
         return before
+
+    @cached_property
+    def followers(self) -> Ints:
+        """The places of the messages that follow upon another one."""
+        return np.flatnonzero(self.previous >= 0)
+
+    @cached_property
+    def talks(self) -> Ints:
+        """The numbers of the conversations, in the order of `grouped`."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @cached_property
+    def windows(self) -> tuple[Ints, Ints]:
+        """Where, in the order of `grouped`, the window around each message begins, and where it has ended."""
+        places, ends = np.arange(len(self)), np.cumsum(self.sizes)
+        first = np.maximum(places - _WINDOW, np.repeat(ends - self.sizes, self.sizes))
+        return first, np.minimum(places + _WINDOW + 1, np.repeat(ends, self.sizes))
 
     def by(self, role: Role) -> Flags:
         """Mark the messages of a role."""

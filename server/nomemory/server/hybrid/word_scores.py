@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from typing import Final, Self
 import numpy as np
 
 from nomemory.server.hybrid.timeline import Floats, Ints, Timeline
+from nomemory.server.lexical.protocol import Posting
 
 _SATURATION: Final = 0.9
 """k1 of BM25: how soon further occurrences of a word count little."""
@@ -46,6 +47,21 @@ class WordScores:
     unknown: float = 0.0
 
 
+def found_in(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str, Found]:
+    """Return at which places of a timeline terms stand."""
+    if not postings:
+        return {}
+    sequences = [one.sequences for one in postings.values()]
+    places, standing = timeline.located(np.concatenate(sequences))
+    bounds = np.cumsum([0, *map(len, sequences)])
+    ends = np.concatenate([[0], np.cumsum(standing)])[bounds].tolist()
+    places = places[standing]
+    return {
+        term: Found(one.count, places[start:end])
+        for (term, one), start, end in zip(postings.items(), ends[:-1], ends[1:], strict=True)
+    }
+
+
 @lru_cache(_RARITIES_KEPT)
 def rarity(count: int, total: int) -> float:
     """Return the inverse document frequency, within the user."""
@@ -72,23 +88,50 @@ def word_scores(
         beside: what a neighbour's word counts; one of a question before, which an answer leaves out, counts more.
         emphasis: how many times a term counts; once, unless it is in here.
     """
-    scores, covered, weight, unknown = np.zeros(len(timeline)), np.zeros(len(timeline)), 0.0, 0.0
-    room = 1 - _OF_LENGTH + _OF_LENGTH * timeline.lengths / timeline.lengths.mean()
-    beside_each = _Neighbours.of(timeline)
-    nobody = np.zeros(len(timeline))
-    for term, posting in found.items():
-        weight += rarity(posting.count, total)
-        unknown += 0.0 if posting.count else rarity(0, total)
-        if not len(posting.places) and term not in timeline.bearers:
-            continue
-        own = np.zeros(len(timeline))
-        own[posting.places] = 1.0
-        spoken = timeline.bearers.get(term, nobody)
-        counts = beside_each.counted(own, beside) + spoken
-        idf = rarity(posting.count + _bearers(timeline, spoken, own, total), total)
-        scores += emphasis.get(term, 1.0) * idf * (1 + _SATURATION) * counts / (counts + _SATURATION * room)
-        covered += rarity(posting.count, total) * np.maximum(own, spoken)
+    weight = unknown = 0.0
+    for one in found.values():
+        weight += rarity(one.count, total)
+        unknown += 0.0 if one.count else rarity(0, total)
+    held = {term: one for term, one in found.items() if len(one.places) or term in timeline.bearers}
+    own, spoken = _own(timeline, held.values()), _spoken(timeline, held)
+    counts = _Neighbours.of(timeline).counted(own, beside) + spoken
+    room = 1 - _OF_LENGTH + _OF_LENGTH * timeline.lengths / timeline.mean_length
+    bearers = [_bearers(timeline, *one, total) for one in zip(held, spoken, own, strict=True)]
+    idf = [rarity(one.count + more, total) for one, more in zip(held.values(), bearers, strict=True)]
+    worths = [emphasis.get(term, 1.0) * each * (1 + _SATURATION) for term, each in zip(held, idf, strict=True)]
+    scores = _sum(timeline, _column(worths) * counts / (counts + _SATURATION * room))
+    rarities = _column([rarity(one.count, total) for one in held.values()])
+    covered = _sum(timeline, rarities * np.maximum(own, spoken))
     return WordScores(scores, covered / weight if weight else covered, bool(found), unknown / weight if weight else 0.0)
+
+
+def _column(numbers: Sequence[float]) -> Floats:
+    return np.array(numbers, dtype=np.float64)[:, np.newaxis]
+
+
+def _sum(timeline: Timeline, rows: Floats) -> Floats:
+    """Add up rows, one after the other: in another order a sum of floats is another one."""
+    total = np.zeros(len(timeline))
+    for row in rows:
+        total += row
+    return total
+
+
+def _own(timeline: Timeline, found: Collection[Found]) -> Floats:
+    """Return for each term (row) 1 where a message (column) has it."""
+    own = np.zeros((len(found), len(timeline)))
+    for row, one in enumerate(found):
+        own[row, one.places] = 1.0
+    return own
+
+
+def _spoken(timeline: Timeline, terms: Collection[str]) -> Floats:
+    """Return for each term (row) 1 where somebody speaks whose name has it."""
+    spoken = np.zeros((len(terms), len(timeline)))
+    for row, term in enumerate(terms):
+        if term in timeline.bearers:
+            spoken[row] = timeline.bearers[term]
+    return spoken
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +144,20 @@ class _Neighbours:
 
     @classmethod
     def of(cls, timeline: Timeline) -> Self:
-        after = np.flatnonzero(timeline.previous >= 0)
+        after = timeline.followers
         before = timeline.previous[after]
         return cls(after, before, np.where(timeline.asking[before], _OF_QUESTION, 1.0))
 
     def counted(self, own: Floats, beside: float) -> Floats:
-        """Count a term that stands once in some messages, there and beside them."""
+        """Count terms (rows) that stand once in some messages (columns), there and beside them."""
         counts: Floats = own.copy()
-        counts[self.after] += beside * own[self.before] * self.worth
-        counts[self.before] += beside * own[self.after]
+        counts[:, self.after] += beside * own[:, self.before] * self.worth
+        counts[:, self.before] += beside * own[:, self.after]
         return counts
 
 
-def _bearers(timeline: Timeline, spoken: Floats, own: Floats, total: int) -> int:
+def _bearers(timeline: Timeline, term: str, spoken: Floats, own: Floats, total: int) -> int:
     """Estimate how many messages have a name only because of who speaks, from the share of those in the timeline."""
+    if term not in timeline.bearers:
+        return 0
     return round(float((spoken * (1 - own)).sum()) * total / max(len(timeline), 1))

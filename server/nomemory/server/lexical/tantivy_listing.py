@@ -9,7 +9,7 @@ from operator import itemgetter
 import tantivy
 
 from nomemory.server.lexical.protocol import LexicalHit, RankPosition
-from nomemory.server.lexical.tantivy_query import all_of, of_range, score_of
+from nomemory.server.lexical.tantivy_query import all_of, of_range, score_of, unscored
 from nomemory.server.lexical.tantivy_schema import WORTH
 
 _PULL_LEAST = 256
@@ -27,7 +27,7 @@ Scoring = Callable[[float], tantivy.Query | None]
 
 def count(searcher: tantivy.Searcher, query: tantivy.Query) -> int:
     """Count the matches."""
-    return int(searcher.search(query, limit=1).count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
+    return int(searcher.search(unscored(query), limit=1).count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
 
 
 class Listing:

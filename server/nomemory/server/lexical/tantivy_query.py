@@ -12,13 +12,14 @@ import tantivy
 from tantivy import Occur
 
 from nomemory.server.lexical.form import FORMS, worth
-from nomemory.server.lexical.query import AllOf, AnyOf, Leaf, Node, Query, Sign, any_of
+from nomemory.server.lexical.query import AllOf, AnyOf, Leaf, Node, Query, Sign, Stream, any_of
 from nomemory.server.lexical.tantivy_schema import METADATA, build_schema
 from nomemory.server.message import Filter, Role
 from nomemory.server.metadata_mark import marks_of
 
 _SCHEMA = build_schema()
 _UNRANKED = "basic"
+_TERMS: Final = Stream.TERMS.value
 _PARTS_MAX = 8
 """Most leaves and signs of which all choices are looked at: 256, for each form."""
 
@@ -65,6 +66,11 @@ def of_leaf(leaf: Leaf) -> tantivy.Query:
     return tantivy.Query.phrase_query(_SCHEMA, field, list(leaf.tokens))
 
 
+def of_term(term: str) -> tantivy.Query:
+    """Match the messages that have a term of the analysis, of all users."""
+    return tantivy.Query.term_query(_SCHEMA, _TERMS, term, _UNRANKED)
+
+
 def of_sign(sign: Sign) -> tantivy.Query:
     """Match the messages that have a sign, of all users."""
     if not sign.names:
@@ -87,6 +93,11 @@ def of_node(node: Node, mine: tantivy.Query) -> tantivy.Query:
             return _boolean({Occur.Must: must, Occur.MustNot: [of_node(child, mine) for child in unwanted]})
         case AnyOf(parts):
             return _boolean({Occur.Should: [all_of([mine, of_node(part, mine)]) for part in parts]})
+
+
+def of_marks(queries: Sequence[tantivy.Query]) -> tantivy.Query:
+    """Match where one of them does. The bits of the score say which: the first one's is 1."""
+    return _boolean({Occur.Should: [_scoring(query, float(1 << place)) for place, query in enumerate(queries)]})
 
 
 def of_ranking(
@@ -176,6 +187,11 @@ def _of_term(field: str, value: str | int) -> tantivy.Query:
 def all_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
     """Match where all of them do. The score is the sum of theirs."""
     return _boolean({Occur.Must: queries})
+
+
+def unscored(query: tantivy.Query) -> tantivy.Query:
+    """Match what a query does, and score 0: the engine walks through it faster if it adds up nothing."""
+    return _scoring(query, 0.0)
 
 
 def _any(queries: Sequence[tantivy.Query]) -> list[tantivy.Query]:

@@ -9,7 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import numpy as np
 import tantivy
 
 from nomemory.server.faults import Fault, Reason
@@ -17,9 +16,10 @@ from nomemory.server.lexical.form import FORMS
 from nomemory.server.lexical.kept_postings import KeptPostings
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
 from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, Posting, RankPosition, Weighing
-from nomemory.server.lexical.query import Leaf, Query, Sign, Stream
+from nomemory.server.lexical.query import Leaf, Query, Sign
 from nomemory.server.lexical.rarity import Telling, expected, expected_all, rarity, telling, weight_of_sign
 from nomemory.server.lexical.tantivy_listing import Listing, count
+from nomemory.server.lexical.tantivy_postings import TermLookup
 from nomemory.server.lexical.tantivy_query import (
     all_of,
     of_filter,
@@ -155,7 +155,8 @@ class TantivyLexicalIndex:
             missing = [term for term in dict.fromkeys(terms) if term not in kept]
             if not missing:
                 return [kept[term] for term in terms]
-            fresh = dict(zip(missing, self._posted(user_id, missing, narrowed, most), strict=True))
+            mine = [of_user(user_id), *of_filter(narrowed)]
+            fresh = TermLookup(self._searcher, mine, shelf.state.messages).postings(missing, most)
         found = [fresh[term] if term in fresh else kept[term] for term in terms]
         self._postings.keep(shelf, fresh)
         return found
@@ -265,19 +266,6 @@ class TantivyLexicalIndex:
             borne = left and self._count(user_id, self._cheap_state(user_id), sign)
             yield left if borne else 0.0
             left = 0.0 if borne else left
-
-    def _posted(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
-        """Look terms up in this view, and what they give all at once: it costs as much for one as for many."""
-        mine = [of_user(user_id), *of_filter(narrowed)]
-        matching, addresses, ends = list[int](), list[tantivy.DocAddress](), [0]
-        for term in terms:
-            found = self._searcher.search(all_of([*mine, of_leaf(Leaf(Stream.TERMS, (term,)))]), limit=most)
-            matching.append(int(found.count))  # type: ignore[attr-defined]  # the engine's stub leaves it out
-            addresses += [address for _, address in found.hits] if matching[-1] <= most else []
-            ends.append(len(addresses))
-        sequences = np.array(self._searcher.fast_field_values("seq", addresses), dtype=np.int64)
-        stretches = zip(matching, ends, ends[1:], strict=False)
-        return [Posting(number, sequences[start:end].copy()) for number, start, end in stretches]
 
     def _lately(
         self, user_id: str, likely: float, narrowed: Filter, after: RankPosition | None, wanted: float

@@ -142,9 +142,12 @@ class Shard:
             by_id = {record.id: record for record in records}
             for part in block:
                 record = by_id.get(part)
-                if record is None or _sequence(record) != sequence or not has_sound_vector(record, self._dimension):
+                if record is None or _sequence(record) != sequence:
                     return vectors
-                vectors.append(_vector(record))
+                numbers = _sound_numbers(record, self._dimension)
+                if numbers is None:
+                    return vectors
+                vectors.append(vector_of(numbers))
         return vectors
 
     def search(self, searches: Sequence[NearestPoints]) -> list[list[Scored]]:
@@ -154,11 +157,10 @@ class Shard:
 
     def first_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the vectors of messages' first parts, as far as they are stored."""
-        by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
-        identities: list[Identity] = [point_id(user_id, message_id, 0) for message_id in message_ids]
-        records = self._engine.retrieve(identities, with_payload=False, with_vector=True)
-        sound = [record for record in records if has_sound_vector(record, self._dimension)]
-        return {by_point[str(record.id)]: _vector(record) for record in sound}
+        by_point: dict[Identity, str] = {point_id(user_id, message_id, 0): message_id for message_id in message_ids}
+        records = self._engine.retrieve(list(by_point), with_payload=False, with_vector=True)
+        stored = ((record.id, _sound_numbers(record, self._dimension)) for record in records)
+        return {by_point[point]: vector_of(numbers) for point, numbers in stored if numbers is not None}
 
     def read_points(self, wanted: ReadPoints) -> PointsRead:
         """Read what is stored of users, found as a search finds it."""
@@ -294,7 +296,7 @@ class Shard:
     def _is_sound(self, record: qdrant.Record, *, with_vectors: bool) -> bool:
         stored = record.payload or {}
         has_facts = isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)
-        return has_facts and (not with_vectors or has_sound_vector(record, self._dimension))
+        return has_facts and (not with_vectors or _sound_numbers(record, self._dimension) is not None)
 
     def _scored(self, points: Sequence[qdrant.ScoredPoint]) -> list[Scored]:
         facts = self._known.facts([point.id for point in points])
@@ -338,12 +340,14 @@ def _vector(record: qdrant.Record) -> Vector:
     return vector_of(cast("list[float]", record.vector))  # what is sound has no other form
 
 
-def has_sound_vector(record: qdrant.Record, dimension: int) -> bool:
-    """Return whether a record has a vector that can be searched: all of its numbers, and of length one."""
-    if not isinstance(record.vector, list) or len(record.vector) != dimension:
-        return False
-    length = math.hypot(*cast("list[float]", record.vector))
-    return abs(length * length - 1.0) < _LENGTH_ERROR_MAX
+def _sound_numbers(record: qdrant.Record, dimension: int) -> list[float] | None:
+    """Return a record's vector if it can be searched: it has all of its numbers, and length one. Else None."""
+    vector = record.vector  # the engine makes a list at each look
+    if not isinstance(vector, list) or len(vector) != dimension:
+        return None
+    numbers = cast("list[float]", vector)  # what has all of its numbers has no other form
+    length = math.hypot(*numbers)
+    return numbers if abs(length * length - 1.0) < _LENGTH_ERROR_MAX else None
 
 
 def _sequence(record: qdrant.Record) -> int:
