@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nomemory.server.log.move_marks import refusal_of_database
 from nomemory.server.log.postgres_connections import ERRORS, LONG_S, Database
 from nomemory.server.log.postgres_schema import LOCK, MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
@@ -78,6 +79,8 @@ async def _migrate(connection: Connection) -> None:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         await connection.execute(VERSIONS_TABLE)
         version = await connection.fetchval("SELECT coalesce(max(version), 0) FROM schema_versions")
+    if refusal := refusal_of_database(version):
+        raise LogUnusableError(_UNUSABLE.format(cause=refusal))
     if version > SCHEMA_VERSION:
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
     for step in range(version, SCHEMA_VERSION):
