@@ -11,6 +11,7 @@ from typing import Final
 import asyncpg
 import pytest
 
+from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.postgres_bucket import BUCKETS, bucket_of
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_migration import bring_forward
@@ -19,6 +20,15 @@ from nomemory.server.log.protocol import OnConflict, Written
 from nomemory.server.message import Message, Role
 
 LOCK: Final = "SELECT sequence FROM buckets WHERE bucket = $1 FOR UPDATE"
+TURNED_BACK_TWICE: Final = """
+CREATE SEQUENCE tries;
+CREATE FUNCTION turn_back() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF nextval('tries') <= 2 THEN RAISE EXCEPTION 'another one first' USING ERRCODE = '{sqlstate}'; END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER turn_back AFTER INSERT ON messages FOR EACH STATEMENT EXECUTE FUNCTION turn_back();
+"""
 
 
 def user_of(bucket: int) -> str:
@@ -42,11 +52,11 @@ async def database(postgres_url: str) -> Database:
 
 
 @asynccontextmanager
-async def opened(database: Database, writers: int) -> AsyncIterator[list[PostgresLogWriter]]:
+async def opened(database: Database, writers: int, lanes: int = 4) -> AsyncIterator[list[PostgresLogWriter]]:
     """Open several writers, as replicas do."""
     async with AsyncExitStack() as stack:
         made = [
-            PostgresLogWriter(database, queue_max=1000, queue_max_bytes=10**9, announce=lambda: None)
+            PostgresLogWriter(database, queue_max=1000, queue_max_bytes=10**9, announce=lambda: None, lanes=lanes)
             for _ in range(writers)
         ]
         for writer in made:
@@ -87,9 +97,49 @@ async def test_a_write_waits_for_others_of_its_bucket_only(database: Database) -
             await write(one, said(user_of(2)))
             waits = asyncio.create_task(write(one, said(user_of(1))))
             await until_one_waits(database)
+            await write(one, said(user_of(2)))
             await write(other, said(user_of(2)))
         assert not waits.done()
         waits.cancel()
+
+
+async def test_writes_of_a_user_are_done_in_their_order(database: Database) -> None:
+    async with opened(database, 1) as (writer,):
+        calls = [write(writer, said(f"u{n % 5}")) for n in range(100)]
+        ids = [written.message_ids[0] for written in await asyncio.gather(*calls)]
+    for user in range(5):
+        assert ids[user::5] == sorted(ids[user::5])
+
+
+@pytest.mark.parametrize("sqlstate", ["40P01", "40001"])
+async def test_what_the_database_turns_back_is_made_again(database: Database, sqlstate: str) -> None:
+    connection = await database.connect()
+    await connection.execute(TURNED_BACK_TWICE.format(sqlstate=sqlstate))
+    async with opened(database, 1) as (writer,):
+        await asyncio.gather(*(write(writer, said("a", message_id=f"{n}")) for n in range(3)))
+    assert await connection.fetchval("SELECT last_value FROM tries") > 2
+    assert await connection.fetchval("SELECT count(*) FROM messages") == 3
+    await connection.close()
+
+
+async def test_what_the_database_always_turns_back_is_refused(database: Database) -> None:
+    connection = await database.connect()
+    await connection.execute(TURNED_BACK_TWICE.format(sqlstate="40001").replace("<= 2", "> 0"))
+    async with opened(database, 1) as (writer,):
+        with pytest.raises(Fault) as refused:
+            await write(writer, said("a"))
+    assert refused.value.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
+    assert await connection.fetchval("SELECT count(*) FROM messages") == 0
+    await connection.close()
+
+
+async def test_the_bounds_of_what_waits_are_of_all_connections_together(database: Database) -> None:
+    writer = PostgresLogWriter(database, queue_max=4, queue_max_bytes=10**9, announce=lambda: None, lanes=4)
+    calls = [asyncio.create_task(write(writer, said(user_of(bucket)))) for bucket in (0, 1, 2, 3, 4)]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [Written] * 4 + [Fault]
+    assert writer.waiting == 0
+    await writer.close()
 
 
 async def test_a_server_that_dies_holding_a_lock_holds_nobody_up(database: Database) -> None:

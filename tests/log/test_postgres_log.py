@@ -141,7 +141,7 @@ async def test_many_callers_share_commits(postgres_url: str) -> None:
             nonlocal commits
             commits += 1
 
-        writer._announce = count
+        writer._lanes[0]._announce = count
         await asyncio.gather(*calls)
         assert commits <= 4
         assert len(await _everything(reader)) == 128
@@ -164,8 +164,9 @@ async def test_a_fault_of_the_program_leaves_nobody_waiting(postgres_url: str, m
             calls = (writer.write([said("a")], on_conflict=OnConflict.REFUSE), writer.delete_matching("u", EVERYTHING))
             answers = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(answer) for answer in answers] == [ZeroDivisionError, ZeroDivisionError]
-        assert writer._committing is not None
-        assert isinstance(writer._committing.exception(), ZeroDivisionError)
+        committing = writer._lanes[0].committing
+        assert committing is not None
+        assert isinstance(committing.exception(), ZeroDivisionError)
         await writer.write([said("b")], on_conflict=OnConflict.REFUSE)
         assert [message.message_id for message in await _everything(reader)] == ["b"]
 

@@ -28,6 +28,9 @@ AWAY: Final = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresCo
 EVERY_JOB: Final = (*AWAY, asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError)
 """What stops a commit whatever is in it: the database is away, shuts down, is full, or gave a statement up."""
 
+TURNED_BACK: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+"""The database undid a commit for the sake of another. Made again it may succeed."""
+
 ERRORS: Final = (*AWAY, asyncpg.PostgresError)
 """Whatever a statement may raise."""
 
