@@ -259,5 +259,6 @@ def test_the_database_may_be_named_by_the_environment_and_its_password_is_not_sh
 def test_no_piece_of_a_password_is_shown() -> None:
     for url in ("postgresql://u:se@cret@db:5432/name?sslmode=off", "postgres://u:cret@db:5432/name?password=cret"):
         assert shown(url) == "postgresql://db:5432/name"
+    assert shown("postgresql://u:cret@db/name?search_path=memory") == "postgresql://db/name (memory)"
     for url in ("postgresql://u:se/cret@db/name", "postgresql://u:se?cret@db/name", "postgresql://u:se#cret@db/name"):
         assert shown(url) == "the database"

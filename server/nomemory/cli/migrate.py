@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import click
 
@@ -78,7 +78,8 @@ def shown(url: str) -> str:
     parts = urlsplit(url)
     if "@" in url and "@" not in parts.netloc:
         return "the database"  # no URL: what looks like a host may be a piece of a password
-    return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    schema = parse_qs(parts.query).get("search_path", [])
+    return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}{''.join(f' ({name})' for name in schema)}"
 
 
 def _ends(source: str | None, target: str | None, settings: Settings) -> _Ends:

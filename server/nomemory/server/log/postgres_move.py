@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 _TABLES: Final = ("messages", "metadata_entries", "removals", "embeddings", "users", "followers", "requests", "buckets")
-_LOCK: Final = "LOCK TABLE buckets IN EXCLUSIVE MODE"
-"""Every write begins with the row of a bucket: it is done, or has not begun. Reads go on."""
+_LOCK: Final = "LOCK TABLE followers, buckets IN EXCLUSIVE MODE"
+"""Every write begins with the row of a bucket or of a follower: it is done, or has not begun. Reads go on."""
 _REFUSE: Final = f"""
 CREATE FUNCTION log_has_moved() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'this message log was moved' USING ERRCODE = '{MOVED_STATE}'; END $$
