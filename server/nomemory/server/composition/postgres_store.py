@@ -28,6 +28,8 @@ from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogReader, LogUnusableError
 from nomemory.server.log.record import read_record
 from nomemory.server.settings import Settings
+from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex
+from nomemory.server.vector.shared_index import SharedIndex
 
 _ID_CHARS_MAX: Final = 200
 """Three ids of so many characters of four bytes fit into a row of an index."""
@@ -109,6 +111,12 @@ class PostgresStore:
         """Return how to open the feed."""
         feed = partial(PostgresChangeFeed, self._database)
         return feed if damage is None else partial(feed, damage)
+
+    def shared_index(self, collection: str) -> SharedIndex | None:
+        """Return what is known of an index on a Qdrant server, which all servers of this log fill."""
+        if self._settings.vector.qdrant_url is None:
+            return None
+        return PostgresSharedIndex(self._database, collection, self._settings.postgres.lease_s)
 
     def inspector(self, damage: LogDamage) -> None:
         """Return nothing: reads check what they return, and pages are the database's own."""

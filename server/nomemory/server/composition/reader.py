@@ -126,13 +126,14 @@ async def _make_services(
 ) -> list[Service]:
     """Build what a reader serves: everything, with remote parts where only the writer's process has them."""
     settings, directory = assignment.settings, DataDirectory(assignment.settings.server.data)
+    store = log_store(settings, directory)
     stack.push_async_callback(followed.close)
-    make = partial(remote_space, settings, writer, meters.embedder)
+    make = partial(remote_space, settings, writer, meters.embedder, store.shared_index)
     spaces = followed.begin(make, assignment.space, settings.timing.deadline_default_s)
     reranker = RemoteReranker(writer) if settings.reranker.model else None
     remote = WriterServices(RemoteLog(writer), spaces, RemoteReport(writer), reranker)
     damage = _told_damage(remote.report)
-    words = log_store(settings, directory).words(damage, stack)
+    words = store.words(damage, stack)
     if words is None:
         words = open_lexical_index(directory.lexical)
         stack.push_async_callback(words.close)
