@@ -216,6 +216,21 @@ async def test_who_follows_a_bucket_skips_nothing_while_several_write(database: 
     await connection.close()
 
 
+async def test_a_copy_without_its_sequences_gives_no_number_out_twice(database: Database) -> None:
+    """It is refused while servers run, and mended when one starts."""
+    async with opened(database, 1) as (writer,):
+        latest = (await write(writer, said("a", "a", "a"))).sequence
+        connection = await database.connect()
+        await connection.execute("SELECT setval('log_sequence', 1, false)")
+        for call in (write(writer, said("a")), writer.erase("a")):
+            with pytest.raises(Fault) as refused:
+                await call
+            assert refused.value.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
+        await bring_forward(database)
+        assert (await write(writer, said("a"))).sequence > latest
+        await connection.close()
+
+
 async def test_a_bucket_knows_its_latest_sequence(database: Database) -> None:
     """It covers every change to its messages, and every receipt: a follower that is there has all of it."""
     async with opened(database, 1) as (writer,):

@@ -37,8 +37,11 @@ ERRORS: Final = (*AWAY, asyncpg.PostgresError)
 LONG_S: Final = 86_400.0
 """Seconds that a statement may take that goes through whole tables, in the background or before a server starts."""
 
-
 _MOVED: Final = "the message log was moved elsewhere: this server still reads where it was, and has to be stopped"
+
+
+class NumbersBehindError(OSError):
+    """The database gives out numbers that it gave out before, as a copy does that was made without its sequences."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ class Job(Generic[Receipt]):
         raise NotImplementedError
 
     def numbers(self) -> int:
-        """Return how many sequences it needs at most, but for those that its own statements draw."""
-        return 0
+        """Return how many sequences it needs at most, at least one. What its own statements draw comes on top."""
+        return 1
 
     def wanted(self) -> Iterator[Key]:
         """Return the messages that have to be looked up."""

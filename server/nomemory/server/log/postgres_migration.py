@@ -18,6 +18,8 @@ _OLDEST: Final = 140_000
 _UNUSABLE: Final = """\
 the message log in PostgreSQL (NOMEMORY_LOG) cannot be used: {cause}."""
 
+_IS_BEHIND: Final = "SELECT last_value < (SELECT max(sequence) FROM buckets) FROM log_sequence"
+
 _TOO_OLD: Final = "it is PostgreSQL {version}, and 14 is the oldest that will do"
 _ENCODING: Final = "its encoding is {encoding}, and only UTF8 holds every message"
 _NOT_DURABLE: Final = "synchronous_commit is off for this role, so that a commit would not be durable"
@@ -85,6 +87,16 @@ async def _migrate(connection: Connection) -> None:
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
     for step in range(version, SCHEMA_VERSION):
         await _step(connection, step + 1)
+    await _mend_sequence(connection)
+
+
+async def _mend_sequence(connection: Connection) -> None:
+    """Have numbers go on beyond all that were given out. A copy by logical replication has no state of a sequence."""
+    if not await connection.fetchval(_IS_BEHIND):
+        return
+    async with connection.transaction():
+        await connection.execute("SELECT 1 FROM buckets ORDER BY bucket FOR UPDATE")  # nobody draws numbers meanwhile
+        await connection.execute(f"SELECT setval('log_sequence', max(sequence)) FROM buckets WHERE ({_IS_BEHIND})")  # noqa: S608 - ours
 
 
 async def _step(connection: Connection, to: int) -> None:

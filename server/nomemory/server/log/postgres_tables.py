@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nomemory.server import wire
 from nomemory.server.log import postgres_statements as statements
-from nomemory.server.log.identity import LogIdentity, LogPosition
 from nomemory.server.log.bucket import IN_ALL, bucket_of
+from nomemory.server.log.identity import LogIdentity, LogPosition
 from nomemory.server.log.postgres_changes import Row, columns
 from nomemory.server.log.postgres_conditions import numbered
 from nomemory.server.log.postgres_words import ReadWords

@@ -14,6 +14,7 @@ from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.postgres_changes import Changes, columns
 from nomemory.server.log.postgres_conditions import Clause, Expiry
 from nomemory.server.log.postgres_conditions import numbered as with_numbers
+from nomemory.server.log.postgres_connections import NumbersBehindError
 from nomemory.server.log.postgres_words import ReadWords
 from nomemory.server.log.protocol import Deleted, OnConflict, Written
 from nomemory.server.message import Message
@@ -74,9 +75,14 @@ class PostgresTransaction:
         Args:
             user_ids: the users.
             numbers: how many sequences `write`, `delete`, `remove` and `look_up` may need at most.
+
+        Raises:
+            NumbersBehindError: it cannot be written before a server is started again, which mends it.
         """
         wanted = sorted(set(map(bucket_of, user_ids)))
         ((buckets, sequences, last_ids, drawn),) = await self.fetch(statements.LOCKED, wanted, numbers)
+        if drawn and drawn[0] <= max(sequences):
+            raise NumbersBehindError
         self._held = dict(zip(buckets, map(BucketState, sequences, last_ids), strict=True))
         self._last_ids = {bucket: int.from_bytes(held.last_id, "big") for bucket, held in self._held.items()}
         self.changes.may_change(dict(zip(buckets, sequences, strict=True)), drawn)
