@@ -10,6 +10,7 @@ import pytest
 from cli.conftest import Run
 from cli.moves import Move, Start, by_meaning, by_words, embedded, everything, fill_some, listed, rows_of, write
 from postgres import PrivatePostgres, execute, fresh_schema
+from qdrant_stand_in import qdrant_stand_in
 from server.models import DIMENSION, Models, models
 
 from conftest import Server
@@ -134,6 +135,29 @@ def test_there_and_back_it_is_the_same_log(run: Run, start: Start, settings: Set
         assert answers(server, token) == before
         assert is_remembered(server)
         assert embedded(server) == 0
+
+
+def test_an_index_on_a_qdrant_server_goes_on(run: Run, start: Start, settings: Settings, postgres_url: str) -> None:
+    data = settings.server.data
+    with qdrant_stand_in() as qdrant:
+        here = settings.with_changes(qdrant_url=f"grpc://127.0.0.1:{qdrant.port}", qdrant_buckets=4)
+        there = here.with_changes(log=postgres_url)
+        with start(here) as server:
+            token = fill(server)
+            before = answers(server, token)
+            assert embedded(server) > 30
+        Move(str(data), postgres_url, here, there).switch(run)
+        with start(there) as server:
+            assert answers(server, token) == before
+            assert embedded(server) == 0
+            token = write(server, said("ann", "m9", "written in the database", ts=9)).write_token
+            before = answers(server, token)
+            assert embedded(server) == 1
+        stop_using(data)
+        Move(postgres_url, str(data), there, here).switch(run)
+        with start(here) as server:
+            assert answers(server, token) == before
+            assert embedded(server) == 0
 
 
 def test_a_server_that_still_runs_on_a_moved_database_takes_no_writes(

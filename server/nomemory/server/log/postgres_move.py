@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.given_ids import NUMBER_BYTES
 from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.move_marks import MOVED, MOVED_STATE, UNFINISHED
@@ -112,6 +113,12 @@ async def mark_moved(connection: Connection) -> None:
     for table in _TABLES:
         await connection.execute(_REFUSED.format(table=table))
     await connection.execute("INSERT INTO schema_versions (version) VALUES ($1)", MOVED)
+
+
+async def reached(connection: Connection) -> FeedPosition:
+    """Return the sequence of the latest change of each bucket."""
+    rows = await connection.fetch("SELECT sequence FROM buckets ORDER BY bucket")
+    return FeedPosition(tuple(sequence for (sequence,) in rows))
 
 
 async def follows(connection: Connection, follower: str) -> bool:

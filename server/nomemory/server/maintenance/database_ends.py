@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.postgres_words import words_of
-from nomemory.server.log.identity import LogIdentity, LogPosition
+from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_followers import follower_name
@@ -21,6 +21,7 @@ from nomemory.server.log.postgres_move import (
     is_marked,
     lock_out_writers,
     mark_moved,
+    reached,
     take,
     tidy_copy,
 )
@@ -28,7 +29,9 @@ from nomemory.server.log.postgres_reader import PostgresLogReader
 from nomemory.server.log.postgres_tables import PostgresTables
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.tables import Condition
-from nomemory.server.maintenance.migration import ALREADY, MigrationError
+from nomemory.server.maintenance.migration import ALREADY, HandOver, MigrationError
+from nomemory.server.vector.moved_backlog import follow_buckets
+from nomemory.server.vector.postgres_moved_books import books_of
 
 if TYPE_CHECKING:
     import asyncpg
@@ -80,6 +83,12 @@ class DatabaseSource:
             await lock_out_writers(self._connection)
             yield
 
+    async def handed_over(self) -> HandOver:
+        """Return what the target has to know."""
+        log = await self._tables.position()
+        shared = await books_of(self._connection, log.identity.name)
+        return HandOver(log, await self._tables.last_id(), await reached(self._connection), shared)
+
     async def mark_moved(self) -> None:
         """Have no server serve it any more."""
         await mark_moved(self._connection)
@@ -91,13 +100,13 @@ class DatabaseTarget:
     Args:
         database: which.
         connection: to it.
-        follower: the file with the name of the server whose log it was.
+        directory: of the server whose log it was.
     """
 
-    def __init__(self, database: Database, connection: Connection, follower: Path) -> None:
+    def __init__(self, database: Database, connection: Connection, directory: DataDirectory) -> None:
         self._database = database
         self._connection = connection
-        self._follower = follower
+        self._directory = directory
         self._copy = PostgresTables(connection, words_of)
 
     @property
@@ -116,9 +125,12 @@ class DatabaseTarget:
         """Index the words."""
         await tidy_copy(self._connection)
 
-    async def finish(self, log: LogPosition, last_id: int) -> None:
+    async def finish(self, given: HandOver) -> None:
         """Make the copy a log. Removals are kept until the server that had it has wiped them out of its indexes."""
-        await finish_copy(self._connection, log.sequence, last_id, follower_name(self._follower))
+        with self._directory.taken():
+            follow_buckets(self._directory.vectors)
+            follower = follower_name(self._directory.follower)
+            await finish_copy(self._connection, given.position.sequence, given.last_id, follower)
 
 
 @asynccontextmanager
@@ -139,14 +151,14 @@ async def open_source(database: Database) -> AsyncIterator[DatabaseSource]:
 
 @asynccontextmanager
 async def open_target(
-    database: Database, log: LogIdentity, follower: Path, *, may_begin: bool
+    database: Database, log: LogIdentity, directory: DataDirectory, *, may_begin: bool
 ) -> AsyncIterator[DatabaseTarget]:
     """Open a database for a log, or the unfinished copy of it that is there.
 
     Args:
         database: which.
         log: which log.
-        follower: the file with the name of the server whose log it is.
+        directory: of the server whose log it is.
         may_begin: whether there may be nothing of it yet.
 
     Raises:
@@ -164,7 +176,7 @@ async def open_target(
             if not may_begin:
                 raise MigrationError(ALREADY)
             await begin_copy(connection, log)
-        target = DatabaseTarget(database, connection, follower)
+        target = DatabaseTarget(database, connection, directory)
         if (await target.copy.position()).identity != log:
             raise MigrationError(_OTHER_COPY)
         yield target

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.log.identity import LogIdentity, LogPosition
+from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.record import read_record, write_record
@@ -18,8 +19,9 @@ from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_schema import identity, open_for_reading
 from nomemory.server.log.sqlite_tables import SqliteTables
 from nomemory.server.log.tables import Condition
-from nomemory.server.maintenance.migration import ALREADY, MigrationError
+from nomemory.server.maintenance.migration import ALREADY, HandOver, MigrationError
 from nomemory.server.private_files import sync
+from nomemory.server.vector.moved_backlog import follow_one
 
 _NOTHING: Final = "there are no messages to move in {root}"
 _COPY: Final = "{log} is an unfinished copy itself: finish it with --switch"
@@ -73,8 +75,13 @@ class FileSource:
     @asynccontextmanager
     async def still(self) -> AsyncIterator[None]:
         """Keep its server from starting."""
-        with _taken(self._directory):
+        with self._directory.taken():
             yield
+
+    async def handed_over(self) -> HandOver:
+        """Return what the target has to know."""
+        log = await self._tables.position()
+        return HandOver(log, await self._tables.last_id(), FeedPosition.at(log.sequence), {})
 
     async def mark_moved(self) -> None:
         """Have no server serve it any more. Its index of words goes: nothing would take out of it what is deleted."""
@@ -135,12 +142,13 @@ class FileTarget:
     async def tidy(self) -> None:
         """Do nothing: SQLite has no need."""
 
-    async def finish(self, log: LogPosition, last_id: int) -> None:
+    async def finish(self, given: HandOver) -> None:
         """Make the copy the directory's log. An index of words that is there goes: it may have missed removals."""
-        with _taken(self._directory):
+        with self._directory.taken():
             shutil.rmtree(self._directory.lexical, ignore_errors=True)
-            write_record(self._directory.record, log)
-            finish_copy(self._connection, log.sequence, last_id)
+            follow_one(self._directory.vectors, given.reached, given.shared)
+            write_record(self._directory.record, given.position)
+            finish_copy(self._connection, given.position.sequence, given.last_id)
 
     async def aclose(self) -> None:
         """Close the file."""
@@ -158,12 +166,3 @@ def _refuse_other_record(directory: DataDirectory, log: LogIdentity) -> None:
     record = read_record(directory.record)
     if record is not None and record.sequence and not record.is_of(log):
         raise MigrationError(_OTHER_RECORD.format(root=directory.root))
-
-
-@contextmanager
-def _taken(directory: DataDirectory) -> Iterator[None]:
-    descriptor = directory.lock()
-    try:
-        yield
-    finally:
-        os.close(descriptor)

@@ -6,17 +6,19 @@ have followed it stay good.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.tables import LogCopy, LogTables
 from nomemory.server.maintenance.catch_up import CatchUp, Damaged, Pass
 from nomemory.server.maintenance.sameness import Comparison, Sameness
+from nomemory.server.vector.moved_backlog import IndexBooks
 
 _PASSES_MAX: Final = 10
 _FEW: Final = 200
@@ -28,6 +30,23 @@ ALREADY: Final = "the log was moved from there already, and is not moved again"
 
 class MigrationError(Exception):
     """A log cannot be moved from here to there; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """What is no row of a log.
+
+    Attributes:
+        position: which log it is, and the sequence of its latest change.
+        last_id: the number of the last id that it made; 0: it made none.
+        reached: the sequence of the latest change of each bucket.
+        shared: what it knows of indexes that several servers fill.
+    """
+
+    position: LogPosition
+    last_id: int
+    reached: FeedPosition
+    shared: Mapping[str, IndexBooks]
 
 
 class Source(Protocol):
@@ -58,6 +77,9 @@ class Source(Protocol):
             DataDirectoryBusyError: its server runs.
         """
 
+    async def handed_over(self) -> HandOver:
+        """Return what the target has to know. It is still."""
+
     async def mark_moved(self) -> None:
         """Have no server serve it any more. It is still."""
 
@@ -82,7 +104,7 @@ class Target(Protocol):
     async def tidy(self) -> None:
         """Do what is best done when most has been copied."""
 
-    async def finish(self, log: LogPosition, last_id: int) -> None:
+    async def finish(self, given: HandOver) -> None:
         """Make the copy a log that a server may serve.
 
         Raises:
@@ -154,11 +176,11 @@ class Migration:
         await self.copy()
         async with self._source.still():
             outcome = await self._last_pass()
-            last_id = await self._source.tables.last_id()
+            given = await self._source.handed_over()
             if outcome.is_sound and not self._source.was_moved:
                 await self._source.mark_moved()
         if outcome.is_sound:
-            await self._target.finish(outcome.position, last_id)
+            await self._target.finish(given)
         return outcome
 
     async def _last_pass(self) -> Outcome:

@@ -32,7 +32,7 @@ async def move_to_database(directory: DataDirectory, database: Database, *, swit
     """
     async with aclosing(FileSource(directory)) as source:
         log = (await source.tables.position()).identity
-        async with open_target(database, log, directory.follower, may_begin=not source.was_moved) as target:
+        async with open_target(database, log, directory, may_begin=not source.was_moved) as target:
             migration = Migration(source, target, await _counted(source, tell))
             return await (migration.switch() if switches else migration.copy())
 
