@@ -14,7 +14,9 @@ from qdrant_stand_in import qdrant_stand_in
 from server.models import DIMENSION, Models, models
 
 from conftest import Server
+from nomemory.cli.doctor.data import check_data
 from nomemory.cli.migrate import shown
+from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.protocol import LogUnusableError
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
@@ -111,6 +113,8 @@ def test_there_and_back_it_is_the_same_log(run: Run, start: Start, settings: Set
     out.switch(run)
     assert rows_of(postgres_url) == rows
     refuses(start, settings, "Set NOMEMORY_LOG")
+    *_, looked = check_data(DataDirectory(data))
+    assert (looked.state, "were moved to PostgreSQL" in looked.finding, looked.advice) == ("fail", True, "")
     with start(there) as server:
         assert answers(server, token) == before
         rest = server.query.ListMessages(q.ListMessagesRequest(user_id="bob", page_size=10, cursor=page.next_cursor))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from nomemory.server.log.move_marks import refusal_of_database
 from nomemory.server.log.postgres_connections import ERRORS, LONG_S, Database
 from nomemory.server.log.postgres_schema import LOCK, MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE
-from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
 
 if TYPE_CHECKING:
     from nomemory.server.log.postgres_connections import Connection
@@ -82,7 +82,7 @@ async def _migrate(connection: Connection) -> None:
         await connection.execute(VERSIONS_TABLE)
         version = await connection.fetchval("SELECT coalesce(max(version), 0) FROM schema_versions")
     if refusal := refusal_of_database(version):
-        raise LogUnusableError(_UNUSABLE.format(cause=refusal))
+        raise LogMovedError(_UNUSABLE.format(cause=refusal))
     if version > SCHEMA_VERSION:
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
     for step in range(version, SCHEMA_VERSION):

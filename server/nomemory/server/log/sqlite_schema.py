@@ -21,7 +21,7 @@ from typing import Final
 from nomemory.server.log.checksum import SQL_NAME, add_checksum
 from nomemory.server.log.identity import LogIdentity, LogPosition
 from nomemory.server.log.move_marks import refusal_of_file
-from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite_metadata import METADATA_TABLE, fill_entries
 
 SCHEMA_VERSION = 3
@@ -242,7 +242,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 def _refuse_unknown(version: int) -> None:
     if refusal := refusal_of_file(version):
-        raise LogUnusableError(f"the message log of this data directory is not served: {refusal}.")
+        raise LogMovedError(f"the message log of this data directory is not served: {refusal}.")
     if version not in {*_STEPS, SCHEMA_VERSION}:
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
 
