@@ -34,7 +34,7 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
         yield _check_history(directory)
         log = position_at(directory.log)
     except LogMovedError as error:
-        yield Check("Message log", "fail", str(error))
+        yield Check("Message log's history", "fail", "no server serves it", str(error))
         return
     except (LogUnusableError, LogVersionError) as error:
         yield Check("Message log's history", "fail", str(error), _RESTORE)
