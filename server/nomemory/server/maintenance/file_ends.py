@@ -21,7 +21,7 @@ from nomemory.server.log.sqlite_tables import SqliteTables
 from nomemory.server.log.tables import Condition
 from nomemory.server.maintenance.migration import ALREADY, HandOver, MigrationError
 from nomemory.server.private_files import sync
-from nomemory.server.vector.moved_backlog import follow_one
+from nomemory.server.vector.moved_backlog import follow_one, has_own_index
 
 _NOTHING: Final = "there are no messages to move in {root}"
 _COPY: Final = "{log} is an unfinished copy itself: finish it with --switch"
@@ -114,7 +114,7 @@ class FileTarget:
         if condition in {Condition.IN_USE, Condition.MOVED}:
             text = _IN_USE if condition is Condition.IN_USE else _WAS_MOVED
             raise MigrationError(text.format(root=directory.root, log=directory.log))
-        if directory.vectors.exists() and not has_followed:
+        if has_own_index(directory.vectors) and not has_followed:
             raise MigrationError(_STALE.format(root=directory.root))
         if condition is Condition.EMPTY:
             if not may_begin:

@@ -28,6 +28,11 @@ class IndexBooks(NamedTuple):
     aside: Sequence[SetAside]
 
 
+def has_own_index(vectors: Path) -> bool:
+    """Return whether a directory of collections has one whose vectors are in it, not on a Qdrant server."""
+    return any(not _ON_SERVER.fullmatch(path.parent.name) for path in vectors.glob("*/vectors.db"))
+
+
 def follow_buckets(vectors: Path) -> None:
     """Have the backlogs of a directory of collections, none of which is in use, follow a log of many buckets."""
     for path in sorted(vectors.glob("*/vectors.db")):
