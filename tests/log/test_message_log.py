@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from log.engine import Engine, Log, decoded
 
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import LogCounts, OnConflict, Outcome, Position
 from nomemory.server.message import Filter, Message, Role
 
@@ -133,8 +134,8 @@ async def test_what_was_touched_is_told_between_two_sequences_with_vectors_of_th
     await log.writer.delete("u", ["c"])
 
     def touched(after: int, until: int, *, own: bool = False) -> list[tuple[int, str]]:
-        found = log.feed.touched(after, until, own_vectors_only=own)
-        return [(one.sequence, one.message_id) for one in found]
+        found = log.feed.touched(FeedPosition.at(after), FeedPosition.at(until), 100, own_vectors_only=own)
+        return [(one.sequence, one.message_id) for one in found.entries]
 
     a, b, c = (change.sequence for change in log.feed.changes(0, 10))
     assert touched(0, c) == [(a, "a"), (b, "b"), (c, "c")]

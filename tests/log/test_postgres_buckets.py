@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.postgres_bucket import BUCKETS, bucket_of
+from nomemory.server.log.bucket import BUCKETS, bucket_of
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_migration import bring_forward
 from nomemory.server.log.postgres_writer import PostgresLogWriter

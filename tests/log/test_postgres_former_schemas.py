@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nomemory.server import wire
+from nomemory.server.log.bucket import BUCKETS, bucket_of
 from nomemory.server.log.checksum import checksum
-from nomemory.server.log.postgres_bucket import BUCKETS, bucket_of
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_feed import PostgresChangeFeed
 from nomemory.server.log.postgres_migration import bring_forward

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nomemory.server.log.batch import Key, Store, Version
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.checksum import checksum
-from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_words import ReadWords, no_words
 from nomemory.server.log.sqlite_metadata import stored_mark
 

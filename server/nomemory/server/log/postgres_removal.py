@@ -6,8 +6,8 @@ from typing import Final
 
 from nomemory.server.log import postgres_statements as statements
 from nomemory.server.log.batch import Key
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_conditions import Clause, Expiry, all_clauses, joined, of_user
 from nomemory.server.log.postgres_transaction import PostgresTransaction
 from nomemory.server.log.protocol import Deleted, Erased, Swept

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nomemory.server.log import postgres_statements as statements
 from nomemory.server.log.batch import BatchPlan, Key, Version, plan_batch
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.given_ids import NUMBER_BYTES, Named, digest_of, nameless_users, numbered, reused, to_remember
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_changes import Changes, columns
 from nomemory.server.log.postgres_conditions import Clause, Expiry
 from nomemory.server.log.postgres_conditions import numbered as with_numbers

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_jobs import AnyJob, DeleteJob, Job, OwnCommit, WriteJob
 from nomemory.server.log.postgres_lane import PostgresLane

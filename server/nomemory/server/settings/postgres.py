@@ -27,6 +27,12 @@ class PostgresSettings(SettingsGroup):
     statement_timeout_s: float = Field(
         30.0, ge=0.1, description="Seconds after which a statement is given up, whatever the deadline of its call."
     )
+    lease_s: float = Field(
+        6.0,
+        ge=0.3,
+        description="Seconds after which other servers take over what a server that is gone was indexing, where "
+        "several fill one Qdrant.",
+    )
     watch_s: float = Field(
         2.0,
         gt=0,
