@@ -20,8 +20,8 @@ class PostgresSettings(SettingsGroup):
         2,
         ge=1,
         le=64,
-        description="Connections that the server's first process writes through. Each has its share of the users, and a commit "
-        "for all of them that write at the same time. More let more servers write at once; fewer share more commits.",
+        description="Connections that the server's first process writes through. Each has its share of the users. With "
+        "more of them, writes of several servers wait less for each other; with fewer, more writes share a commit.",
     )
     connect_timeout_s: float = Field(5.0, gt=0, description="Seconds that a connection may take, and a wait for one.")
     statement_timeout_s: float = Field(
