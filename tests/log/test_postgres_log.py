@@ -132,6 +132,25 @@ async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.
             assert len(queries) == 1
 
 
+async def test_a_write_takes_six_round_trips_at_most(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its messages are copied in one that is not counted here."""
+    queries = list[str]()
+
+    async def connect(database: Database) -> asyncpg.Connection[asyncpg.Record]:
+        connection = await original(database)
+        connection.add_query_logger(lambda record: queries.append(record.query))
+        return connection
+
+    original = Database.connect
+    monkeypatch.setattr(Database, "connect", connect)
+    async with _writers(postgres_url, 1) as ((writer,), _):
+        for known in range(2):  # a connection learns a statement when it has it first
+            for message_id, most in ((f"m{known}", 5), ("", 4)):
+                queries.clear()
+                await writer.write([said(message_id)], on_conflict=OnConflict.REFUSE)
+                assert len(queries) == most or not known
+
+
 async def test_many_callers_share_commits(postgres_url: str) -> None:
     async with _writers(postgres_url, 1) as ((writer,), reader):
         calls = [writer.write([said(f"{n:03}")], on_conflict=OnConflict.REFUSE) for n in range(128)]

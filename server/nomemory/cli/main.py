@@ -39,6 +39,7 @@ _COMMANDS: Final = {
     "cursor-key": "nomemory.cli.cursor_key:cursor_key",
     "backup": "nomemory.cli.backup:backup",
     "restore": "nomemory.cli.restore:restore",
+    "migrate": "nomemory.cli.migrate:migrate",
     "doctor": "nomemory.cli.doctor.command:doctor",
 }
 """The module of each command, and its name there: one is imported when it is asked for, so that none waits for all."""

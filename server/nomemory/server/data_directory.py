@@ -6,6 +6,8 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,6 +115,15 @@ class DataDirectory:
             raise
         make_private(self.root)
         return descriptor
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take the directory until the context is left; raises what `lock` does."""
+        descriptor = self.lock()
+        try:
+            yield
+        finally:
+            os.close(descriptor)
 
     def refuse_busy(self) -> None:
         """Look whether another process has the directory, and leave it as it is. Only `lock` can be relied on.

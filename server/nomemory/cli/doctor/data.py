@@ -15,7 +15,7 @@ from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy_schema import lexical_checkpoint
 from nomemory.server.log.books import compare_books
 from nomemory.server.log.inspection import inspect
-from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite_schema import SCHEMA_VERSION, identity, open_for_reading, position_at
 from nomemory.server.maintenance.witnesses import known_loss
 from nomemory.server.private_files import readable_by_others
@@ -33,6 +33,9 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
     try:
         yield _check_history(directory)
         log = position_at(directory.log)
+    except LogMovedError as error:
+        yield Check("Message log's history", "fail", "no server serves it", str(error))
+        return
     except (LogUnusableError, LogVersionError) as error:
         yield Check("Message log's history", "fail", str(error), _RESTORE)
         return

@@ -80,8 +80,9 @@ class WriteJob(Job[Written]):
         return (message.user_id for message in self.messages)
 
     def numbers(self) -> int:
-        """Return two for each message: what stands there may have to go."""
-        return 2 * len(self.messages)
+        """Return one for each message, and one more where something may stand that has to go."""
+        known = len(self.messages) if self.request_id else sum(bool(message.message_id) for message in self.messages)
+        return len(self.messages) + known
 
     def wanted(self) -> Iterator[Key]:
         """Return the messages that have ids."""

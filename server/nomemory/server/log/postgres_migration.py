@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nomemory.server.log.move_marks import refusal_of_database
 from nomemory.server.log.postgres_connections import ERRORS, LONG_S, Database
 from nomemory.server.log.postgres_schema import LOCK, MIGRATIONS, OLDEST_SERVED, SCHEMA_VERSION, VERSIONS_TABLE
-from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
 
 if TYPE_CHECKING:
     from nomemory.server.log.postgres_connections import Connection
@@ -84,6 +85,8 @@ async def _migrate(connection: Connection) -> None:
         await connection.execute(VERSIONS_TABLE)
         latest = await connection.fetchrow(_LATEST)
     version, oldest_served = latest or (0, None)
+    if refusal := refusal_of_database(version):
+        raise LogMovedError(_UNUSABLE.format(cause=refusal))
     if version > SCHEMA_VERSION < (oldest_served or version):
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
     for step in range(version, SCHEMA_VERSION):

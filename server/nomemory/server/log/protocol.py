@@ -182,6 +182,10 @@ class LogUnusableError(Exception):
     """The log cannot be used; the text says what to do."""
 
 
+class LogMovedError(LogUnusableError):
+    """The log is elsewhere, or is the unfinished copy of one."""
+
+
 class LogVersionError(Exception):
     """The log was written by a version of the server that this one does not know."""
 

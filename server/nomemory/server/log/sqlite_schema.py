@@ -20,7 +20,8 @@ from typing import Final
 
 from nomemory.server.log.checksum import SQL_NAME, add_checksum
 from nomemory.server.log.identity import LogIdentity, LogPosition
-from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.log.move_marks import refusal_of_file
+from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite_metadata import METADATA_TABLE, fill_entries
 
 SCHEMA_VERSION = 3
@@ -211,11 +212,16 @@ def forgotten_sequence(connection: sqlite3.Connection) -> int:
     return int(meta(connection, FORGOTTEN) or "0")
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def be_durable(connection: sqlite3.Connection) -> None:
+    """Have each commit on a connection kept by the disk when it returns, and what is deleted overwritten."""
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file, and of one that is rewritten
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA secure_delete=ON")
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    be_durable(connection)
     _create(connection)
     _probe(connection)
 
@@ -235,6 +241,8 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def _refuse_unknown(version: int) -> None:
+    if refusal := refusal_of_file(version):
+        raise LogMovedError(f"the message log of this data directory is not served: {refusal}.")
     if version not in {*_STEPS, SCHEMA_VERSION}:
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
 

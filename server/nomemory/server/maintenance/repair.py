@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 from nomemory.server.data_directory import DataDirectory
@@ -30,7 +28,7 @@ def repair(directory: DataDirectory) -> list[str]:
         DataDirectoryBusyError: a server uses the directory.
         LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be used.
     """
-    with _taken(directory), closing(open_for_writing(directory.log)) as log:
+    with directory.taken(), closing(open_for_writing(directory.log)) as log:
         done = []
         if not compare_books(log).agree:
             mend(log)
@@ -47,7 +45,7 @@ def delete_damaged(directory: DataDirectory) -> int:
     Raises:
         as `repair`.
     """
-    with _taken(directory), closing(open_for_writing(directory.log)) as log:
+    with directory.taken(), closing(open_for_writing(directory.log)) as log:
         damaged = inspect(directory.log).messages
         if damaged:
             with Transaction(log, latest_sequence(log), GivenIds(log), Lifetimes()) as transaction:
@@ -65,12 +63,3 @@ def _agrees(directory: Path, log: sqlite3.Connection) -> bool:
     except IndexUnusableError:
         return False
     return not found.missing and not found.orphans
-
-
-@contextmanager
-def _taken(directory: DataDirectory) -> Iterator[None]:
-    descriptor = directory.lock()
-    try:
-        yield
-    finally:
-        os.close(descriptor)

@@ -17,10 +17,11 @@ class PostgresSettings(SettingsGroup):
 
     pool_max: int = Field(10, ge=1, description="Most connections that each process reads through.")
     writers: int = Field(
-        4,
+        2,
         ge=1,
         le=64,
-        description="Connections that the server's first process writes through. Each has its share of the users.",
+        description="Connections that the server's first process writes through. Each has its share of the users. With "
+        "more of them, writes of several servers wait less for each other; with fewer, more writes share a commit.",
     )
     connect_timeout_s: float = Field(5.0, gt=0, description="Seconds that a connection may take, and a wait for one.")
     statement_timeout_s: float = Field(
