@@ -10,7 +10,6 @@ import pytest
 from cli.conftest import Run
 from cli.moves import Move, Start, by_meaning, by_words, embedded, everything, fill_some, listed, rows_of, write
 from postgres import PrivatePostgres, execute, fresh_schema
-from qdrant_stand_in import qdrant_stand_in
 from server.models import DIMENSION, Models, models
 
 from conftest import Server
@@ -22,6 +21,7 @@ from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
+from proofs.qdrant_stand_in import qdrant_stand_in
 from talk import ids, refusal, said
 
 VECTOR = (1.0, *(0.0,) * (DIMENSION - 1))

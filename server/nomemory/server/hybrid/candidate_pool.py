@@ -17,7 +17,7 @@ from nomemory.server.hybrid.timeline import Timeline, timeline
 from nomemory.server.hybrid.timeline_cache import KeptTimelines, Key
 from nomemory.server.hybrid.word_scores import Found, found_in, rarity
 from nomemory.server.lexical.protocol import LexicalIndex, Posting
-from nomemory.server.log.protocol import LogReader, Position
+from nomemory.server.log.protocol import LogCounts, LogReader, Position
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
 from nomemory.server.reads.speakers import SPEAKERS_MAX, Speakers
 from nomemory.server.vector.protocol import VectorHit
@@ -88,21 +88,34 @@ class Stretches:
         latest = await self._log.page(user_id, EVERYTHING, before=None, pinned=_NO_BOUND, limit=1)
         return replace(narrowed, until_us=None) if latest and latest[0].ts_us < narrowed.until_us else narrowed
 
-    async def speakers(self, user_id: str, until_us: int | None) -> tuple[str, ...]:
+    async def speakers(self, user_id: str, until_us: int | None, counts: LogCounts) -> tuple[str, ...]:
         """Return the speakers' names; of a long log, some who spoke lately and some who spoke before."""
-        whole = await self._whole(user_id, until_us)
+        whole = await self._whole(user_id, until_us, counts)
         if whole is not None:
             return whole.timeline.foremost(SPEAKERS_MAX)
         return await self._speakers.of(user_id, until_us)
 
     async def read(
-        self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]]
+        self,
+        user_id: str,
+        narrowed: Filter,
+        asked: ParsedQuestion,
+        nearest: Sequence[Sequence[VectorHit]],
+        counts: LogCounts,
     ) -> Stretch:
-        """Read the messages to rank. Other calls run in between."""
-        whole = await self._whole(user_id, narrowed.until_us)
+        """Read the messages to rank. Other calls run in between.
+
+        Args:
+            user_id: whose.
+            narrowed: what may be found.
+            asked: the question.
+            nearest: what is near to its sentences, if that is known.
+            counts: how many messages the user had when the search began.
+        """
+        whole = await self._whole(user_id, narrowed.until_us, counts)
         if whole is not None:
             return whole
-        total = await self._total(user_id, narrowed.until_us)
+        total = await self._total(user_id, narrowed.until_us, counts)
         proposed = await self._proposed(user_id, narrowed, asked, nearest, total)
         await asyncio.sleep(0)
         logged = await _read(self._resolved(user_id, proposed))
@@ -121,9 +134,8 @@ class Stretches:
         """Return where terms stand among the messages of a stretch; the versions only where they are at most `most`."""
         return dict(zip(terms, await self._words.postings(user_id, terms, stretch.narrowed, most), strict=True))
 
-    async def _whole(self, user_id: str, until_us: int | None) -> Stretch | None:
+    async def _whole(self, user_id: str, until_us: int | None, counts: LogCounts) -> Stretch | None:
         """Return all of a user's messages before a time; None if there are too many to rank."""
-        counts = await self._log.counts(user_id)
         if counts.messages > self._timeline_max and (
             until_us is None or await self._words.total(user_id, Filter(until_us=until_us)) > self._timeline_max
         ):
@@ -162,9 +174,9 @@ class Stretches:
         messages = chain.from_iterable(sides)
         return _within_budget([one for one in messages if until_us is None or one.ts_us < until_us])
 
-    async def _total(self, user_id: str, until_us: int | None) -> int:
+    async def _total(self, user_id: str, until_us: int | None, counts: LogCounts) -> int:
         if until_us is None:
-            return (await self._log.counts(user_id)).messages
+            return counts.messages
         return await self._words.total(user_id, Filter(until_us=until_us))
 
     async def _proposed(

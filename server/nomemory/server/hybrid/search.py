@@ -131,13 +131,14 @@ class HybridMessages:
             Fault: INDEX_UNAVAILABLE, the lexical index cannot be read. Without meaning the words decide alone.
         """
         await self._words.refresh()
-        behind = await self._behind(space, query.user_id)
+        counts = await self._log.counts(query.user_id)
+        behind = await self._behind(space, query.user_id, counts.sequence)
         narrowed = await self._stretches.open_ended(query.user_id, query.narrowed)
-        speakers = await self._stretches.speakers(query.user_id, narrowed.until_us)
+        speakers = await self._stretches.speakers(query.user_id, narrowed.until_us, counts)
         reading = QuestionReading(query.text, _now(query.narrowed))
         asked = parsed(reading, speakers)
         nearest = await self._nearest(space, query, asked, narrowed)
-        read_meanwhile = await self._stretches.read(query.user_id, narrowed, asked, nearest or [])
+        read_meanwhile = await self._stretches.read(query.user_id, narrowed, asked, nearest or [], counts)
         stretch = read_meanwhile.before(query.narrowed.until_us)
         if not len(stretch.timeline):
             return HybridAnswer(
@@ -173,8 +174,7 @@ class HybridMessages:
         reranked = await self._reranking.reranked(query.text, hits, query.patience_s * _SHARE_OF_RERANKING)
         return reranked[: query.top_k]
 
-    async def _behind(self, space: VectorSpace, user_id: str) -> bool:
-        latest = await self._log.user_sequence(user_id)
+    async def _behind(self, space: VectorSpace, user_id: str, latest: int) -> bool:
         of_words = self._words.lags and await self._words.applied(user_id) < latest
         return of_words or await space.progress.behind(user_id, latest)
 

@@ -1,0 +1,79 @@
+"""What a search costs where the log is in PostgreSQL: round trips to the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nomemory.server.log.postgres_connections import Database
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from talk import said
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from conftest import Server
+
+EAST = q.Embedding(values=[1.0, 0.0, 0.0, 0.0])
+HYBRID_MAX, SEMANTIC_MAX = 4, 2
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what the database is asked, as it is asked."""
+    queries = list[str]()
+    original = Database.connect
+
+    async def connect(database: Database) -> asyncpg.Connection[asyncpg.Record]:
+        connection = await original(database)
+        connection.add_query_logger(lambda record: queries.append(record.query))
+        return connection
+
+    monkeypatch.setattr(Database, "connect", connect)
+    return queries
+
+
+@pytest.fixture
+def server(
+    asked: list[str],  # noqa: ARG001 - before the server connects
+    own_settings: Settings,
+    postgres_url: str,
+    start: Callable[[Settings], AbstractContextManager[Server]],
+) -> Iterator[Server]:
+    quiet = {"erase_within_s": 3600.0, "postgres_watch_s": 3600.0, "metrics_lag_s": 3600.0}
+    with start(own_settings.with_changes(log=postgres_url, **quiet)) as server:
+        yield server
+
+
+def written(server: Server, user: str, day: int) -> str:
+    message = said(user, f"m{day}", f"we had tea on day {day}", ts=day, embedding=[1, 0, 0, day / 99])
+    return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
+
+
+def test_searches_ask_the_database_few_times(server: Server, asked: list[str]) -> None:
+    """Of a user who has just said something, so that nothing that was kept will do."""
+    best = q.HybridSearchRequest(user_id="u", query_text="on which day did we have tea?", query_embedding=EAST)
+    near = q.SemanticSearchRequest(user_id="u", query_embedding=EAST)
+    for day in range(12):
+        near.at_least = best.at_least = written(server, "u", day)
+        assert len(server.query.SemanticSearch(near).items) == min(day + 1, 10)
+        near.at_least = best.at_least = ""
+        asked.clear()
+        assert server.query.HybridSearch(best).items
+        hybrid = statements(asked)
+        assert server.query.SemanticSearch(near).items
+        semantic = statements(asked)
+    assert len(hybrid) <= HYBRID_MAX, hybrid
+    assert len(semantic) <= SEMANTIC_MAX, semantic
+
+
+def statements(asked: list[str]) -> list[str]:
+    """Return what was asked since the last time, without the index that looks how far the log is."""
+    found = [one for one in asked if not one.startswith("SELECT sequence FROM buckets")]
+    asked.clear()
+    return found
