@@ -10,8 +10,8 @@ from postgres import PrivatePostgres, fresh_schema
 
 from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
 from nomemory.server.lexical.postgres_words import words_of
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.checksum import checksum
-from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_migration import bring_forward
 from nomemory.server.message import Message

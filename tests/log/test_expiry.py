@@ -88,7 +88,8 @@ async def test_a_sweep_removes_what_has_expired_and_the_feed_tells(log: Log, clo
     assert await log.sweep(most=1) == 1
     assert await log.sweep() == 0
     after = await log.reader.counts(None)
-    assert (after.messages, after.users, after.sequence) == (before.messages, before.users, before.sequence + 1)
+    assert (after.messages, after.users) == (before.messages, before.users)
+    assert after.sequence > before.sequence
     [removal] = log.feed.changes(before.sequence, 10)
     assert (removal.message_id, removal.removed_sequence) == ("b", 2)
 

@@ -8,6 +8,8 @@ import pytest
 from log.engine import PostgresEngine
 from postgres import PrivatePostgres
 
+from nomemory.server.log.bucket import BUCKETS, bucket_of
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import Checkpoint
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_erasure import PostgresLogErasure
@@ -26,17 +28,22 @@ async def test_a_removal_is_forgotten_when_every_server_has_wiped_it_out(
     for name in ("one", "other"):
         await join_followers(database, name, None)
     await log.write(*(Message("u", f"{n}", n, Role.USER, "x") for n in range(5)))
-    await log.writer.delete("u", ["1", "2", "3"])
+    written = await log.reader.sequence()
+    versions = await log.reader.by_ids("u", ["1", "2", "3"])
+    last = (await log.writer.delete("u", ["1", "2", "3"])).sequence
+    latest = FeedPosition(tuple(last if bucket == bucket_of("u") else 0 for bucket in range(BUCKETS)))
     for server in servers:
-        assert await server.removals(3) == Removals(8, are_many=True)
-        assert await server.removals(4) == Removals(8, are_many=False)
-    assert await servers[0].forget(8, 2) is False
+        assert await server.removals(3) == Removals(latest, are_many=True)
+        assert await server.removals(4) == Removals(latest, are_many=False)
+    assert await servers[0].forget(latest, 2) is False
     assert await servers[0].removals(1) is None
-    assert await servers[1].removals(1) == Removals(8, are_many=True)
-    assert [change.removed_sequence for change in log.feed.changes(5, 9)] == [2, 3, 4]
-    assert await servers[1].forget(8, 2) is True
-    assert await servers[1].forget(8, 2) is False
-    assert log.feed.changes(5, 9) == []
+    assert await servers[1].removals(1) == Removals(latest, are_many=True)
+    assert [change.removed_sequence for change in log.feed.changes(written, 9)] == [
+        versions[name].sequence for name in "123"
+    ]
+    assert await servers[1].forget(latest, 2) is True
+    assert await servers[1].forget(latest, 2) is False
+    assert log.feed.changes(written, 9) == []
     assert await servers[0].wipe(0, 10) is None
     assert len(await log.everything()) == 2
     for server in servers:
@@ -51,7 +58,7 @@ async def test_of_an_erased_user_nothing_is_left(postgres: PrivatePostgres, tmp_
     await log.write_nameless(Message("u", "", 1, Role.USER, "x", "", "c", {"k": "v"}, b"\0\0\0\0"), request_id="r")
     erased = await log.writer.erase("u")
     server = PostgresLogErasure(database, "one")
-    await server.forget(erased.sequence, 100)
+    await server.forget(FeedPosition.at(erased.sequence), 100)
     connection = await database.connect()
     tables = ("messages", "metadata_entries", "embeddings", "removals", "users", "requests")
     left = {table: await connection.fetchval(f"SELECT count(*) FROM {table}") for table in tables}  # noqa: S608 - ours
@@ -75,3 +82,30 @@ async def test_a_server_that_was_taken_off_the_list_is_refused(postgres_url: str
     with pytest.raises(LogUnusableError, match=name):
         await join_followers(database, name, Checkpoint(log_id, 7))
     await join_followers(database, name, Checkpoint("another log", 7))
+
+
+async def test_nobody_waits_for_a_server_without_an_index_that_is_gone(
+    postgres: PrivatePostgres, tmp_path: Path
+) -> None:
+    engine = PostgresEngine(postgres)
+    log, database = await engine(tmp_path), engine.database(tmp_path)
+    names = ("lasting", "stopped", "lost")
+    for name in names:
+        await join_followers(database, name, None, is_lasting=name == "lasting")
+    lasting, stopped, lost = (PostgresLogErasure(database, name, is_lasting=name == "lasting") for name in names)
+    await log.write(Message("u", "m", 1, Role.USER, "x"))
+    until = FeedPosition.at((await log.writer.delete("u", ["m"])).sequence)
+    await lasting.forget(until, 10)
+    assert await lost.removals(1) is not None, "it is waited for"
+    await stopped.close()
+    connection = await database.connect()
+    await connection.execute("UPDATE followers SET seen = now() - interval '2 days'")
+    await lasting.forget(until, 10)
+    assert await connection.fetchval("SELECT count(*) FROM removals") == 0
+    assert [row["name"] for row in await connection.fetch("SELECT name FROM followers")] == ["lasting"]
+    connection.terminate()
+    record = Checkpoint((await log.reader.identity()).name, 1)
+    await join_followers(database, "lost", record, is_lasting=False)  # it has nothing that has missed removals
+    for server in (lasting, lost):
+        await server.close()
+    await log.close()

@@ -9,12 +9,11 @@ from itertools import pairwise
 
 import asyncpg
 import pytest
-from postgres import PrivatePostgres, fresh_schema, private_postgres
+from postgres import fresh_schema, private_postgres
 
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_feed import PostgresChangeFeed
 from nomemory.server.log.postgres_migration import bring_forward
 from nomemory.server.log.postgres_reader import PostgresLogReader
 from nomemory.server.log.postgres_transaction import PostgresTransaction
@@ -82,30 +81,6 @@ async def test_of_two_writers_with_one_id_and_other_content_one_is_refused(postg
         assert [fault.reason for fault in refused] == [Reason.ERROR_REASON_MESSAGE_CONFLICT]
 
 
-async def test_the_feed_skips_nothing_while_several_write(postgres_url: str) -> None:
-    """Sequences become visible in their order: whoever has read up to one never misses a smaller one."""
-    async with _writers(postgres_url, 3) as (writers, reader):
-        feed = PostgresChangeFeed(Database(postgres_url))
-
-        async def write(place: int) -> None:
-            for n in range(25):
-                user = f"u{(place + n) % 5}"
-                await writers[place].write([said(f"{place}-{n}")._replace(user_id=user)], on_conflict=OnConflict.REFUSE)
-
-        def follow() -> list[int]:
-            seen = list[int]()
-            while len(seen) < 75:
-                seen += [change.sequence for change in feed.changes(seen[-1] if seen else 0, 7)]
-            return seen
-
-        following = asyncio.create_task(asyncio.to_thread(follow))
-        await asyncio.gather(*map(write, range(3)))
-        seen = await following
-        assert seen == list(range(1, 76))
-        assert await reader.sequence() == 75
-        feed.close()
-
-
 async def test_a_pinned_listing_stays_as_it_was_while_others_write(postgres_url: str) -> None:
     async with _writers(postgres_url, 2) as (writers, reader):
         for n in range(30):
@@ -166,7 +141,7 @@ async def test_many_callers_share_commits(postgres_url: str) -> None:
             nonlocal commits
             commits += 1
 
-        writer._announce = count
+        writer._lanes[0]._announce = count
         await asyncio.gather(*calls)
         assert commits <= 4
         assert len(await _everything(reader)) == 128
@@ -189,8 +164,9 @@ async def test_a_fault_of_the_program_leaves_nobody_waiting(postgres_url: str, m
             calls = (writer.write([said("a")], on_conflict=OnConflict.REFUSE), writer.delete_matching("u", EVERYTHING))
             answers = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(answer) for answer in answers] == [ZeroDivisionError, ZeroDivisionError]
-        assert writer._committing is not None
-        assert isinstance(writer._committing.exception(), ZeroDivisionError)
+        committing = writer._lanes[0].committing
+        assert committing is not None
+        assert isinstance(committing.exception(), ZeroDivisionError)
         await writer.write([said("b")], on_conflict=OnConflict.REFUSE)
         assert [message.message_id for message in await _everything(reader)] == ["b"]
 
@@ -226,18 +202,3 @@ async def test_a_database_that_hangs_keeps_nobody_for_long() -> None:
         assert {message.message_id for message in await _everything(reader)} >= {"before", "after"}
         await writer.close()
         await reader.close()
-
-
-async def test_a_writer_that_dies_holding_the_lock_holds_nobody_up(postgres: PrivatePostgres) -> None:
-    database = Database(fresh_schema(postgres))
-    await bring_forward(database)
-    dying = await database.connect()
-    await dying.execute("BEGIN")
-    await dying.execute("UPDATE log_state SET sequence = sequence + 10")
-    writer = _writer(database)
-    writing = asyncio.create_task(writer.write([said("m")], on_conflict=OnConflict.REFUSE))
-    await asyncio.sleep(0.05)
-    assert not writing.done()
-    dying.terminate()
-    assert (await writing).sequence == 1
-    await writer.close()

@@ -13,6 +13,7 @@ from log.engine import Log, open_sqlite_log
 from log.test_message_log import said
 
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import OnConflict, Outcome, Position
 from nomemory.server.log.sqlite_metadata import stored_mark
 from nomemory.server.log.sqlite_reader import SqliteLogReader
@@ -49,7 +50,8 @@ async def test_a_log_whose_vectors_are_clustered_by_id_goes_on(tmp_path: Path) -
     assert await log.write(first) == (Outcome.UNCHANGED,)
     assert await log.write(second, on_conflict=OnConflict.REPLACE) == (Outcome.REPLACED,)
     assert log.feed.embeddings("u", ["a"]) == {"a": second.embedding}
-    assert [one.sequence for one in log.feed.touched(0, 3, own_vectors_only=True)] == [3, 2]
+    taken = log.feed.touched(FeedPosition.at(0), FeedPosition.at(3), 100, own_vectors_only=True)
+    assert [one.sequence for one in taken.entries] == [3, 2]
     await log.close()
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from nomemory.server.erasure import Erasure, Indexes
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Removals
 from nomemory.server.settings import Settings
 
@@ -25,7 +26,7 @@ class Log:
     async def removals(self, _many: int) -> Removals | None:
         if self.is_done:
             raise NothingLeftError
-        return Removals(5, are_many=False)
+        return Removals(FeedPosition.at(5), are_many=False)
 
     async def forget(self, _until: int, _most: int) -> bool:
         self.is_done = True

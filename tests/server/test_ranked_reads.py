@@ -56,7 +56,7 @@ class Watched(EdgeIndex):
 class UpToDate:
     """Says that nothing is missing."""
 
-    def behind(self, _user_id: str, _sequence: int) -> bool:
+    async def behind(self, _user_id: str, _sequence: int) -> bool:
         return False
 
     def note_query(self, _user_id: str) -> None:

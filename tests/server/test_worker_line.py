@@ -87,7 +87,7 @@ class Parts:
     async def close(self) -> None:
         return
 
-    def behind(self, _user_id: str, _sequence: int) -> bool:
+    async def behind(self, _user_id: str, _sequence: int) -> bool:
         return False
 
     def note_query(self, user_id: str) -> None:

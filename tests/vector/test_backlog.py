@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
 from nomemory.server.vector.backlog import Backlog, Pending
 from nomemory.server.vector.backlog_reader import BacklogCounts, BacklogReader
@@ -40,23 +41,23 @@ def reader(backlog: Backlog) -> Iterator[BacklogReader]:
 
 
 def test_the_oldest_work_comes_first(backlog: Backlog) -> None:
-    backlog.feed([change(3, "bob"), change(1, "ann"), change(2, "cid")], 3)
+    backlog.feed([change(3, "bob"), change(1, "ann"), change(2, "cid")], FeedPosition.at(3))
     assert [item.user_id for item in backlog.take([], 2)] == ["ann", "cid"]
 
 
 def test_hot_users_come_first_in_equal_shares(backlog: Backlog) -> None:
-    backlog.feed([change(n, "ann", f"m{n}") for n in range(1, 9)], 8)
-    backlog.feed([change(n, "bob", f"m{n}") for n in range(11, 19)], 18)
-    backlog.feed([change(n, "cid", f"m{n}") for n in range(21, 29)], 28)
+    backlog.feed([change(n, "ann", f"m{n}") for n in range(1, 9)], FeedPosition.at(8))
+    backlog.feed([change(n, "bob", f"m{n}") for n in range(11, 19)], FeedPosition.at(18))
+    backlog.feed([change(n, "cid", f"m{n}") for n in range(21, 29)], FeedPosition.at(28))
     taken = backlog.take(["cid", "nobody", "bob"], 6)
     assert [item.user_id for item in taken] == ["cid", "cid", "bob", "bob", "ann", "ann"]
     assert len(set(backlog.take(["bob", "cid"], 100))) == 24
 
 
 def test_a_message_that_changed_meanwhile_is_not_done(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.feed([change(1)], 1)
+    backlog.feed([change(1)], FeedPosition.at(1))
     taken = backlog.take([], 1)
-    backlog.feed([change(2)], 2)
+    backlog.feed([change(2)], FeedPosition.at(2))
     backlog.mark_applied(taken)
     assert backlog.take([], 1) == [Pending("ann", "m1", 2)]
     assert reader.is_behind("ann", 1)
@@ -64,7 +65,7 @@ def test_a_message_that_changed_meanwhile_is_not_done(backlog: Backlog, reader: 
 
 def test_what_was_applied_but_not_flushed_is_done_again_after_a_crash(tmp_path: Path) -> None:
     first = Backlog(tmp_path / "vectors.db")
-    first.feed([change(1, "ann"), change(2, "bob")], 2)
+    first.feed([change(1, "ann"), change(2, "bob")], FeedPosition.at(2))
     ann, bob = first.take([], 2)
     first.mark_applied([ann])
     first.forget_applied()
@@ -72,20 +73,20 @@ def test_what_was_applied_but_not_flushed_is_done_again_after_a_crash(tmp_path: 
     first.close()
     second = Backlog(tmp_path / "vectors.db")
     assert second.take([], 9) == [bob]
-    assert second.fed == 2
+    assert second.fed.latest == 2
     second.close()
 
 
 def test_parked_work_waits_for_the_message_to_change(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.feed([change(1), change(2, "bob", "m2")], 2)
+    backlog.feed([change(1), change(2, "bob", "m2")], FeedPosition.at(2))
     backlog.park(dict.fromkeys(backlog.take([], 2), "TEXT_REFUSED"))
     assert backlog.take(["ann"], 9) == []
     assert not reader.is_behind("ann", 2)
     assert reader.counts() == BacklogCounts(pending=0, parked=2)
     assert reader.counts("ann") == BacklogCounts(pending=0, parked=1)
     assert reader.parked_ids("bob") == ["m2"]
-    assert reader.checkpoint() == 2
-    backlog.feed([change(3)], 3)
+    assert reader.checkpoint().latest == 2
+    backlog.feed([change(3)], FeedPosition.at(3))
     assert backlog.take([], 9) == [Pending("ann", "m1", 3)]
     assert not reader.is_behind("ann", 2)
     assert reader.is_behind("ann", 3)
@@ -93,15 +94,15 @@ def test_parked_work_waits_for_the_message_to_change(backlog: Backlog, reader: B
 
 
 def test_parked_ids_are_limited(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.feed([change(n, "ann", f"m{n:03}") for n in range(150)], 150)
+    backlog.feed([change(n, "ann", f"m{n:03}") for n in range(150)], FeedPosition.at(150))
     backlog.park(dict.fromkeys(backlog.take([], 150), "TEXT_REFUSED"))
     assert reader.parked_ids("ann") == [f"m{n:03}" for n in range(100)]
 
 
 def test_starting_over_forgets_everything(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.feed([change(1), change(2, "bob")], 2)
+    backlog.feed([change(1), change(2, "bob")], FeedPosition.at(2))
     backlog.start_over()
-    assert (backlog.fed, backlog.take([], 9), reader.counts()) == (0, [], BacklogCounts(0, 0))
+    assert (backlog.fed.latest, backlog.take([], 9), reader.counts()) == (0, [], BacklogCounts(0, 0))
     assert reader.is_behind("ann", 1)
 
 
@@ -138,7 +139,7 @@ class BacklogMachine(RuleBasedStateMachine):
     def feed(self, messages: list[tuple[str, str]]) -> None:
         changes = [change(self.sequence + n, *message) for n, message in enumerate(messages, 1)]
         self.sequence += len(changes)
-        self.backlog.feed(changes, self.sequence)
+        self.backlog.feed(changes, FeedPosition.at(self.sequence))
         for one in changes:
             row = self.rows.setdefault((one.user_id, one.message_id), Row(one.sequence, one.sequence))
             row.oldest = one.sequence if row.state == "parked" else row.oldest
@@ -184,9 +185,9 @@ class BacklogMachine(RuleBasedStateMachine):
     def agrees(self) -> None:
         pending = [(key, row) for key, row in self.rows.items() if row.state == "pending"]
         parked = [key for key, row in self.rows.items() if row.state == "parked"]
-        assert self.reader.fed() == self.backlog.fed == self.sequence
+        assert self.reader.fed() == self.backlog.fed == FeedPosition.at(self.sequence)
         assert self.reader.counts() == BacklogCounts(len(pending), len(parked))
-        assert self.reader.checkpoint() == min((row.oldest - 1 for _, row in pending), default=self.sequence)
+        assert self.reader.checkpoint().latest == min((row.oldest - 1 for _, row in pending), default=self.sequence)
         for user in USERS:
             oldest = min((row.oldest for key, row in pending if key[0] == user), default=self.sequence + 1)
             assert self.reader.is_pending(user) == (oldest <= self.sequence)
@@ -204,5 +205,5 @@ def test_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
     Backlog(path).close()
     path.write_bytes(b"this is no database, whatever its name says" * 100)
     backlog = Backlog(path)
-    assert backlog.fed == 0
+    assert backlog.fed.latest == 0
     backlog.close()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
 from nomemory.server.vector.comparison import Comparison
 from nomemory.server.vector.expected_points import Compared, ExpectedPoints, Orphan
@@ -49,6 +50,7 @@ async def test_what_came_into_the_index_or_left_it_while_it_was_read_is_not_wron
     async def clear(orphans: Sequence[Orphan]) -> None:
         cleared.extend(orphans)
 
-    found = await Comparison(read, cast("ExpectedPoints", Expected()), here, 2, report, users, clear).run()
+    expected, until = cast("ExpectedPoints", Expected()), FeedPosition.at(2)
+    found = await Comparison(read, expected, here, until, report, users, clear).run()
     assert (found.mismatched, reported) == (1, [LOST])
     assert (found.orphans, cleared) == (1, [ORPHAN])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import Checkpoint, LogIdentity, LogPosition
 from nomemory.server.log.protocol import Touched
 from nomemory.server.message import EVERYTHING, Role
@@ -32,7 +33,7 @@ async def test_a_collection_on_a_server_that_this_log_has_not_begun_is_emptied(*
 def fed_backlog(collection: Collection, log: str, sequence: int) -> Backlog:
     backlog = Backlog(collection.backlog)
     backlog.follow(log)
-    backlog.feed([Touched(sequence, "u", "m")], sequence)
+    backlog.feed([Touched(sequence, "u", "m")], FeedPosition.at(sequence))
     return backlog
 
 

@@ -6,78 +6,29 @@ import asyncio
 import os
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 import pytest
+from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
 from nomemory.server.embedding.local import LocalEmbedder, documents_at_once, local_is_available
 from nomemory.server.embedding.none import NoEmbedder
-from nomemory.server.embedding.protocol import Embedder, TextRefusedError
+from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
-from nomemory.server.embedding.vector import Vector
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite_feed import SqliteChangeFeed
 from nomemory.server.log.sqlite_reader import SqliteLogReader
 from nomemory.server.log.sqlite_writer import SqliteLogWriter
-from nomemory.server.message import EVERYTHING, Filter, Message, Role
+from nomemory.server.message import EVERYTHING, Filter, Message
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import INDEX_DAMAGED, StandingFaults
 from nomemory.server.vector import indexing_store as desk
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.edge_index import EdgeIndex
 from nomemory.server.vector.indexer import VectorIndexer
-
-DIMENSION = 8
-
-
-def vector_of(text: str) -> Vector:
-    """Return each text a direction of its own."""
-    seed = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
-    return np.random.default_rng(seed).standard_normal(DIMENSION).astype("<f4").tobytes()
-
-
-class ScriptedEmbedder:
-    """Embeds by hashing. Refuses `refused`, breaks on `broken`, is away while `down`, and stops at a closed `gate`."""
-
-    model = "scripted"
-    dimension = DIMENSION
-
-    def __init__(self, kind: str = "local") -> None:
-        self.kind = kind
-        self.calls: list[list[str]] = []
-        self.refused: set[str] = set()
-        self.broken: set[str] = set()
-        self.down: Exception | None = None
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.called = asyncio.Event()
-
-    @property
-    def texts(self) -> list[str]:
-        return [text for call in self.calls for text in call]
-
-    async def embed_query(self, text: str) -> Vector:
-        return vector_of(text)
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        self.calls.append(list(texts))
-        self.called.set()
-        await self.gate.wait()
-        if self.down is not None:
-            raise self.down
-        if self.broken.intersection(texts):
-            raise unavailable("the embedder fails", "server_error")
-        for position, text in enumerate(texts):
-            if text in self.refused:
-                raise TextRefusedError(position, "refused")
-        return [vector_of(text) for text in texts]
-
-    async def close(self) -> None:
-        """Do nothing."""
 
 
 class World:
@@ -112,9 +63,17 @@ class World:
         while not condition():  # noqa: ASYNC110 - what is waited for is a state on disk
             await asyncio.sleep(0.005)
 
+    async def until_pending(self, is_it: Callable[[int], bool]) -> None:
+        while not is_it((await self.indexer.status()).pending):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.005)
+
+    async def until_applied(self, user_id: str, sequence: int) -> None:
+        while await self.indexer.behind(user_id, sequence):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.005)
+
     async def settled(self) -> None:
         """Wait until there is nothing left to do."""
-        while self.indexer.status().checkpoint != await self.reader.sequence():  # noqa: ASYNC110 - as above
+        while (await self.indexer.status()).checkpoint.latest != await self.reader.sequence():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.005)
 
     async def found(self, user_id: str, text: str) -> list[str]:
@@ -156,10 +115,6 @@ async def running(world: World) -> AsyncIterator[None]:
 def kill(index: EdgeIndex) -> None:
     assert index.process_id is not None
     os.kill(index.process_id, signal.SIGKILL)
-
-
-def said(content: str, message_id: str = "m1", user_id: str = "ann", embedding: Vector | None = None) -> Message:
-    return Message(user_id, message_id, 1_000, Role.USER, content, embedding=embedding)
 
 
 async def test_the_index_follows_writes_replacements_and_deletions(tmp_path: Path) -> None:
@@ -285,15 +240,16 @@ async def test_an_index_of_the_version_before_learns_metadata_without_embedding_
             assert await w.index.search("ann", vector_of("own"), narrowed, 100) == []
             backlog = w.indexer._backlog.path
     with closing(sqlite3.connect(backlog)) as file:
-        file.executescript("ALTER TABLE feed DROP COLUMN unmarked; PRAGMA user_version = 0;")
+        file.executescript("ALTER TABLE feed DROP COLUMN unmarked; DROP INDEX pending_by_bucket;")
+        file.executescript("ALTER TABLE work DROP COLUMN bucket; PRAGMA user_version = 0;")
     monkeypatch.setattr(desk, "_FEED_MAX_OF_OWN", 5)
     async with world(tmp_path, second) as w:
         sequence = await w.reader.user_sequence("ann")
-        assert w.indexer.behind("ann", sequence)
+        assert await w.indexer.behind("ann", sequence)
         await w.write(said("later", "late", embedding=own)._replace(metadata={"app": "phone"}))
         async with running(w):
             await w.settled()
-            assert not w.indexer.behind("ann", sequence)
+            assert not await w.indexer.behind("ann", sequence)
             hits = await w.index.search("ann", vector_of("own"), narrowed, 100)
             found = await w.reader.by_sequences("ann", [hit.sequence for hit in hits])
             assert {one.message_id for one in found.values()} == {*(f"m{n}" for n in range(9)), "late"}
@@ -312,10 +268,10 @@ async def test_without_an_embedder_only_vectors_of_the_callers_own_are_stored(tm
 async def test_without_an_embedder_messages_without_vectors_are_no_work_at_all(tmp_path: Path) -> None:
     async with world(tmp_path, NoEmbedder(DIMENSION)) as w:
         await w.write(*(said("a", f"m{number}") for number in range(50)))
-        assert w.indexer.behind("ann", await w.reader.sequence())
+        assert await w.indexer.behind("ann", await w.reader.sequence())
         async with running(w):
             await w.settled()
-            assert not w.indexer.behind("ann", await w.reader.sequence())
+            assert not await w.indexer.behind("ann", await w.reader.sequence())
             assert w.index.process_id is None, "the engine was not even started"
 
 
@@ -346,15 +302,15 @@ async def test_a_user_is_behind_until_their_own_changes_are_applied(tmp_path: Pa
     async with world(tmp_path, embedder) as w:
         await w.write(said("tea"))
         ann = await w.reader.user_sequence("ann")
-        assert w.indexer.behind("ann", ann)
+        assert await w.indexer.behind("ann", ann)
         async with running(w):
-            await w.until(lambda: not w.indexer.behind("ann", ann))
+            await w.until_applied("ann", ann)
             assert await w.found("ann", "tea") == ["m1"]
             embedder.gate.clear()
             await w.write(said("milk", "m1", "bob"))
-            await w.until(lambda: w.indexer.status().pending == 1)
-            assert w.indexer.behind("bob", await w.reader.sequence())
-            assert not w.indexer.behind("ann", ann)
+            await w.until_pending(lambda pending: pending == 1)
+            assert await w.indexer.behind("bob", await w.reader.sequence())
+            assert not await w.indexer.behind("ann", ann)
             embedder.gate.set()
 
 
@@ -366,11 +322,11 @@ async def test_whoever_is_queried_overtakes_the_others(tmp_path: Path) -> None:
         embedder.gate.clear()
         async with running(w):
             await embedder.called.wait()
-            await w.until(lambda: w.indexer.status().pending == 201)
+            await w.until_pending(lambda pending: pending == 201)
             w.indexer.note_query("ann")
             embedder.gate.set()
             latest = await w.reader.sequence()
-            await w.until(lambda: not w.indexer.behind("ann", latest))
+            await w.until_applied("ann", latest)
             assert embedder.texts.index("waited for") <= 32 * documents_at_once(0)  # one call was on its way
             await w.settled()
         assert len(embedder.texts) == 201
@@ -383,14 +339,14 @@ async def test_a_text_that_is_refused_is_parked_until_it_changes(tmp_path: Path)
         async with world(tmp_path / kind, embedder) as w, running(w):
             await w.write(said("poison", "m0"), *(said(f"text {number}", f"m{number}") for number in range(1, 9)))
             await w.settled()
-            status = w.indexer.status("ann")
+            status = await w.indexer.status("ann")
             assert (status.pending, status.parked, status.parked_ids) == (0, 1, ("m0",))
             assert await w.index.count() == 8
             assert w.indexer.fault is None
             await w.write(said("antidote", "m0"))
             await w.settled()
             assert await w.found("ann", "antidote") == ["m0"]
-            assert w.indexer.status("ann").parked == 0
+            assert (await w.indexer.status("ann")).parked == 0
 
 
 async def test_a_replacement_that_is_refused_leaves_nothing_of_the_old_version(tmp_path: Path) -> None:
@@ -415,11 +371,11 @@ async def test_an_outage_of_the_embedder_loses_nothing_and_parks_nobody(tmp_path
         assert fault.kind == "ERROR_REASON_EMBEDDER_UNAVAILABLE"
         await asyncio.wait_for(w.indexer.wipe_backlog(), 60)
         await w.write(said("during the outage", "late"))
-        await w.until(lambda: w.indexer.status().pending == 71)
+        await w.until_pending(lambda pending: pending == 71)
         embedder.down = None
         await w.settled()
         assert w.indexer.fault is None
-        assert w.indexer.status().parked == 0
+        assert (await w.indexer.status()).parked == 0
         assert await w.index.count() == 71
 
 
@@ -440,7 +396,7 @@ async def test_a_text_that_always_breaks_the_embedder_does_not_hold_up_the_other
     embedder.broken = {"breaks it"}
     async with world(tmp_path, embedder, embedding_batch_max=4) as w, running(w):
         await w.write(said("breaks it", "m00"), *(said(f"text {number}", f"m{number:02}") for number in range(1, 20)))
-        await w.until(lambda: w.indexer.status().pending == 1)
+        await w.until_pending(lambda pending: pending == 1)
         assert await w.index.count() == 19
 
 
@@ -476,7 +432,7 @@ async def test_a_restart_in_the_middle_goes_on_where_it_was(tmp_path: Path) -> N
     async with world(tmp_path, embedder) as w:
         await w.write(*(said(f"text {number}", f"m{number:03}") for number in range(150)))
         job = asyncio.create_task(w.indexer.run())
-        await w.until(lambda: 0 < w.indexer.status().pending < 100)
+        await w.until_pending(lambda pending: 0 < pending < 100)
         job.cancel()
         await asyncio.wait([job])
     again = ScriptedEmbedder()
@@ -541,7 +497,7 @@ async def test_only_what_is_missing_is_embedded_again_and_that_is_said_while_it_
     async with world(tmp_path, embedder) as w, running(w):
         await embedder.called.wait()
         assert [fault.kind for fault in w.faults.all()] == [INDEX_DAMAGED]
-        assert w.indexer.behind("ann", 1)
+        assert await w.indexer.behind("ann", 1)
         embedder.gate.set()
         await w.until(lambda: not w.faults.all())
         assert [await w.found("ann", text) for text in texts] == [[text] for text in texts]

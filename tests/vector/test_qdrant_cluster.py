@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from qdrant_client import grpc as qdrant
 from qdrant_client.grpc.collections_service_pb2_grpc import CollectionsServicer, add_CollectionsServicer_to_server
 from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_PointsServicer_to_server
+from qdrant_stand_in import described
 
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
@@ -61,15 +62,8 @@ class Cluster:
         keyword = qdrant.PayloadSchemaType.Keyword
         schema = {name: qdrant.PayloadSchemaInfo(data_type=keyword, points=self.points) for name in FILTERED}
         schema["user_id"].points = self.indexed
-        config = qdrant.CollectionConfig(
-            hnsw_config=qdrant.HnswConfigDiff(m=0, ef_construct=100, full_scan_threshold=10_000),
-            optimizer_config=qdrant.OptimizersConfigDiff(
-                deleted_threshold=0.2, vacuum_min_vector_number=1000, default_segment_number=0, flush_interval_sec=5
-            ),
-            wal_config=qdrant.WalConfigDiff(wal_capacity_mb=32, wal_segments_ahead=0),
-        )
-        info = qdrant.CollectionInfo(status=qdrant.CollectionStatus.Green, config=config, payload_schema=schema)
-        return qdrant.GetCollectionInfoResponse(result=info)
+        description: Message = described(schema)
+        return description
 
     def GetPoints(self) -> Message:  # noqa: N802 - as above
         found, self.found = self.found, []

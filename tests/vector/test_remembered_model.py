@@ -9,6 +9,7 @@ import pytest
 from nomemory.server.composition.former_model import FormerModelLostError, former_model
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import LogIdentity, LogPosition
 from nomemory.server.log.protocol import Touched
 from nomemory.server.settings import Settings
@@ -78,7 +79,7 @@ def test_a_former_model_that_is_another_one_by_now_leaves_the_file_of_kept_vecto
     directory, log = DataDirectory(tmp_path), LogPosition(LogIdentity("a log"), 1)
     backlog = Backlog(collection_named(settings(HERE, "large"), directory.vectors, "gone-8").backlog)
     backlog.follow(log.identity.name)
-    backlog.feed([Touched(1, "u", "m")], 1)
+    backlog.feed([Touched(1, "u", "m")], FeedPosition.at(1))
     backlog.forget_applied()
     backlog.close()
     write_remembered(directory.model, RememberedModel.of(settings(HERE, "small"), "gone-8"))

@@ -14,6 +14,7 @@ from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
 from nomemory.server.embedding.watched_embedder import WatchedEmbedder
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
@@ -98,7 +99,7 @@ async def test_unused_collections_are_deleted_on_the_server_of_the_settings(tmp_
     others = [collection_named(settings, tmp_path, "former"), collection_named(elsewhere, tmp_path, "new")]
     for collection in (kept, *others):
         backlog = Backlog(collection.backlog)
-        backlog.feed([Touched(1, "u", "m")], 1)
+        backlog.feed([Touched(1, "u", "m")], FeedPosition.at(1))
         backlog.close()
 
     class InUse:

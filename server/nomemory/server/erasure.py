@@ -16,6 +16,7 @@ from typing import Protocol
 
 from nomemory.server.embedding.vector_store import KeptVectorsError
 from nomemory.server.faults import Fault
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import ErasableLog, Removals
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import ERASURE, ERASURE_WAITS, StandingFaults
@@ -68,11 +69,14 @@ class Indexes:
     unused: UnusedCollections
     kept: KeptVectorsFile | None = None
 
-    def behind(self, until: int) -> str:
-        """Name an index that does not have everything up to a sequence; nothing if all have."""
-        if self.lexical.applied < until:
+    async def behind(self, until: FeedPosition) -> str:
+        """Name an index that does not have everything up to a position; nothing if all have."""
+        if not FeedPosition.at(self.lexical.applied).has(until):
             return "lexical"
-        return next((one.space.name for one in self.spaces.all() if one.indexer.applied() < until), "")
+        for one in self.spaces.all():
+            if not (await one.indexer.applied()).has(until):
+                return one.space.name
+        return ""
 
     async def wipe_removed(self) -> None:
         """Take what was removed and applied by now out of every file but those of the vectors in use."""
@@ -137,8 +141,8 @@ class Erasure:
             self._waiting_since = now
         return removals.are_many or now - self._waiting_since >= self._settings.erasure.within_s / 2
 
-    async def _erase(self, until: int) -> bool:
-        """Erase what was removed up to a sequence; False if it has to be tried again."""
+    async def _erase(self, until: FeedPosition) -> bool:
+        """Erase what was removed up to a position; False if it has to be tried again."""
         began_at = time.monotonic()
         if behind := await self._behind_for_long(until):
             await self._postpone(f"the index {behind} is behind", are_vectors_due=True)
@@ -152,7 +156,7 @@ class Erasure:
         await _all_pieces(partial(self._log.forget, until, self._settings.erasure.batch_max))
         await self._clean_log()
         self._waiting_since = later
-        _log.info("erased what was removed", until=until, took_s=round(time.monotonic() - began_at, 3))
+        _log.info("erased what was removed", until=until.latest, took_s=round(time.monotonic() - began_at, 3))
         return True
 
     async def _postpone(self, obstacle: str, *, are_vectors_due: bool = False) -> None:
@@ -170,10 +174,10 @@ class Erasure:
         await _all_pieces(partial(self._log.give_back, self._settings.erasure.pages_max))
         await self._wipe_log()
 
-    async def _behind_for_long(self, until: int) -> str:
+    async def _behind_for_long(self, until: FeedPosition) -> str:
         """Wait until all indexes have what was removed, but not too long; return which one is behind even then."""
         latest = time.monotonic() + self._settings.erasure.within_s / 4
-        while (behind := self._indexes.behind(until)) and time.monotonic() < latest:  # noqa: ASYNC110 - others tell
+        while (behind := await self._indexes.behind(until)) and time.monotonic() < latest:  # noqa: ASYNC110 - others tell
             await asyncio.sleep(self._poll_s)
         return behind
 

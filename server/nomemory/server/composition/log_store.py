@@ -19,6 +19,7 @@ from nomemory.server.log.protocol import (
     LogWriter,
 )
 from nomemory.server.settings import Settings
+from nomemory.server.vector.shared_index import SharedIndex
 
 OpenFeed = Callable[[], ChangeFeed]
 
@@ -84,6 +85,12 @@ class LogStore(Protocol):
 
     def feed(self, damage: LogDamage | None = None) -> OpenFeed:
         """Return how to open the feed. Without `damage` that can be sent to another process."""
+
+    def shared_index(self, collection: str) -> SharedIndex | None:
+        """Return what is known of an index that several servers fill, by its name on the engine's server.
+
+        None: each server has an index of its own.
+        """
 
     def inspector(self, damage: LogDamage) -> Inspector | None:
         """Return what looks for damage, where anything of ours does."""

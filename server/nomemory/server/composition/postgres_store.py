@@ -28,6 +28,8 @@ from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogReader, LogUnusableError
 from nomemory.server.log.record import read_record
 from nomemory.server.settings import Settings
+from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex
+from nomemory.server.vector.shared_index import SharedIndex
 
 _ID_CHARS_MAX: Final = 200
 """Three ids of so many characters of four bytes fit into a row of an index."""
@@ -78,16 +80,19 @@ class PostgresStore:
         if not wait_for(bring_forward(self._database)):
             _log.warning("fsync is off in PostgreSQL: if its machine fails, acknowledged messages are lost")
         name = follower_name(self._directory.follower)
-        wait_for(join_followers(self._database, name, read_record(self._directory.record)))
+        has_index = self._settings.vector.qdrant_url is None
+        record = read_record(self._directory.record)
+        wait_for(join_followers(self._database, name, record, is_lasting=has_index))
         writer = PostgresLogWriter(
             self._database,
             queue_max=self._settings.log.queue_max,
             queue_max_bytes=self._settings.log.queue_max_bytes,
             announce=announce,
+            lanes=self._settings.postgres.writers,
             lifetimes=self._lifetimes,
             read_words=words_of,
         )
-        erasable = PostgresLogErasure(self._database, name)
+        erasable = PostgresLogErasure(self._database, name, is_lasting=has_index)
         stack.push_async_callback(erasable.close)
         stack.push_async_callback(writer.close)
         return Writing(writer, erasable)
@@ -108,6 +113,12 @@ class PostgresStore:
         """Return how to open the feed."""
         feed = partial(PostgresChangeFeed, self._database)
         return feed if damage is None else partial(feed, damage)
+
+    def shared_index(self, collection: str) -> SharedIndex | None:
+        """Return what is known of an index on a Qdrant server, which all servers of this log fill."""
+        if self._settings.vector.qdrant_url is None:
+            return None
+        return PostgresSharedIndex(self._database, collection, self._settings.postgres.lease_s)
 
     def inspector(self, damage: LogDamage) -> None:
         """Return nothing: reads check what they return, and pages are the database's own."""

@@ -72,6 +72,9 @@ class SqliteStore:
             partial(SqliteChangeFeed, self._path) if damage is None else partial(SqliteChangeFeed, self._path, damage)
         )
 
+    def shared_index(self, collection: str) -> None:
+        """Return nothing: one server has the log, and fills its index."""
+
     def inspector(self, damage: LogDamage) -> Inspector:
         """Return what checks all messages and the file."""
         return LogInspector(self._path, damage, self._settings.check.interval_s, self._settings.check.pause_s)

@@ -8,15 +8,16 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from nomemory.server.composition.commit_signal import CommitSignal
+from nomemory.server.composition.log_store import LogStore
 from nomemory.server.composition.traced_parts import traced_vectors
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.log.protocol import ChangeFeed
 from nomemory.server.metrics.roster import Roster
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
+from nomemory.server.vector.collection import name_of
 from nomemory.server.vector.edge_shards import EdgeShards
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.growth import Growth
@@ -41,17 +42,15 @@ class VectorSpaces:
 
     Args:
         directory: where the collections are.
-        open_feed: opens the log's feed.
+        store: opens the log's feed.
         committed: tells the indexers that the log has changed.
         roster: lists the processes of indexes.
     """
 
-    def __init__(
-        self, directory: DataDirectory, open_feed: Callable[[], ChangeFeed], committed: CommitSignal, roster: Roster
-    ) -> None:
+    def __init__(self, directory: DataDirectory, store: LogStore, committed: CommitSignal, roster: Roster) -> None:
         self._roster = roster
         self._directory = directory
-        self._open_feed = open_feed
+        self._store = store
         self._committed = committed
 
     def build(
@@ -72,7 +71,12 @@ class VectorSpaces:
         stack.push_async_callback(index.close)
         changed = self._committed.follow()
         stack.callback(self._committed.unfollow, changed)
-        indexer = VectorIndexer(self._open_feed, index, embedder, self._directory.vectors, settings, changed, faults)
+        shared = self._store.shared_index(name_of(settings, self._directory.vectors, embedder))
+        if shared is not None:
+            stack.push_async_callback(shared.close)
+        indexer = VectorIndexer(
+            self._store.feed(), index, embedder, self._directory.vectors, settings, changed, faults, shared
+        )
         stack.callback(indexer.close)
         if isinstance(index, EdgeShards):
             _grow(Growth(index, settings.vector.shard_points), supervisor, stack)

@@ -26,6 +26,7 @@ from nomemory.server.lexical.tantivy_schema import discard_foreign_words
 from nomemory.server.lexical.words_in_log import WordsInLog
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry_sweeper import ExpirySweeper
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.metered_log import MeteredLog
 from nomemory.server.log.protocol import ChangeFeed, ErasableLog, ExpiredMessages, LogReader
@@ -118,9 +119,9 @@ class WriterAssembly:
         notice = _noticed("lexical", discard_foreign_words(self._directory.lexical, position))
         lexical, words = self._lexical()
         spaces = self._spaces(embedder, position)
-        unused = UnusedCollections(self._settings, self._directory.vectors, spaces)
+        unused = UnusedCollections(self._settings, self._directory.vectors, spaces, self._store.shared_index)
         serving = ServingSpace(spaces.serving.space)
-        self._follow_the_model(spaces, serving, unused, position)
+        self._follow_the_model(spaces, serving, unused)
         self._erase(erasable, Indexes(lexical, spaces, unused, self._kept_vectors(embedder)))
         report = StatusReport(log, lexical, spaces, self._supervisor.fault, self._faults, notice, self._damage)
         self._meters.also(partial(_tell_queue, writer, self._meters.process))
@@ -187,6 +188,10 @@ class WriterAssembly:
         with closing(self._open_feed()) as feed:
             return feed.position()
 
+    def _reached(self) -> FeedPosition:
+        with closing(self._open_feed()) as feed:
+            return feed.reached()
+
     def _kept_vectors(self, embedder: Embedder) -> CacheErasure | None:
         settings = self._settings.embedder
         if settings.cache is None:
@@ -237,7 +242,7 @@ class WriterAssembly:
         except FormerModelLostError as error:
             _log.warning("the model has changed, and the former one cannot serve on", cause=str(error))
             former, change_notice = None, str(error)
-        builder = VectorSpaces(self._directory, self._open_feed, self._committed, self._meters.roster)
+        builder = VectorSpaces(self._directory, self._store, self._committed, self._meters.roster)
         ours = self._taken_down(builder.build(self._settings, embedder, self._faults))
         if former is None:
             return SpacesInUse(ours, None, notice, change_notice)
@@ -250,9 +255,7 @@ class WriterAssembly:
         self._stack.push_async_callback(one.close)
         return one
 
-    def _follow_the_model(
-        self, spaces: SpacesInUse, serving: ServingSpace, unused: UnusedCollections, log: LogPosition
-    ) -> None:
+    def _follow_the_model(self, spaces: SpacesInUse, serving: ServingSpace, unused: UnusedCollections) -> None:
         settings = self._settings
         if spaces.serving.space.embedder.kind == NoEmbedder.kind:
             return  # a server without a model for a while keeps what a model has made
@@ -260,7 +263,7 @@ class WriterAssembly:
             spaces,
             serving,
             unused,
-            log.sequence,
+            self._reached(),
             settings.embedder.former_patience_s,
             settings.timing.deadline_default_s,
             self._announce,

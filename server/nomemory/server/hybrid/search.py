@@ -176,7 +176,7 @@ class HybridMessages:
     async def _behind(self, space: VectorSpace, user_id: str) -> bool:
         latest = await self._log.user_sequence(user_id)
         of_words = self._words.lags and await self._words.applied(user_id) < latest
-        return of_words or space.progress.behind(user_id, latest)
+        return of_words or await space.progress.behind(user_id, latest)
 
     async def _nearest(
         self, space: VectorSpace, query: HybridQuery, asked: ParsedQuestion, narrowed: Filter

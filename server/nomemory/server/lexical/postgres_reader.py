@@ -18,9 +18,9 @@ from nomemory.server.lexical.postgres_search import PostgresSearch, Wanted
 from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition, Weighing
 from nomemory.server.lexical.query import Query
 from nomemory.server.lexical.rarity import rarity, weight_of_sign
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_conditions import Expiry
 from nomemory.server.log.postgres_connections import ERRORS, RETRY_AFTER_S, Pool
 from nomemory.server.log.postgres_rows import PostgresRows

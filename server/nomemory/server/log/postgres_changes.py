@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nomemory.server.log.batch import Key, Store, Version
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.checksum import checksum
-from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_words import ReadWords, no_words
 from nomemory.server.log.sqlite_metadata import stored_mark
 
@@ -27,38 +27,45 @@ class Changes:
     """What a commit stores and removes. A version that comes and goes within it is never written.
 
     Attributes:
-        sequence: the latest sequence that was given out.
         read_words: reads what a row holds for search by words.
+        sequence: the latest sequence that was given out; 0 before the first.
+        latest: the latest sequence of each bucket that the commit may change.
     """
 
-    sequence: int
     read_words: ReadWords = no_words
+    sequence: int = 0
+    latest: dict[int, int] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=lambda: iter(()))
     _stores: dict[Key, tuple[Store, int]] = field(default_factory=dict)
     _dropped: set[Key] = field(default_factory=set)
     _removals: list[Row] = field(default_factory=list)
     _requests: list[Row] = field(default_factory=list)
     _counts: dict[str, _Count] = field(default_factory=dict)
 
+    def may_change(self, latest: Mapping[int, int], numbers: Iterable[int]) -> None:
+        """Take what the locks brought: the latest sequence of each bucket, and larger numbers, which ascend."""
+        self.latest |= latest
+        self._numbers = iter(numbers)
+
     def store(self, key: Key, store: Store) -> int:
         """Store a version; return its sequence."""
-        self.sequence += 1
-        self._stores[key] = store, self.sequence
+        self._stores[key] = store, self._next()
         return self.sequence
 
     def remove(self, versions: Mapping[Key, Version]) -> None:
         """Remove versions."""
         for key, version in versions.items():
-            self.sequence += 1
             user_id, message_id = key
-            self._removals.append((bucket_of(user_id), self.sequence, user_id, message_id, version.sequence))
+            self._removals.append((bucket_of(user_id), self._next(), user_id, message_id, version.sequence))
             if self._stores.pop(key, None) is None:
                 self._dropped.add(key)
 
     def count(self, user_id: str, messages: int) -> None:
-        """Note that a user has so many messages more, as of now."""
+        """Note that a user has so many messages more, as of now. It is the latest change of the user's bucket, too."""
         counted = self._counts.setdefault(user_id, _Count(0, 0))
         counted.sequence = self.sequence
         counted.messages += messages
+        self.latest[bucket_of(user_id)] = self.sequence
 
     def remember(self, requests: Iterable[tuple[str, bytes, bytes, int]]) -> None:
         """Keep what requests got."""
@@ -85,6 +92,10 @@ class Changes:
             *columns(counts, 4),
             *columns(self._requests, 5),
         ]
+
+    def _next(self) -> int:
+        self.sequence = next(self._numbers)
+        return self.sequence
 
     def _row(self, store: Store, sequence: int) -> Row:
         m = store.message

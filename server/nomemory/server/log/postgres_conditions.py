@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.protocol import Position
 from nomemory.server.log.sqlite_metadata import stored_mark
 from nomemory.server.message import Filter

@@ -27,11 +27,18 @@ AWAY: Final = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresCo
 EVERY_JOB: Final = (*AWAY, asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError)
 """What stops a commit whatever is in it: the database is away, shuts down, is full, or gave a statement up."""
 
+TURNED_BACK: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+"""The database undid a commit for the sake of another. Made again it may succeed."""
+
 ERRORS: Final = (*AWAY, asyncpg.PostgresError)
 """Whatever a statement may raise."""
 
 LONG_S: Final = 86_400.0
 """Seconds that a statement may take that goes through whole tables, in the background or before a server starts."""
+
+
+class NumbersBehindError(OSError):
+    """The database gives out numbers that it gave out before, as a copy does that was made without its sequences."""
 
 
 @dataclass(frozen=True, slots=True)

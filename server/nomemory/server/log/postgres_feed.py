@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from nomemory.server import wire
+from nomemory.server.log.bucket import BUCKETS, EACH, IN_ALL, bucket_of
 from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import LogIdentity, LogPosition
-from nomemory.server.log.postgres_blocking import BlockingConnection
-from nomemory.server.log.postgres_bucket import bucket_of
+from nomemory.server.log.postgres_blocking import BlockingConnection, Row
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_rows import COLUMNS, sifted
-from nomemory.server.log.protocol import Change, GoneVersion, StoredVersion, Touched
+from nomemory.server.log.protocol import Change, GoneVersion, StoredVersion, Taken, Touched
 from nomemory.server.message import LoggedMessage
 
-_BETWEEN: Final = "sequence > ? AND sequence <= ?"
+_BETWEEN: Final = f"{IN_ALL} AND sequence > ? AND sequence <= ?"
 _HAS_VECTOR: Final = (
     "EXISTS (SELECT 1 FROM embeddings AS e WHERE (e.bucket, e.user_id, e.message_id) ="
     " (messages.bucket, messages.user_id, messages.message_id))"
 )
 _CHANGES: Final = f"""
-(SELECT {COLUMNS}, NULL::bigint AS removed_sequence FROM messages WHERE sequence > ? ORDER BY sequence LIMIT ?)
-UNION ALL
-(SELECT user_id, message_id, NULL, NULL, sequence, NULL, removed_sequence FROM removals
-  WHERE sequence > ? ORDER BY sequence LIMIT ?)
+SELECT found.* FROM {EACH} CROSS JOIN LATERAL (
+  (SELECT {COLUMNS}, NULL::bigint AS removed_sequence FROM messages
+    WHERE bucket = each.bucket AND sequence > ? ORDER BY sequence LIMIT ?)
+  UNION ALL
+  (SELECT user_id, message_id, NULL, NULL, sequence, NULL, removed_sequence FROM removals
+    WHERE bucket = each.bucket AND sequence > ? ORDER BY sequence LIMIT ?)
+) AS found
 ORDER BY sequence LIMIT ?
 """  # noqa: S608 - our text, bound values
-_TOUCHED: Final = f"""
-SELECT sequence, user_id, message_id FROM messages WHERE {_BETWEEN} AND {{only}}
-UNION ALL
-SELECT sequence, user_id, message_id FROM removals WHERE {_BETWEEN}
-"""  # noqa: S608 - as above
-_GONE: Final = """
+_TOUCHED: Final = """
+SELECT wanted.bucket, found.* FROM unnest(?::smallint[], ?::bigint[], ?::bigint[]) AS wanted(bucket, after, until)
+CROSS JOIN LATERAL (
+  (SELECT false AS is_removal, sequence, user_id, message_id, {is_work} AS is_work FROM messages
+    WHERE messages.bucket = wanted.bucket AND sequence > wanted.after AND sequence <= wanted.until
+    ORDER BY sequence LIMIT ?)
+  UNION ALL
+  (SELECT true, sequence, user_id, message_id, true FROM removals
+    WHERE removals.bucket = wanted.bucket AND sequence > wanted.after AND sequence <= wanted.until
+    ORDER BY sequence LIMIT ?)
+) AS found
+"""
+_REACHED: Final = "SELECT sequence FROM buckets ORDER BY bucket"
+_POSITION: Final = "SELECT log_id, epoch, (SELECT max(sequence) FROM buckets) FROM log_state"
+_GONE: Final = f"""
 SELECT wanted.sequence, r.sequence, r.user_id, r.message_id
 FROM unnest(?::bigint[]) AS wanted(sequence) LEFT JOIN removals AS r ON r.removed_sequence = wanted.sequence
-WHERE NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.sequence = wanted.sequence)
-"""
+WHERE NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.{IN_ALL} AND m.sequence = wanted.sequence)
+"""  # noqa: S608 - as above
 _OF_USER: Final = "bucket = ? AND user_id = ?"
 _VERSIONS: Final = f"SELECT message_id, sequence, length(wire) FROM messages WHERE {_OF_USER} AND sequence <= ?"  # noqa: S608
+
+
+_SHARE_MIN: Final = 16
+"""Changes of a bucket that are gone through at once, at least."""
 
 
 class PostgresChangeFeed:
@@ -57,13 +76,16 @@ class PostgresChangeFeed:
 
     def position(self) -> LogPosition:
         """Return which log this is, and the sequence of its latest change."""
-        ((log_id, epoch, sequence),) = self._connection.fetch("SELECT log_id, epoch, sequence FROM log_state")
+        ((log_id, epoch, sequence),) = self._connection.fetch(_POSITION)
         return LogPosition(LogIdentity(log_id, epoch), sequence)
 
     def sequence(self) -> int:
         """Return the sequence of the latest change."""
-        ((sequence,),) = self._connection.fetch("SELECT sequence FROM log_state")
-        return int(sequence)
+        return self.reached().latest
+
+    def reached(self) -> FeedPosition:
+        """Return the sequence of the latest change of each bucket."""
+        return FeedPosition(tuple(sequence for (sequence,) in self._connection.fetch(_REACHED)))
 
     def has_points(self, *, own_vectors_only: bool) -> bool:
         """Return whether the log holds any message, or any with a caller's own vector."""
@@ -83,10 +105,20 @@ class PostgresChangeFeed:
         ]
         return sorted(feed, key=lambda change: change.sequence)
 
-    def touched(self, after: int, until: int, *, own_vectors_only: bool) -> list[Touched]:
-        """Return the ids in the feed between two sequences."""
-        statement = _TOUCHED.format(only=_HAS_VECTOR if own_vectors_only else "TRUE")
-        return list(map(Touched._make, self._connection.fetch(statement, after, until, after, until)))
+    def touched(self, after: FeedPosition, until: FeedPosition, most: int, *, own_vectors_only: bool) -> Taken:
+        """Return the ids in the feed between two positions; `most` are shared by the buckets that have any."""
+        wanted = {
+            bucket: (after.of(bucket), until.of(bucket))
+            for bucket in range(BUCKETS)
+            if after.of(bucket) < until.of(bucket)
+        }
+        share = max(_SHARE_MIN, most // max(1, len(wanted)))
+        statement = _TOUCHED.format(is_work=_HAS_VECTOR if own_vectors_only else "true")
+        firsts, lasts = [first for first, _ in wanted.values()], [last for _, last in wanted.values()]
+        rows = self._connection.fetch(statement, list(wanted), firsts, lasts, share, share)
+        reached = _reached(rows, share, dict(zip(wanted, lasts, strict=True)))
+        entries = [Touched(*row) for bucket, _, *row, is_work in rows if is_work and row[0] <= reached[bucket]]
+        return Taken(entries, FeedPosition(tuple(reached.get(b, after.of(b)) for b in range(BUCKETS))))
 
     def with_metadata(self, after: int, until: int) -> list[Touched]:
         """Return the stored messages between two sequences that have metadata."""
@@ -117,7 +149,7 @@ class PostgresChangeFeed:
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions of any users; those that are gone or damaged are not in the answer."""
-        statement = f"SELECT {COLUMNS} FROM messages WHERE sequence = ANY(?)"  # noqa: S608 - ours
+        statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ALL} AND sequence = ANY(?)"  # noqa: S608 - ours
         sound, _ = sifted(self._connection.fetch(statement, list(sequences)), self._damage)
         return {message.sequence: message for message in sound}
 
@@ -135,3 +167,16 @@ class PostgresChangeFeed:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+
+def _reached(rows: Sequence[Row], share: int, until: Mapping[int, int]) -> dict[int, int]:
+    """Return how far each bucket has been gone through: to the end, unless its share of messages or removals is full.
+
+    Rows of a bucket and kind come in the order of their sequences.
+    """
+    reached = dict(until)
+    for (bucket, _), some in groupby(sorted(rows, key=itemgetter(0, 1, 2)), key=itemgetter(0, 1)):
+        sequences = [row[2] for row in some]
+        if len(sequences) == share:
+            reached[bucket] = min(reached[bucket], sequences[-1])
+    return reached

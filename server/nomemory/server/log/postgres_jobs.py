@@ -28,6 +28,14 @@ class Job(Generic[Receipt]):
         """Whether it is planned in memory, so that it may share a commit with others."""
         return True
 
+    def user_ids(self) -> Iterator[str]:
+        """Return the users whose messages it may change, some of them more than once."""
+        raise NotImplementedError
+
+    def numbers(self) -> int:
+        """Return how many sequences it needs at most, at least one. What its own statements draw comes on top."""
+        return 1
+
     def wanted(self) -> Iterator[Key]:
         """Return the messages that have to be looked up."""
         return iter(())
@@ -67,6 +75,14 @@ class WriteJob(Job[Written]):
     on_conflict: OnConflict
     request_id: str
 
+    def user_ids(self) -> Iterator[str]:
+        """Return the users of the messages."""
+        return (message.user_id for message in self.messages)
+
+    def numbers(self) -> int:
+        """Return two for each message: what stands there may have to go."""
+        return 2 * len(self.messages)
+
     def wanted(self) -> Iterator[Key]:
         """Return the messages that have ids."""
         return ((message.user_id, message.message_id) for message in self.messages if message.message_id)
@@ -87,6 +103,14 @@ class DeleteJob(Job[Deleted]):
     user_id: str
     message_ids: Sequence[str]
 
+    def user_ids(self) -> Iterator[str]:
+        """Return the user."""
+        return iter([self.user_id])
+
+    def numbers(self) -> int:
+        """Return one for each message."""
+        return len(self.message_ids)
+
     def wanted(self) -> Iterator[Key]:
         """Return the messages to delete."""
         return ((self.user_id, message_id) for message_id in self.message_ids)
@@ -98,14 +122,19 @@ class DeleteJob(Job[Deleted]):
 
 @dataclass(slots=True, kw_only=True)
 class OwnCommit(Job[Receipt]):
-    """Anything that takes statements of its own."""
+    """Anything that takes statements of its own. Without a user it locks what it needs by itself."""
 
     work: Callable[[PostgresTransaction], Awaitable[Receipt]]
+    user_id: str | None = None
 
     @property
     def can_be_grouped(self) -> bool:
         """Return False."""
         return False
+
+    def user_ids(self) -> Iterator[str]:
+        """Return the user, if it is about one."""
+        return iter([] if self.user_id is None else [self.user_id])
 
     async def apply(self, transaction: PostgresTransaction) -> Receipt:
         """Do the work."""

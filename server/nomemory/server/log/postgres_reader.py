@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from nomemory.server.log.bucket import BUCKETS, bucket_of
 from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_conditions import (
     Clause,
     Expiry,
@@ -38,7 +39,7 @@ _OLDEST_FIRST: Final = "ORDER BY messages.ts_us, messages.message_id"
 _ANCHOR, _BEFORE, _AFTER = range(3)
 
 _COUNTS: Final = """
-SELECT (SELECT sequence FROM log_state), coalesce(max(latest_sequence), 0),
+SELECT (SELECT max(sequence) FROM buckets), coalesce(max(latest_sequence), 0),
   coalesce(sum(messages - coalesce(gone, 0)), 0)::bigint, count(nullif(messages - coalesce(gone, 0), 0))
 FROM users LEFT JOIN
   (SELECT bucket, user_id, count(*) AS gone FROM ({gone}) AS expired GROUP BY bucket, user_id) AS g
@@ -84,6 +85,10 @@ CROSS JOIN LATERAL (
       AND (messages.ts_us, messages.message_id) > (at.ts_us, at.message_id) AND {{living}} {_OLDEST_FIRST} LIMIT ?)
 ) AS found
 """  # noqa: S608 - as above
+_PENDING: Final = """
+SELECT count(*) FROM unnest(?::smallint[], ?::bigint[]) AS wanted(of_bucket, after)
+JOIN messages ON bucket = of_bucket AND sequence > after WHERE {users}
+"""
 
 
 class PostgresLogReader:
@@ -107,8 +112,12 @@ class PostgresLogReader:
 
     async def sequence(self) -> int:
         """Return the sequence of the latest change."""
-        ((sequence,),) = await self._rows.fetch("SELECT sequence FROM log_state", ())
-        return int(sequence)
+        return (await self.reached()).latest
+
+    async def reached(self) -> FeedPosition:
+        """Return the sequence of the latest change of each bucket."""
+        rows = await self._rows.fetch("SELECT sequence FROM buckets ORDER BY bucket", ())
+        return FeedPosition(tuple(sequence for (sequence,) in rows))
 
     async def user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to this user's messages."""
@@ -125,11 +134,13 @@ class PostgresLogReader:
         everybody = user_id is None and not prefix  # of users of whom nothing is left there is no row
         return replace(counts, sequence=int(log_sequence)) if everybody else counts
 
-    async def pending(self, after: int, user_id: str | None, prefix: str = "") -> int:
-        """Count the messages with `sequence > after`, of one user or of all whose ids begin with a prefix."""
+    async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
+        """Count the messages that came after a position, of one user or of all whose ids begin with a prefix."""
+        buckets = range(BUCKETS) if user_id is None else [bucket_of(user_id)]
         users = users_clause(user_id, prefix)
-        statement = f"SELECT count(*) FROM messages WHERE sequence > ? AND {users.condition}"  # noqa: S608 - ours
-        ((pending,),) = await self._rows.fetch(statement, (after, *users.values))
+        statement = _PENDING.format(users=users.condition)
+        values = (list(buckets), [after.of(bucket) for bucket in buckets], *users.values)
+        ((pending,),) = await self._rows.fetch(statement, values)
         return int(pending)
 
     async def page(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.checksum import checksum, hold, start_of
 from nomemory.server.log.damage import LogDamage
-from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_conditions import Clause, Expiry, Value, joined, numbered
 from nomemory.server.log.postgres_connections import Pool, faults
 from nomemory.server.log.protocol import FirstPage

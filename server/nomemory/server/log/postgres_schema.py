@@ -1,11 +1,21 @@
 """The tables of the message log in PostgreSQL, and how they are brought forward.
 
 What each table is for says `sqlite_schema`. Different here: everything that belongs to a user has the user's bucket
-first in its key (`postgres_bucket`), and `messages` has what search by words needs, in the row of the message itself:
+first in its key (`bucket`), and `messages` has what search by words needs, in the row of the message itself:
 `keys` has a number for each of its terms, `tokens` its text as it is searched for phrases; `lexical/postgres_words`
-makes them. `log_state` is one row. Who writes holds its lock until the commit, so sequences become visible in their
-order, and no reader of the feed skips one. `followers` has the servers whose indexes follow the feed, and the sequence
-up to which each has wiped out what was removed: a removal is forgotten when all have.
+makes them. `log_state` is one row. `followers` has the servers whose indexes follow the feed, and the sequence
+up to which each has wiped out what was removed: a removal is forgotten when all have. One that has no index of its own
+is not `is_lasting`: when it has not been `seen` for a day it is gone.
+
+`buckets` has a row for each bucket, with its latest sequence and the latest id that was made in it. Who writes locks
+the rows of the buckets that the write touches, in ascending order, takes numbers from `log_sequence` only then, and
+holds the locks until the commit. So no two changes of the log have the same sequence, and those of one bucket become
+visible in their order: whoever follows a bucket skips none. Those of several buckets may become visible in another.
+
+`index_collections` has the indexes by meaning that several servers share on one Qdrant, and the log that each has
+followed. `index_buckets` says of each bucket of them how far it is filled, and which server fills it until when;
+`index_members` which servers there are; `index_users` which users are further than their bucket; `index_aside` which
+messages can never be taken.
 
 Texts have the collation "C": they are ordered by their bytes, as in every other part.
 """
@@ -96,13 +106,79 @@ _SECOND: Final = """
 CREATE INDEX messages_by_words ON messages USING gin (keys) WITH (fastupdate = off);
 """
 
-MIGRATIONS: Final = (_FIRST, _SECOND)
+_THIRD: Final = """
+LOCK TABLE log_state, messages, removals IN ACCESS EXCLUSIVE MODE;
+CREATE TABLE buckets (
+  bucket smallint PRIMARY KEY,
+  sequence bigint NOT NULL DEFAULT 0,
+  last_id bytea NOT NULL DEFAULT ''
+) WITH (fillfactor = 10);
+INSERT INTO buckets (bucket, sequence, last_id)
+  SELECT bucket, sequence, last_id FROM log_state, generate_series(0, 63) AS bucket;
+CREATE SEQUENCE log_sequence;
+SELECT setval('log_sequence', greatest(sequence, 1), sequence > 0) FROM log_state;
+ALTER TABLE log_state DROP COLUMN sequence, DROP COLUMN last_id;
+DROP INDEX messages_by_sequence;
+CREATE UNIQUE INDEX messages_by_sequence ON messages (bucket, sequence);
+ALTER TABLE removals DROP CONSTRAINT removals_pkey, ADD PRIMARY KEY (bucket, sequence);
+"""
+# A bucket in which nothing happened lately has the log's sequence all the same: an index that has followed the log up
+# to there has followed every bucket up to there.
+
+_FOURTH: Final = """
+CREATE TABLE index_collections (
+  collection text COLLATE "C" PRIMARY KEY,
+  log text NOT NULL
+);
+CREATE TABLE index_buckets (
+  collection text COLLATE "C" NOT NULL,
+  bucket smallint NOT NULL,
+  checkpoint bigint NOT NULL,
+  generation bigint NOT NULL DEFAULT 0,
+  holder text NOT NULL DEFAULT '',
+  until timestamptz NOT NULL DEFAULT '-infinity',
+  PRIMARY KEY (collection, bucket)
+) WITH (fillfactor = 10);
+CREATE TABLE index_members (
+  collection text COLLATE "C" NOT NULL,
+  name text NOT NULL,
+  seen timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (collection, name)
+) WITH (fillfactor = 10);
+CREATE TABLE index_users (
+  collection text COLLATE "C" NOT NULL,
+  bucket smallint NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  sequence bigint NOT NULL,
+  PRIMARY KEY (collection, bucket, user_id)
+);
+CREATE TABLE index_aside (
+  collection text COLLATE "C" NOT NULL,
+  bucket smallint NOT NULL,
+  user_id text COLLATE "C" NOT NULL,
+  message_id text COLLATE "C" NOT NULL,
+  latest bigint NOT NULL,
+  reason text NOT NULL,
+  PRIMARY KEY (collection, bucket, user_id, message_id)
+);
+ALTER TABLE followers ADD COLUMN is_lasting boolean NOT NULL DEFAULT true;
+ALTER TABLE followers ADD COLUMN seen timestamptz NOT NULL DEFAULT now();
+ALTER TABLE followers ALTER COLUMN wiped DROP DEFAULT;
+ALTER TABLE followers ALTER COLUMN wiped TYPE bigint[] USING array_fill(wiped, ARRAY[64]);
+ALTER TABLE followers ALTER COLUMN wiped SET DEFAULT array_fill(0::bigint, ARRAY[64]);
+"""
+
+MIGRATIONS: Final = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """What brings a database forward: the statements at place n make schema n + 1 out of schema n. None is ever changed."""
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
 
+OLDEST_SERVED: Final = 4
+"""The oldest schema whose servers can go on with a database of this one: those of the version before, at an upgrade."""
+
 VERSIONS_TABLE: Final = """
-CREATE TABLE IF NOT EXISTS schema_versions (version integer PRIMARY KEY, since timestamptz NOT NULL DEFAULT now())
+CREATE TABLE IF NOT EXISTS schema_versions (version integer PRIMARY KEY, since timestamptz NOT NULL DEFAULT now());
+ALTER TABLE schema_versions ADD COLUMN IF NOT EXISTS oldest_served integer;
 """
 
 LOCK: Final = 0x6E6F_6D65_6D6F_7279

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-LOCKED: Final = "SELECT sequence, last_id FROM log_state FOR UPDATE"
-"""Whoever writes waits here for the one before to commit, and sees all that it wrote."""
+BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""What follows a wait for a lock has to see what was committed meanwhile, whatever the role's default is."""
+
+LOCKED: Final = """
+WITH locked AS MATERIALIZED (
+  SELECT bucket, sequence, last_id FROM buckets WHERE bucket = ANY(?::smallint[]) ORDER BY bucket FOR UPDATE
+), held AS MATERIALIZED (
+  SELECT count(*) AS locks, array_agg(bucket) AS buckets, array_agg(sequence) AS sequences, array_agg(last_id) AS ids
+  FROM locked
+)
+SELECT buckets, sequences, ids,
+  ARRAY(SELECT nextval('log_sequence') FROM generate_series(1, CASE WHEN locks > 0 THEN ?::integer END))
+FROM held
+"""
+"""Whoever writes to a bucket waits here for the one before to commit, and sees all that it wrote.
+
+Numbers are drawn when all locks are held: how many there are depends on the count of the locks.
+"""
 
 EXISTING: Final = """
 SELECT {living} AS lives, messages.user_id, messages.message_id, messages.ts_us, messages.sequence, messages.wire,
@@ -40,7 +56,9 @@ WITH gone AS (
   DELETE FROM messages WHERE {which} RETURNING bucket, user_id, message_id, sequence
 ), marked AS (
   INSERT INTO removals (bucket, sequence, user_id, message_id, removed_sequence)
-  SELECT bucket, ? + row_number() OVER (ORDER BY sequence), user_id, message_id, sequence FROM gone
+  SELECT bucket, nextval('log_sequence'), user_id, message_id, sequence
+  FROM (SELECT * FROM gone ORDER BY sequence) AS in_order
+  RETURNING sequence
 ), entries AS (
   DELETE FROM metadata_entries AS e USING gone AS g
   WHERE (e.bucket, e.user_id, e.message_id) = (g.bucket, g.user_id, g.message_id)
@@ -48,7 +66,7 @@ WITH gone AS (
   DELETE FROM embeddings AS e USING gone AS g
   WHERE (e.bucket, e.user_id, e.message_id) = (g.bucket, g.user_id, g.message_id)
 )
-SELECT count(*) FROM gone
+SELECT count(*), max(sequence) FROM marked
 """
 
 FINISH: Final = """
@@ -70,7 +88,8 @@ WITH marked AS (
   INSERT INTO requests (bucket, user_id, digest, first_id, size)
   SELECT * FROM unnest(?::smallint[], ?::text[], ?::bytea[], ?::bytea[], ?::integer[])
 )
-UPDATE log_state SET sequence = ?, last_id = ?
+UPDATE buckets AS b SET sequence = n.sequence, last_id = n.last_id
+FROM unnest(?::smallint[], ?::bigint[], ?::bytea[]) AS n(bucket, sequence, last_id) WHERE b.bucket = n.bucket
 """
 """What a commit has put together, but for the messages, which are copied."""
 

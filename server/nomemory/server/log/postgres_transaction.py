@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nomemory.server.log import postgres_statements as statements
 from nomemory.server.log.batch import BatchPlan, Key, Version, plan_batch
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.given_ids import NUMBER_BYTES, Named, digest_of, nameless_users, numbered, reused, to_remember
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_bucket import bucket_of
 from nomemory.server.log.postgres_changes import Changes, columns
 from nomemory.server.log.postgres_conditions import Clause, Expiry
 from nomemory.server.log.postgres_conditions import numbered as with_numbers
+from nomemory.server.log.postgres_connections import NumbersBehindError
 from nomemory.server.log.postgres_words import ReadWords
 from nomemory.server.log.protocol import Deleted, OnConflict, Written
 from nomemory.server.message import Message
@@ -26,8 +27,17 @@ RequestKey = tuple[str, bytes]
 """A user, and the digest of a request's id."""
 
 
+class BucketState(NamedTuple):
+    """The latest sequence of a bucket, and the number of the latest id that was made in it, if any was."""
+
+    sequence: int
+    last_id: bytes
+
+
 class PostgresTransaction:
     """One commit. What exists is looked up at once for all its jobs. They are planned one after another, in memory.
+
+    First `begin`, then `lock`, then anything else, `commit` at last.
 
     What has expired does not exist for them; it is removed.
 
@@ -42,31 +52,45 @@ class PostgresTransaction:
     def __init__(self, connection: Connection, lifetimes: Lifetimes, read_words: ReadWords) -> None:
         self._connection = connection
         self._expiry = Expiry(lifetimes)
-        self._read_words = read_words
         self._existing: dict[Key, Version] = {}
         self._known: dict[RequestKey, tuple[int, int]] = {}
-        self._first_sequence = 0
-        self._saved_id = b""
-        self._ids = IdNumbers(0)
-        self.changes = Changes(0, read_words)
+        self._held: dict[int, BucketState] = {}
+        self._last_ids: dict[int, int] = {}
+        self.changes = Changes(read_words)
 
     @property
     def has_changes(self) -> bool:
         """Whether the log is another one after it."""
-        return self.changes.sequence != self._first_sequence
+        return bool(self.changes.sequence)
 
     async def begin(self) -> None:
-        """Wait until nobody else writes, and take up where the last commit ended."""
-        await self._connection.execute("BEGIN")
-        ((self._first_sequence, self._saved_id),) = await self._connection.fetch(statements.LOCKED)
-        self._ids = IdNumbers(int.from_bytes(self._saved_id, "big"))
-        self.changes = Changes(self._first_sequence, self._read_words)
+        """Begin it. Nothing is locked yet."""
+        await self._connection.execute(statements.BEGIN)
+
+    async def lock(self, user_ids: Iterable[str], numbers: int) -> None:
+        """Wait until nobody else writes to the buckets of some users, and take up where the last commits ended.
+
+        Once in a transaction, for all users whom it may change.
+
+        Args:
+            user_ids: the users.
+            numbers: how many sequences `write`, `delete`, `remove` and `look_up` may need at most.
+
+        Raises:
+            NumbersBehindError: it cannot be written before a server is started again, which mends it.
+        """
+        wanted = sorted(set(map(bucket_of, user_ids)))
+        ((buckets, sequences, last_ids, drawn),) = await self.fetch(statements.LOCKED, wanted, numbers)
+        if drawn and drawn[0] <= max(sequences):
+            raise NumbersBehindError
+        self._held = dict(zip(buckets, map(BucketState, sequences, last_ids), strict=True))
+        self._last_ids = {bucket: int.from_bytes(held.last_id, "big") for bucket, held in self._held.items()}
+        self.changes.may_change(dict(zip(buckets, sequences, strict=True)), drawn)
 
     async def commit(self) -> None:
         """Write what was put together, durably."""
-        changes = self.changes
-        last_id = self._ids.last.to_bytes(NUMBER_BYTES, "big") if self._ids.last else b""
-        if self.has_changes or last_id != self._saved_id:
+        changes, buckets = self.changes, self._changed_buckets()
+        if buckets:
             dropped, messages = changes.dropped(), changes.messages()
             if dropped[0]:
                 await self.fetch(statements.REMOVE, *dropped)
@@ -74,7 +98,7 @@ class PostgresTransaction:
                 await self._connection.copy_records_to_table(
                     "messages", records=messages, columns=statements.MESSAGE_COLUMNS
                 )
-            await self.fetch(statements.FINISH, *changes.others(), changes.sequence, last_id)
+            await self.fetch(statements.FINISH, *changes.others(), *columns(buckets, 3))
         await self._connection.execute("COMMIT")
 
     async def rollback(self) -> None:
@@ -85,17 +109,22 @@ class PostgresTransaction:
         """Return all rows of a statement with question marks."""
         return list(await self._connection.fetch(with_numbers(statement), *values))
 
-    async def look_up(self, keys: Iterable[Key], requests: Iterable[tuple[str, Sequence[Message]]] = ()) -> None:
+    def latest_of(self, user_id: str) -> int:
+        """Return the latest sequence of a user's bucket, with what is planned by now."""
+        return self.changes.latest[bucket_of(user_id)]
+
+    async def look_up(self, keys: Iterable[Key], requests: Iterable[tuple[str, Sequence[Message]]] = ()) -> int:
         """Learn which of some messages exist, and which of some batches with a request's id came before.
 
-        What has expired is removed. Once in a transaction, before anything is planned.
+        What has expired is removed; return how many messages that was. Once in a transaction, before anything is
+        planned.
         """
         wanted = set(keys)
         if batches := [batch for batch in requests if nameless_users(batch[1])]:
             await self._look_up_requests(batches)
             wanted |= self._ids_of_requests(batches)
         if not wanted:
-            return
+            return 0
         living = self._expiry.living()
         places = columns([(bucket_of(user), user, message) for user, message in sorted(wanted)], 3)
         statement = statements.EXISTING.format(living=living.condition)
@@ -103,6 +132,7 @@ class PostgresTransaction:
         for lives, user, message_id, *version in await self.fetch(statement, *living.values, *places):
             (self._existing if lives else expired)[user, message_id] = Version(*version)
         self.remove(expired)
+        return len(expired)
 
     def write(self, messages: Sequence[Message], on_conflict: OnConflict, request_id: str) -> Written:
         """Store a batch.
@@ -128,7 +158,7 @@ class PostgresTransaction:
         missing = tuple(
             message_id for key, message_id in zip(wanted, dict.fromkeys(message_ids), strict=True) if key not in found
         )
-        return Deleted(len(found), missing, self.changes.sequence)
+        return Deleted(len(found), missing, self.latest_of(user_id))
 
     def remove(self, versions: Mapping[Key, Version]) -> None:
         """Remove versions that nothing takes the place of."""
@@ -141,9 +171,9 @@ class PostgresTransaction:
     async def remove_where(self, user_id: str, which: Clause) -> int:
         """Remove at once what a condition admits of a user; return how many messages that was."""
         statement = statements.REMOVE_WHERE.format(which=which.condition)
-        ((removed,),) = await self.fetch(statement, *which.values, self.changes.sequence)
-        self.changes.sequence += removed
+        ((removed, latest),) = await self.fetch(statement, *which.values)
         if removed:
+            self.changes.sequence = latest
             self.changes.count(user_id, -removed)
         return int(removed)
 
@@ -166,7 +196,7 @@ class PostgresTransaction:
         if not nameless:
             return Named(messages)
         if not request_id:
-            return Named(numbered(messages, dict.fromkeys(nameless, self._ids.take(len(messages)))))
+            return Named(numbered(messages, dict.fromkeys(nameless, self._take_ids(nameless, len(messages)))))
         digest = digest_of(request_id)
         known = {user: self._known[user, digest] for user in nameless if (user, digest) in self._known}
         if any(size != len(messages) for _, size in known.values()):
@@ -175,10 +205,26 @@ class PostgresTransaction:
         new = nameless - first.keys()
         if not new:
             return Named(numbered(messages, first))
-        taken = self._ids.take(len(messages))
+        taken = self._take_ids(new, len(messages))
         return Named(
             numbered(messages, {**first, **dict.fromkeys(new, taken)}), to_remember(new, digest, taken, len(messages))
         )
+
+    def _take_ids(self, user_ids: Iterable[str], count: int) -> int:
+        """Return the first of so many numbers of ids in a row, larger than all that any of the users got."""
+        buckets = set(map(bucket_of, user_ids))
+        ids = IdNumbers(max(self._last_ids[bucket] for bucket in buckets))
+        first = ids.take(count)
+        self._last_ids |= dict.fromkeys(buckets, ids.last)
+        return first
+
+    def _changed_buckets(self) -> list[tuple[int, int, bytes]]:
+        """Return the state of each bucket that is another one now."""
+        now = {
+            bucket: BucketState(self.changes.latest[bucket], number.to_bytes(NUMBER_BYTES, "big") if number else b"")
+            for bucket, number in self._last_ids.items()
+        }
+        return [(bucket, *state) for bucket, state in now.items() if state != self._held[bucket]]
 
     async def _look_up_requests(self, batches: Sequence[tuple[str, Sequence[Message]]]) -> None:
         wanted = {(user, digest_of(request)) for request, messages in batches for user in nameless_users(messages)}

@@ -1,35 +1,29 @@
-"""Writes the message log to PostgreSQL: one commit for all queued jobs."""
+"""Writes the message log to PostgreSQL, over several connections at once."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TypeVar
 
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_connections import ERRORS, EVERY_JOB, Database, storage_fault
+from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_jobs import AnyJob, DeleteJob, Job, OwnCommit, WriteJob
+from nomemory.server.log.postgres_lane import PostgresLane
 from nomemory.server.log.postgres_removal import delete_matching, erase, remove_expired
-from nomemory.server.log.postgres_transaction import PostgresTransaction
 from nomemory.server.log.postgres_words import ReadWords, no_words
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Swept, Written
 from nomemory.server.log.write_queue import WriteQueue
 from nomemory.server.message import Filter, Message
 
-if TYPE_CHECKING:
-    import asyncpg
-
 Receipt = TypeVar("Receipt", Written, Deleted, Erased, Swept)
-
-_GROUP_MAX: Final = 64
-"""Most jobs in one commit: enough to share its cost, few enough that no caller waits long for the others."""
 
 
 class PostgresLogWriter:
     """A writer of a log; implements `LogWriter` and `ExpiredMessages`. Others may write to the same log elsewhere.
+
+    Jobs of one user are done in their order. Those of other buckets of users need not wait for them.
 
     Belongs to one event loop. A call whose commit may or may not have been made is answered STORAGE_UNAVAILABLE: the
     same call with the same ids, or the same `request_id`, finds out.
@@ -39,6 +33,7 @@ class PostgresLogWriter:
         queue_max: how many jobs may wait; more are refused with OVERLOADED.
         queue_max_bytes: how many bytes of messages may wait; the same.
         announce: called after each commit that changed a message.
+        lanes: how many connections it writes through.
         lifetimes: tells what has expired.
         read_words: reads what a row holds for search by words.
     """
@@ -50,16 +45,16 @@ class PostgresLogWriter:
         queue_max: int,
         queue_max_bytes: int,
         announce: Callable[[], None],
+        lanes: int = 1,
         lifetimes: Lifetimes | None = None,
         read_words: ReadWords = no_words,
     ) -> None:
-        self._database = database
-        self._announce = announce
         self._lifetimes = lifetimes or Lifetimes()
-        self._read_words = read_words
-        self._queue: WriteQueue[AnyJob] = WriteQueue(queue_max, queue_max_bytes)
-        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
-        self._committing: asyncio.Task[None] | None = None
+        self._queue: WriteQueue[AnyJob] = WriteQueue(queue_max, queue_max_bytes, lanes)
+        self._lanes = [
+            PostgresLane(database, partial(self._queue.take, lane=lane), announce, self._lifetimes, read_words)
+            for lane in range(lanes)
+        ]
 
     @property
     def waiting(self) -> int:
@@ -78,12 +73,12 @@ class PostgresLogWriter:
     async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
         """Delete whatever a filter admits, all or nothing; returns when it is durable."""
         work = partial(delete_matching, user_id=user_id, narrowed=narrowed, lifetimes=self._lifetimes)
-        return await self._submit(OwnCommit[Deleted](work=work), 0)
+        return await self._submit(OwnCommit[Deleted](work=work, user_id=user_id), 0)
 
     async def erase(self, user_id: str) -> Erased:
         """Delete everything of one user; returns when it is durable."""
         work = partial(erase, user_id=user_id, lifetimes=self._lifetimes)
-        return await self._submit(OwnCommit[Erased](work=work), 0)
+        return await self._submit(OwnCommit[Erased](work=work, user_id=user_id), 0)
 
     async def remove_expired(self, after: str, most: int) -> Swept:
         """Remove up to `most` messages that have expired."""
@@ -91,90 +86,20 @@ class PostgresLogWriter:
         return await self._submit(OwnCommit[Swept](work=work), 0)
 
     async def close(self) -> None:
-        """Finish what is queued, then close the connection."""
-        if self._committing is not None:
-            await self._committing
-        if self._connection is not None:
-            self._connection.terminate()
+        """Finish what is queued, then close the connections."""
+        for lane in self._lanes:
+            await lane.close()
 
     async def _submit(self, job: Job[Receipt], size: int) -> Receipt:
-        self._queue.put(job, size)
-        if self._committing is None or self._committing.done():
-            self._committing = asyncio.get_running_loop().create_task(self._commit_queued())
+        lane = self._lane_of(job)
+        self._queue.put(job, size, lane)
+        self._lanes[lane].wake()
         return await job.done
 
-    async def _commit_queued(self) -> None:
-        """Commit until nothing is queued. A caller who has gone before a job was taken has not made the call."""
-        while taken := self._queue.take(_GROUP_MAX):
-            try:
-                for group in _groups([job for job in taken if not job.done.done()]):
-                    await self._commit_together(group)
-            except BaseException as error:
-                # A fault of the program. Nobody is left waiting, and the next commit gets another connection.
-                self._hang_up()
-                _settle(taken, error)
-                raise
-
-    async def _commit_together(self, group: Sequence[AnyJob]) -> None:
-        """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""
-        failure = await self._attempt(group)
-        if failure is None or len(group) == 1 or isinstance(failure, EVERY_JOB):
-            _settle(group, failure)
-            return
-        for job in group:
-            _settle([job], await self._attempt([job]))
-
-    async def _attempt(self, group: Sequence[AnyJob]) -> BaseException | None:
-        """Commit jobs; return what went wrong, after which the log is as before, or nobody knows."""
-        try:
-            await self._commit(group)
-        except ERRORS as error:
-            await self._undo()
-            return error
-        return None
-
-    async def _commit(self, group: Sequence[AnyJob]) -> None:
-        if self._connection is None or self._connection.is_closed():
-            self._connection = await self._database.connect()
-        transaction = PostgresTransaction(self._connection, self._lifetimes, self._read_words)
-        await transaction.begin()
-        keys = [key for job in group for key in job.wanted()]
-        await transaction.look_up(keys, [request for job in group for request in job.requests()])
-        for job in group:
-            await job.attempt(transaction)
-        await transaction.commit()
-        if transaction.has_changes:
-            self._announce()
-
-    async def _undo(self) -> None:
-        connection = self._connection
-        if connection is None or connection.is_closed() or not connection.is_in_transaction():
-            return
-        with suppress(*ERRORS):
-            await connection.execute("ROLLBACK")
-            return
-        self._hang_up()
-
-    def _hang_up(self) -> None:
-        if self._connection is not None:
-            self._connection.terminate()
-            self._connection = None
-
-
-def _groups(jobs: Sequence[AnyJob]) -> Iterator[list[AnyJob]]:
-    """Return the jobs in their order: those that can share a commit together, others alone."""
-    for together, some in groupby(jobs, lambda job: job.can_be_grouped):
-        if together:
-            yield list(some)
-        else:
-            yield from ([job] for job in some)
-
-
-def _settle(group: Sequence[AnyJob], failure: BaseException | None) -> None:
-    if isinstance(failure, ERRORS):
-        failure = storage_fault(failure, "written")
-    for job in group:
-        job.settle(failure)
+    def _lane_of(self, job: Job[Receipt]) -> int:
+        """Return the lane of the first user's bucket: jobs that need the same lock share a commit."""
+        user_id = next(job.user_ids(), None)
+        return 0 if user_id is None else bucket_of(user_id) % len(self._lanes)
 
 
 def _size(message: Message) -> int:

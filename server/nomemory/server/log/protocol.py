@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import LogIdentity, LogPosition
 from nomemory.server.message import Filter, LoggedMessage, Message
 
@@ -75,9 +76,9 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """The removals that the log has not forgotten: the sequence of the latest, and whether they are many."""
+    """The removals that the log has not forgotten: up to where they are, and whether they are many."""
 
-    until: int
+    until: FeedPosition
     are_many: bool
 
 
@@ -111,6 +112,13 @@ class Touched(NamedTuple):
     sequence: int
     user_id: str
     message_id: str
+
+
+class Taken(NamedTuple):
+    """What was touched from one position of the feed to another, `until`, in any order."""
+
+    entries: list[Touched]
+    until: FeedPosition
 
 
 class GoneVersion(NamedTuple):
@@ -191,6 +199,9 @@ class LogReader(Protocol):
     async def sequence(self) -> int:
         """Return the sequence of the latest change (0 in an empty log)."""
 
+    async def reached(self) -> FeedPosition:
+        """Return the sequence of the latest change of each bucket."""
+
     async def user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to this user's messages (0 if there was none)."""
 
@@ -200,8 +211,8 @@ class LogReader(Protocol):
         Counted is one user, or for None all users whose ids begin with a prefix, which is ASCII.
         """
 
-    async def pending(self, after: int, user_id: str | None, prefix: str = "") -> int:
-        """Count the messages with `sequence > after`, of the users whom `counts` counts."""
+    async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
+        """Count the messages that came after a position, of the users whom `counts` counts."""
 
     async def page(
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
@@ -277,17 +288,20 @@ class ChangeFeed(Protocol):
     def sequence(self) -> int:
         """Return the sequence of the latest change (0 in an empty log). The feed has everything up to there."""
 
+    def reached(self) -> FeedPosition:
+        """Return the sequence of the latest change of each bucket. The feed has everything up to there."""
+
     def has_points(self, *, own_vectors_only: bool) -> bool:
         """Return whether the log holds any message, or any with a caller's own vector."""
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` entries of the feed with `sequence > after`, in order of sequence."""
 
-    def touched(self, after: int, until: int, *, own_vectors_only: bool) -> list[Touched]:
-        """Return the ids in the feed between two sequences (`after < sequence <= until`), without the messages.
+    def touched(self, after: FeedPosition, until: FeedPosition, most: int, *, own_vectors_only: bool) -> Taken:
+        """Return the ids in the feed between two positions, without the messages: the first of each bucket.
 
-        `until` is at most the latest sequence. With `own_vectors_only`, stored messages without a caller's own vector
-        are left out.
+        `until` is no further than the feed has come. `most` is how many changes of a bucket are gone through at once.
+        With `own_vectors_only`, stored messages without a caller's own vector are left out.
         """
 
     def with_metadata(self, after: int, until: int) -> list[Touched]:
@@ -365,8 +379,8 @@ class ErasableLog(Protocol):
     async def removals(self, many: int) -> Removals | None:
         """Return what removals there are, and whether they are at least `many`; None if there are none."""
 
-    async def forget(self, until: int, most: int) -> bool:
-        """Forget up to `most` removals with `sequence <= until`, and the users of whom nothing is left.
+    async def forget(self, until: FeedPosition, most: int) -> bool:
+        """Forget up to `most` removals up to a position, and the users of whom nothing is left.
 
         Return whether there are more.
         """

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import orjson
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Removals
 from nomemory.server.log.sqlite_pages import PageLayout, wiped
 from nomemory.server.log.sqlite_schema import FORGOTTEN
@@ -55,9 +56,9 @@ class SqliteLogErasure:
         """Return what removals there are, and whether they are at least `many`."""
         return await self._writer.between_commits(partial(_removals, many=many))
 
-    async def forget(self, until: int, most: int) -> bool:
+    async def forget(self, until: FeedPosition, most: int) -> bool:
         """Forget up to `most` removals, and the users of whom nothing is left."""
-        return await self._writer.between_commits(partial(_forget, until=until, most=most))
+        return await self._writer.between_commits(partial(_forget, until=until.latest, most=most))
 
     async def give_back(self, most: int) -> bool:
         """Give back up to `most` free pages; a small file, and one that is not made for that, is rewritten."""
@@ -114,7 +115,7 @@ def _removals(connection: sqlite3.Connection, many: int) -> Removals | None:
     if until is None:
         return None
     found = connection.execute("SELECT 1 FROM removals LIMIT 1 OFFSET ?", (many - 1,)).fetchone()
-    return Removals(until, found is not None)
+    return Removals(FeedPosition.at(until), found is not None)
 
 
 def _forget(connection: sqlite3.Connection, until: int, most: int) -> bool:

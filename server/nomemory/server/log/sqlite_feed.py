@@ -9,8 +9,9 @@ import orjson
 
 from nomemory.server import wire
 from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.protocol import Change, GoneVersion, StoredVersion, Touched
+from nomemory.server.log.protocol import Change, GoneVersion, StoredVersion, Taken, Touched
 from nomemory.server.log.sqlite_rows import SqliteRows
 from nomemory.server.log.sqlite_schema import position
 from nomemory.server.message import LoggedMessage
@@ -47,6 +48,10 @@ class SqliteChangeFeed:
         """Return the sequence of the latest change."""
         return self._rows.sequence()
 
+    def reached(self) -> FeedPosition:
+        """Return the sequence of the latest change, in the only bucket."""
+        return FeedPosition.at(self._rows.sequence())
+
     def has_points(self, *, own_vectors_only: bool) -> bool:
         """Return whether the log holds any message, or any with a caller's own vector."""
         table = "embeddings" if own_vectors_only else "messages"
@@ -69,13 +74,14 @@ class SqliteChangeFeed:
         feed += [Change(seq, user, message, removed_sequence=gone) for seq, user, message, gone in removed]
         return sorted(feed, key=lambda change: change.sequence)[:limit]
 
-    def touched(self, after: int, until: int, *, own_vectors_only: bool) -> list[Touched]:
-        """Return the ids in the feed between two sequences. Messages removed between the two queries come later."""
+    def touched(self, after: FeedPosition, until: FeedPosition, most: int, *, own_vectors_only: bool) -> Taken:
+        """Return the ids in the feed between two positions. Messages removed between the two queries come later."""
         stored = f"{_STORED} AND {_HAS_VECTOR}" if own_vectors_only else _STORED
+        first, last = after.latest, min(until.latest, after.latest + most)
         rows = [
-            row for statement in (stored, _REMOVED) for row in self._rows.connection.execute(statement, (after, until))
+            row for statement in (stored, _REMOVED) for row in self._rows.connection.execute(statement, (first, last))
         ]
-        return [Touched(*row) for row in rows]
+        return Taken([Touched(*row) for row in rows], FeedPosition.at(last))
 
     def with_metadata(self, after: int, until: int) -> list[Touched]:
         """Return the stored messages between two sequences that have metadata."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import orjson
 
 from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import (
@@ -84,6 +85,10 @@ class SqliteLogReader:
         """Return the sequence of the latest change."""
         return self._rows.sequence()
 
+    async def reached(self) -> FeedPosition:
+        """Return the sequence of the latest change, in the only bucket."""
+        return FeedPosition.at(self._rows.sequence())
+
     async def user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to this user's messages."""
         rows = self._rows.fetch("SELECT latest_seq FROM users WHERE user_id=?", (user_id,))
@@ -98,12 +103,12 @@ class SqliteLogReader:
         everybody = user_id is None and not prefix  # of users of whom nothing is left there is no row
         return replace(counts, sequence=self._rows.sequence()) if everybody else counts
 
-    async def pending(self, after: int, user_id: str | None, prefix: str = "") -> int:
-        """Count the messages with `sequence > after`, of one user or of all whose ids begin with a prefix."""
+    async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
+        """Count the messages that came after a position, of one user or of all whose ids begin with a prefix."""
         condition, values = users_condition(user_id, prefix)
         rows = self._rows.fetch(
             f"SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND {condition}",  # noqa: S608 - ours
-            (after, *values),
+            (after.latest, *values),
         )
         return int(rows[0][0])
 

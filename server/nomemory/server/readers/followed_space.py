@@ -13,7 +13,9 @@ from nomemory.server.readers.calls import ReplaceSpace, SpaceDescription
 from nomemory.server.readers.remote import RemoteEmbedder, RemoteProgress, RemoteVectors, WriterClient
 from nomemory.server.settings import Settings
 from nomemory.server.vector.backlog_reader import BacklogReader
+from nomemory.server.vector.qdrant_layout import QdrantLayout
 from nomemory.server.vector.serving_space import ServingSpace
+from nomemory.server.vector.shared_index import SharedIndex
 from nomemory.server.vector.shared_search import SharedVectors
 from nomemory.server.vector.space import VectorSpace
 
@@ -62,6 +64,7 @@ def remote_space(
     settings: Settings,
     writer: WriterClient,
     meter: EmbedderMeter,
+    shared_index: Callable[[str], SharedIndex | None],
     described: SpaceDescription,
     stack: AsyncExitStack,
 ) -> VectorSpace:
@@ -69,8 +72,12 @@ def remote_space(
     shared = SharedEmbedder(RemoteEmbedder(writer, described), settings.reads.embeddings_max, meter)
     embedder = CachedEmbedder(shared, settings.embedder.cache_max, meter)
     stack.push_async_callback(embedder.close)
-    backlog = BacklogReader(described.backlog)
-    stack.callback(backlog.close)
     direct = RemoteVectors(writer, described.name)
     vectors = SharedVectors(direct, settings.reads.vectors_max)
+    shared_progress = shared_index(QdrantLayout.of(settings).named(described.name))
+    if shared_progress is not None:
+        stack.push_async_callback(shared_progress.close)
+        return VectorSpace(described.name, embedder, vectors, direct, shared_progress)
+    backlog = BacklogReader(described.backlog)
+    stack.callback(backlog.close)
     return VectorSpace(described.name, embedder, vectors, direct, RemoteProgress(writer, described.name, backlog))

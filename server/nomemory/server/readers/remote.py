@@ -165,7 +165,7 @@ class RemoteProgress:
         self._space = space
         self._backlog = backlog
 
-    def behind(self, user_id: str, sequence: int) -> bool:
+    async def behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to a sequence may not be in the index yet."""
         return self._backlog.is_behind(user_id, sequence)
 

@@ -47,7 +47,7 @@ class NearestMessages:
 
     async def reached(self, space: VectorSpace, user_id: str, sequence: int) -> bool:
         """Return whether the index has applied this user's changes up to a sequence."""
-        return not space.progress.behind(user_id, min(sequence, await self._log.user_sequence(user_id)))
+        return not await space.progress.behind(user_id, min(sequence, await self._log.user_sequence(user_id)))
 
     async def search(self, space: VectorSpace, query: NearestQuery) -> Nearest:
         """Return the nearest messages.
@@ -55,7 +55,7 @@ class NearestMessages:
         Raises:
             Fault: EMBEDDER_DISABLED, EMBEDDER_UNAVAILABLE or INDEX_UNAVAILABLE.
         """
-        behind = space.progress.behind(query.user_id, await self._log.user_sequence(query.user_id))
+        behind = await space.progress.behind(query.user_id, await self._log.user_sequence(query.user_id))
         vector = query.vector or await space.embedder.embed_query(await self._meant(query))
         ranked = await self._ranked(space, query, vector)
         items = ranked[: fitting((item.message for item in ranked), self._reply_max_bytes)]

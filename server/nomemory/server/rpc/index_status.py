@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.lexical.protocol import LexicalProgress
 from nomemory.server.log.damage import LogDamage, Met
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import LogCounts, LogReader
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.standing_faults import LEXICAL_INDEXER, StandingFault, StandingFaults
@@ -92,18 +93,18 @@ class StatusReport:
         return pb.IndexStatus(
             name="lexical",
             checkpoint=min(applied, sequence),
-            pending=await self.log.pending(applied, user_id, prefix),
+            pending=await self.log.pending(FeedPosition.at(applied), user_id, prefix),
             fault=fault.kind if fault else "",
             fault_since=_timestamp(fault.since_s) if fault else None,
             notice=self.notice,
         )
 
     async def _vector(self, one: IndexedSpace, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
-        vector = one.indexer.status(user_id, prefix)
+        vector = await one.indexer.status(user_id, prefix)
         fault = one.indexer.fault or self._standing(*one.parts) or one.job_fault()
         return pb.IndexStatus(
             name=one.space.name,
-            checkpoint=min(vector.checkpoint, sequence),
+            checkpoint=min(await self._checkpoint(vector.checkpoint, user_id), sequence),
             pending=vector.pending + await self.log.pending(vector.fed, user_id, prefix),
             parked=vector.parked,
             parked_message_ids=vector.parked_ids,
@@ -111,6 +112,9 @@ class StatusReport:
             fault_since=_timestamp(fault.since_s) if fault else None,
             notice=self.spaces.notice if one is self.spaces.serving else "",
         )
+
+    async def _checkpoint(self, applied: FeedPosition, user_id: str | None) -> int:
+        return applied.settled(await self.log.reached()) if user_id is None else applied.of_user(user_id)
 
     def _standing(self, *parts: str) -> StandingFault | None:
         """Return the oldest fault of some parts."""

@@ -16,9 +16,21 @@ class PostgresSettings(SettingsGroup):
     heading: ClassVar[str] = "PostgreSQL, with `NOMEMORY_LOG`"
 
     pool_max: int = Field(10, ge=1, description="Most connections that each process reads through.")
+    writers: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="Connections that the server's first process writes through. Each has its share of the users.",
+    )
     connect_timeout_s: float = Field(5.0, gt=0, description="Seconds that a connection may take, and a wait for one.")
     statement_timeout_s: float = Field(
         30.0, ge=0.1, description="Seconds after which a statement is given up, whatever the deadline of its call."
+    )
+    lease_s: float = Field(
+        6.0,
+        ge=0.3,
+        description="Seconds after which other servers take over what a server that is gone was indexing, where "
+        "several fill one Qdrant.",
     )
     watch_s: float = Field(
         2.0,

@@ -57,11 +57,18 @@ class Applier:
         vectors: the vectors of texts.
         call_max: how many texts the embedder is best given at once.
         interrupted: tells whether the batch should end early, because somebody is waiting for another one.
+        may_write: tells whether the index may be written to. If not, the batch is given up.
     """
 
     def __init__(
-        self, index: VectorIndex, vectors: DocumentVectors, call_max: int, interrupted: Callable[[], bool]
+        self,
+        index: VectorIndex,
+        vectors: DocumentVectors,
+        call_max: int,
+        interrupted: Callable[[], bool],
+        may_write: Callable[[], bool],
     ) -> None:
+        self._may_write = may_write
         self._index = index
         self._vectors = vectors
         self._call_max = call_max
@@ -78,6 +85,8 @@ class Applier:
         """
         batch = Batch()
         fault = await self._fill(batch, work)
+        if not self._may_write():
+            return Batch(), fault
         await self._store(batch)
         return batch, fault
 

@@ -7,12 +7,14 @@ order. A row lives until the index has made the work durable.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 
+from nomemory.server.log.bucket import BUCKETS, bucket_of
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
 
 PENDING, APPLIED, PARKED = range(3)
@@ -34,7 +36,6 @@ CREATE TABLE IF NOT EXISTS followed (log TEXT NOT NULL, is_begun INTEGER NOT NUL
 CREATE TABLE IF NOT EXISTS feed (fed INTEGER NOT NULL, pending INTEGER NOT NULL);
 INSERT INTO feed (fed, pending) SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM feed);
 """
-_VERSION = 1
 _FEED_AGAIN = """
 BEGIN IMMEDIATE;
 ALTER TABLE feed ADD COLUMN unmarked INTEGER NOT NULL DEFAULT 0;
@@ -42,17 +43,30 @@ UPDATE feed SET unmarked = fed, fed = 0;
 PRAGMA user_version = 1;
 COMMIT;
 """
-"""Brings a backlog of the version before up to date: what is in the index lacks the marks of metadata."""
+_IN_BUCKETS = """
+BEGIN IMMEDIATE;
+ALTER TABLE work ADD COLUMN bucket INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX pending_by_bucket ON work (bucket, oldest) WHERE state = 0;
+PRAGMA user_version = 2;
+COMMIT;
+"""
+_STEPS = (_FEED_AGAIN, _IN_BUCKETS)
+"""Bring a backlog of the version before up to date. First: what is in the index lacks the marks of metadata."""
 
 _EXTEND = "UPDATE work SET latest = max(latest, ?3) WHERE user_id = ?1 AND message_id = ?2 AND state = 0"
 _ADD = f"""
-INSERT INTO work (user_id, message_id, oldest, latest, state) VALUES (?1, ?2, ?4, ?3, {PENDING})
+INSERT INTO work (user_id, message_id, oldest, latest, bucket, state) VALUES (?1, ?2, ?4, ?3, ?5, {PENDING})
 ON CONFLICT DO UPDATE SET
     oldest = iif(state = {PARKED}, excluded.oldest, min(oldest, excluded.oldest)),
     latest = max(latest, excluded.latest), state = {PENDING}, reason = ''
 """  # noqa: S608 - the states are our own numbers
+_SET_ASIDE = f"""
+INSERT INTO work (bucket, user_id, message_id, oldest, latest, state, reason) VALUES (?1, ?2, ?3, ?4, ?4, {PARKED}, ?5)
+"""  # noqa: S608 - as above
+_ASIDE = f"SELECT bucket, user_id, message_id, latest, reason FROM work WHERE state > 0 AND state = {PARKED}"  # noqa: S608
 _SETTLE = "UPDATE work SET state = ?, reason = ? WHERE user_id = ? AND message_id = ? AND latest = ? AND state = 0"
 _KNOWN = "SELECT message_id FROM work WHERE user_id = ? AND message_id IN (SELECT value FROM json_each(?))"
+_OLDEST = "SELECT value, (SELECT min(oldest) FROM work WHERE state = 0 AND bucket = value) FROM json_each(?)"
 _TAKE = "SELECT user_id, message_id, latest, oldest = latest FROM work WHERE state = 0"
 
 
@@ -88,15 +102,14 @@ class Backlog:
             self._connection.execute("UPDATE feed SET pending = pending + ?", (again.rowcount,))
 
     @property
-    def fed(self) -> int:
-        """The log's sequence up to which the feed has been taken in."""
-        return int(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
+    def fed(self) -> FeedPosition:
+        """Up to where the feed has been taken in."""
+        return fed(self._connection)
 
     @property
-    def checkpoint(self) -> int:
-        """The log's sequence up to which everything has been applied or parked."""
-        (oldest,) = self._connection.execute("SELECT min(oldest) FROM work WHERE state = 0").fetchone()
-        return self.fed if oldest is None else min(self.fed, oldest - 1)
+    def checkpoint(self) -> FeedPosition:
+        """Up to where everything has been applied or parked."""
+        return checkpoint(self._connection)
 
     @property
     def unmarked(self) -> int:
@@ -115,14 +128,16 @@ class Backlog:
             "INSERT INTO followed SELECT ?, fed > 0 FROM feed WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,)
         )
 
-    def feed(self, changes: Iterable[Touched], fed: int) -> None:
-        """Take in entries of the feed, and with them the sequence up to which there are no others."""
+    def feed(self, changes: Iterable[Touched], until: FeedPosition | None = None) -> None:
+        """Take in entries of the feed, and with them the position up to which there are no others."""
         spans = _spans(changes)
         with self._transaction():
             known = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
-            self._connection.executemany(_ADD, spans)
+            reached = self.fed.merged(until) if until is not None else self.fed
+            many = len(reached.sequences) > 1
+            self._connection.executemany(_ADD, [(*span, bucket_of(span[0]) if many else 0) for span in spans])
             self._connection.execute(
-                "UPDATE feed SET fed = max(fed, ?), pending = pending + ?", (fed, len(spans) - known)
+                "UPDATE feed SET fed = ?, pending = pending + ?", (_stored(reached), len(spans) - known)
             )
 
     def start_over(self) -> None:
@@ -130,6 +145,24 @@ class Backlog:
         with self._transaction():
             self._connection.execute("DELETE FROM work")
             self._connection.execute("UPDATE feed SET fed = 0, pending = 0, unmarked = 0")
+
+    def hold(self, checkpoints: Mapping[int, int], aside: Iterable[tuple[int, str, str, int, str]]) -> None:
+        """Take over some buckets of a log that has many, each from a sequence on.
+
+        Args:
+            checkpoints: the sequences, by bucket.
+            aside: what is set aside in them: bucket, user, message, the latest change that is known, and why.
+        """
+        with self._transaction():
+            self._drop(checkpoints)
+            self._connection.executemany(_SET_ASIDE, aside)
+            self._move(checkpoints)
+
+    def let_go(self, buckets: Collection[int]) -> None:
+        """Forget all of some buckets."""
+        with self._transaction():
+            self._drop(buckets)
+            self._move(dict.fromkeys(buckets, 0))
 
     def take(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
         """Return the next work, without marking it: the hot users' first, in equal shares, then the oldest."""
@@ -172,6 +205,32 @@ class Backlog:
         """Close the file."""
         self._connection.close()
 
+    def aside(self) -> list[tuple[int, str, str, int, str]]:
+        """Return what is set aside: bucket, user, message, the latest change that is known, and why."""
+        return self._connection.execute(_ASIDE).fetchall()
+
+    def is_done(self, user_id: str) -> bool:
+        """Return whether there is no work for a user."""
+        found = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
+        return found.fetchone() is None
+
+    def followed(self) -> FeedPosition | None:
+        """Return how far the index has followed the log; None if it has nothing of it for certain."""
+        begun = self._connection.execute("SELECT is_begun FROM followed").fetchone()
+        return self.checkpoint if begun is not None and begun[0] else None
+
+    def _drop(self, buckets: Iterable[int]) -> None:
+        for bucket in buckets:
+            pending = self._connection.execute("SELECT count(*) FROM work WHERE bucket = ? AND state = 0", (bucket,))
+            self._connection.execute("UPDATE feed SET pending = pending - ?", pending.fetchone())
+            self._connection.execute("DELETE FROM work WHERE bucket = ?", (bucket,))
+
+    def _move(self, sequences: Mapping[int, int]) -> None:
+        """Set the position of some buckets."""
+        now = self.fed
+        moved = FeedPosition(tuple(sequences.get(bucket, now.of(bucket)) for bucket in range(BUCKETS)))
+        self._connection.execute("UPDATE feed SET fed = ?", (moved.encoded(),))
+
     def _transaction(self) -> sqlite3.Connection:
         """Begin a transaction; as a context it is committed, or rolled back if it fails."""
         self._connection.execute("BEGIN IMMEDIATE")
@@ -188,6 +247,28 @@ class Backlog:
         with self._transaction():
             count = self._connection.executemany(_SETTLE, settled).rowcount
             self._connection.execute("UPDATE feed SET pending = pending - ?", (count,))
+
+
+def fed(connection: sqlite3.Connection) -> FeedPosition:
+    """Read from a backlog up to where the feed has been taken in."""
+    return FeedPosition.decoded(connection.execute("SELECT fed FROM feed").fetchone()[0])
+
+
+def checkpoint(connection: sqlite3.Connection) -> FeedPosition:
+    """Read from a backlog up to where everything has been applied or parked."""
+    reached = fed(connection)  # first: what is fed meanwhile is rather not counted yet
+    buckets = orjson.dumps(list(range(len(reached.sequences))))
+    oldest = dict(connection.execute(_OLDEST, (buckets,)).fetchall())
+    return FeedPosition(
+        tuple(
+            sequence if (first := oldest[bucket]) is None else min(sequence, first - 1)
+            for bucket, sequence in enumerate(reached.sequences)
+        )
+    )
+
+
+def _stored(position: FeedPosition) -> int | bytes:
+    return position.latest if len(position.sequences) == 1 else position.encoded()
 
 
 def known_messages(connection: sqlite3.Connection, user_id: str, message_ids: Sequence[str]) -> set[str]:
@@ -212,8 +293,8 @@ def _open(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.executescript(_SCHEMA)
-    if connection.execute("PRAGMA user_version").fetchone()[0] < _VERSION:
-        connection.executescript(_FEED_AGAIN)
+    for step in _STEPS[connection.execute("PRAGMA user_version").fetchone()[0] :]:
+        connection.executescript(step)
     return connection
 
 

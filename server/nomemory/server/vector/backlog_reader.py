@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.sqlite_users import users_condition
-from nomemory.server.vector.backlog import PARKED, known_messages
+from nomemory.server.vector.backlog import PARKED, checkpoint, fed, known_messages
 
 _PROGRESS = "SELECT fed, (SELECT min(oldest) FROM work WHERE state = 0 AND user_id = ?) FROM feed"
 
@@ -30,9 +31,9 @@ class BacklogReader:
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
-    def fed(self) -> int:
-        """Return the log's sequence up to which the feed has been taken in."""
-        return self._number("SELECT fed FROM feed")
+    def fed(self) -> FeedPosition:
+        """Return up to where the feed has been taken in."""
+        return fed(self._connection)
 
     def is_behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to a sequence may not be applied yet.
@@ -40,18 +41,17 @@ class BacklogReader:
         What was fed and what is left of it are read in one statement, so that they belong together.
         """
         fed, oldest = self._connection.execute(_PROGRESS, (user_id,)).fetchone()
-        return fed < sequence or (oldest is not None and oldest <= sequence)
+        fed_of_user = fed if isinstance(fed, int) else FeedPosition.decoded(fed).of_user(user_id)
+        return fed_of_user < sequence or (oldest is not None and oldest <= sequence)
 
     def is_pending(self, user_id: str) -> bool:
         """Return whether there is work for a user."""
         found = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
         return found.fetchone() is not None
 
-    def checkpoint(self) -> int:
-        """Return the sequence up to which everything has been applied or parked."""
-        fed = self.fed()
-        (oldest,) = self._connection.execute("SELECT min(oldest) FROM work WHERE state = 0").fetchone()
-        return fed if oldest is None else min(fed, oldest - 1)
+    def checkpoint(self) -> FeedPosition:
+        """Return up to where everything has been applied or parked."""
+        return checkpoint(self._connection)
 
     def counts(self, user_id: str | None = None, prefix: str = "") -> BacklogCounts:
         """Count messages, of one user or of all whose ids begin with a prefix."""

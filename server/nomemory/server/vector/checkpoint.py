@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import Checkpoint, LogPosition
 from nomemory.server.vector.collection import Collection
 
@@ -58,5 +59,6 @@ def _known(backlog: Path) -> _Known | None:
             followed = file.execute("SELECT log, is_begun FROM followed").fetchone() if has_names else None
     except sqlite3.Error:
         return None
-    log, is_begun = followed or ("", fed > 0)
-    return _Known(Checkpoint(log, int(fed)), bool(is_begun), int(pending))
+    latest = FeedPosition.decoded(fed).latest
+    log, is_begun = followed or ("", latest > 0)
+    return _Known(Checkpoint(log, latest), bool(is_begun), int(pending))

@@ -53,6 +53,11 @@ def collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> Coll
     return collection_named(settings, vectors, collection_name(embedder.model, embedder.dimension))
 
 
+def name_of(settings: Settings, vectors: Path, embedder: Embedder) -> str:
+    """Return what the collection for an embedder's vectors is called on a Qdrant server."""
+    return QdrantLayout.of(settings).named(collection_of(settings, vectors, embedder).name)
+
+
 def collection_named(settings: Settings, vectors: Path, name: str) -> Collection:
     """Return the collection of that name, in the engine of the settings."""
     return Collection(name, vectors / f"{name}{_suffix(settings)}")

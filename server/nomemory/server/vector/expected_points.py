@@ -8,6 +8,7 @@ from typing import NamedTuple
 from nomemory.server import wire
 from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import ChangeFeed, StoredVersion, Touched
 
 _USERS_MAX = 256
@@ -62,8 +63,8 @@ class ExpectedPoints:
         """Return the next users who have messages, in order of their ids."""
         return self._log.users(after, _USERS_MAX)
 
-    def compared(self, users: Sequence[str], stored: Sequence[Mapping[int, int]], until: int) -> Compared:
-        """Return which messages, up to a sequence, have another number of points than they should, and orphans.
+    def compared(self, users: Sequence[str], stored: Sequence[Mapping[int, int]], until: FeedPosition) -> Compared:
+        """Return which messages, up to a position, have another number of points than they should, and orphans.
 
         Args:
             users: whose.
@@ -72,9 +73,10 @@ class ExpectedPoints:
         """
         messages, wrong, orphans = 0, list[Touched](), list[Orphan]()
         for user_id, points in zip(users, stored, strict=True):
-            versions = self._log.versions(user_id, until, own_vectors_only=self._cut is None)
+            last = until.of_user(user_id)
+            versions = self._log.versions(user_id, last, own_vectors_only=self._cut is None)
             messages += len(versions)
-            orphans += self._orphans(user_id, points.keys() - {version.sequence for version in versions}, until)
+            orphans += self._orphans(user_id, points.keys() - {version.sequence for version in versions}, last)
             doubtful = [v for v in versions if v.size > self._part_chars or points.get(v.sequence, 0) != 1]
             for at in range(0, len(doubtful), _DECODED_MAX):
                 wrong += self._wrong(user_id, points, doubtful[at : at + _DECODED_MAX])

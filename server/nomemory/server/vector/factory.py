@@ -60,5 +60,5 @@ def _on_server(url: str, settings: Settings, collection: Collection, dimension: 
         QdrantLayout.of(settings),
         timeout_s=vector.timeout_s,
         probe_s=vector.probe_s,
-        is_new=not is_begun(collection.backlog),
+        is_new=settings.server.log is None and not is_begun(collection.backlog),
     )

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +17,7 @@ from nomemory.server.embedding.local import documents_at_once
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.unavailable import is_about_texts
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import ChangeFeed
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.settings import Settings
@@ -26,11 +26,14 @@ from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.applier import Applier
 from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.backlog_reader import BacklogReader
+from nomemory.server.vector.bucket_keeper import BucketKeeper
 from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.hot_users import HotUsers
+from nomemory.server.vector.index_progress import IndexerStatus
 from nomemory.server.vector.indexing_store import Desk
 from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.vector.shared_index import SharedIndex
 from nomemory.server.vector.upkeep import Upkeep
 
 _log = get_logger("vectors")
@@ -49,20 +52,6 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S, _LONGEST_PATIENCE_S = 0.2, 30.0, 300.0
 _PASSING = frozenset({Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, Reason.ERROR_REASON_INDEX_UNAVAILABLE})
 
 
-@dataclass(frozen=True, slots=True)
-class IndexerStatus:
-    """How far the index has come. Counts and ids are of one user where one was asked for.
-
-    `fed` is the log's sequence up to which the work is known; what came later is not counted.
-    """
-
-    fed: int
-    checkpoint: int
-    pending: int
-    parked: int
-    parked_ids: tuple[str, ...]
-
-
 class VectorIndexer:
     """Feeds the backlog from the log and works it off.
 
@@ -77,6 +66,7 @@ class VectorIndexer:
         settings: part lengths, and how often to flush.
         changed: set (on the event loop) when the log has changed. Without it, the log is looked at twice a second.
         faults: where it is noted that the index is damaged.
+        shared: what is known of the index where several servers fill it.
     """
 
     def __init__(
@@ -88,7 +78,10 @@ class VectorIndexer:
         settings: Settings,
         changed: asyncio.Event,
         faults: StandingFaults | None = None,
+        shared: SharedIndex | None = None,
     ) -> None:
+        self._shared = shared
+        self._keeper: BucketKeeper | None = None
         self._faults = faults or StandingFaults()
         collection = collection_of(settings, vectors, embedder)
         self.collection = collection.name
@@ -104,7 +97,7 @@ class VectorIndexer:
         call_max = {"openai": settings.embedder.batch_max, "local": _LOCAL_TEXTS * at_once}.get(embedder.kind, 1)
         self._take_max = max(_TAKE_MIN, call_max)
         self._vectors = DocumentVectors(embedder, call_max, call_max + settings.embedder.parts_max)
-        self._applier = Applier(index, self._vectors, call_max, self._is_interrupted)
+        self._applier = Applier(index, self._vectors, call_max, self._is_interrupted, self._may_write)
         self._changed, self._fed, self._stopping = changed, asyncio.Event(), asyncio.Event()
         self._is_overtaken = False
         self._is_dirty, self._flushed_at = False, time.monotonic()
@@ -112,8 +105,10 @@ class VectorIndexer:
         self._fault: JobFault | None = None
         self._to_wipe: list[asyncio.Future[None]] = []
 
-    def behind(self, user_id: str, sequence: int) -> bool:
+    async def behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to a sequence may not be in the index yet."""
+        if self._shared is not None:
+            return await self._shared.behind(user_id, sequence)
         return self._progress.is_behind(user_id, sequence)
 
     def note_query(self, user_id: str) -> None:
@@ -131,16 +126,20 @@ class VectorIndexer:
         """How many texts have been embedded."""
         return self._vectors.embedded
 
-    def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
+    async def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
         """Say how far the index has come, for one user or for all whose ids begin with a prefix."""
+        if self._shared is not None:
+            return await self._shared.status(user_id, prefix)
         fed = self._progress.fed()  # first: what is fed meanwhile is rather counted twice than never
         counts = self._progress.counts(user_id, prefix)
         parked_ids = () if user_id is None else tuple(self._progress.parked_ids(user_id))
         checkpoint = self._progress.checkpoint()
         return IndexerStatus(fed, checkpoint, counts.pending, counts.parked, parked_ids)
 
-    def applied(self) -> int:
-        """Return the sequence up to which everything has been applied or parked."""
+    async def applied(self) -> FeedPosition:
+        """Return up to where everything has been applied or parked."""
+        if self._shared is not None:
+            return await self._shared.checkpoints()
         return self._progress.checkpoint()
 
     async def wipe_backlog(self) -> None:
@@ -165,6 +164,8 @@ class VectorIndexer:
                 asked.set_exception(_stopped())
         self._changed.set()
         self._fed.set()
+        if self._keeper is not None:
+            self._keeper.stop()
 
     def close(self) -> None:
         """Close the backlog: no other method may be called any more."""
@@ -180,6 +181,8 @@ class VectorIndexer:
                     checked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
                     upkeep = tasks.create_task(self._keep_whole(thread, desk, checked))
                     tasks.create_task(self._feed(thread, desk))
+                    if self._shared is not None:
+                        tasks.create_task(self._keep_buckets(thread, desk, self._shared))
                     tasks.create_task(self._work(thread, desk, checked)).add_done_callback(lambda _: upkeep.cancel())
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None  # one failed; the other was cancelled for it
@@ -188,7 +191,7 @@ class VectorIndexer:
 
     def _open_desk(self) -> Desk:
         settings = self._settings
-        if self._backlog.fed < self._backlog.unmarked:
+        if self._backlog.fed.latest < self._backlog.unmarked:
             _log.info("the vector index learns the metadata of its messages", until=self._backlog.unmarked)
         cut = partial(parts_of, part_chars=settings.embedder.part_chars, parts_max=settings.embedder.parts_max)
         return Desk(self._open_feed(), self._backlog, self._embedder.dimension, cut if self._embeds else None)
@@ -212,6 +215,23 @@ class VectorIndexer:
             else:
                 await _wait(self._changed, _POLL_S)
                 await _wait(self._stopping, _GATHER_S)
+
+    async def _keep_buckets(self, thread: ThreadPoolExecutor, desk: Desk, shared: SharedIndex) -> None:
+        self._keeper = BucketKeeper(
+            shared.claims(),
+            desk,
+            partial(self._at_desk, thread),
+            self._index,
+            self._hot.users,
+            self.note_query,
+            self._changed.set,
+        )
+        if self._stopping.is_set():
+            self._keeper.stop()
+        await self._keeper.run()
+
+    def _may_write(self) -> bool:
+        return self._shared is None or (self._keeper is not None and self._keeper.may_write)
 
     async def _keep_whole(self, thread: ThreadPoolExecutor, desk: Desk, checked: asyncio.Future[bool]) -> None:
         at_desk, part_chars = partial(self._at_desk, thread), self._settings.embedder.part_chars
@@ -245,6 +265,8 @@ class VectorIndexer:
 
     async def _is_lost(self, thread: ThreadPoolExecutor, desk: Desk) -> bool:
         """Build an index anew that was lost behind the backlog's back; tell whether that was so."""
+        if self._shared is not None:
+            return False  # see to that before anything is claimed
         if not await self._at_desk(thread, desk.has_points) or await self._index.count():
             return False
         return await self._at_desk(thread, desk.begin_empty)
@@ -252,6 +274,8 @@ class VectorIndexer:
     async def _work_once(self, thread: ThreadPoolExecutor, desk: Desk) -> bool:
         """Do one batch; False if there is nothing to do."""
         self._is_overtaken = False
+        if not self._may_write():
+            return False
         take = partial(desk.next_work, self._hot.users(), self._take_max)
         work = await self._at_desk(thread, take)
         if not work:
@@ -259,6 +283,8 @@ class VectorIndexer:
         batch, fault = await self._applier.apply(work)
         self._is_dirty = True
         await self._at_desk(thread, partial(desk.settle, batch.parts, batch.refused))
+        if self._keeper is not None:
+            self._keeper.note_progress()
         if fault is not None:
             raise fault
         return True

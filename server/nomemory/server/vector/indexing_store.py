@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from nomemory.server import wire
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.log.bucket import bucket_of
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import ChangeFeed, Touched
 from nomemory.server.message import LoggedMessage, Message
 from nomemory.server.metadata_mark import marks_of
 from nomemory.server.vector.backlog import Backlog, Pending
+from nomemory.server.vector.bucket_claims import Progress, SetAside, UserReached
 from nomemory.server.vector.expected_points import ExpectedPoints, usable_vector
 from nomemory.server.vector.protocol import VectorPoint
 
@@ -75,29 +78,37 @@ class Desk:
         self._backlog = backlog
         self._dimension = dimension
         self._cut = cut
-        backlog.follow(log.position().identity.name)
+        self._held: set[int] | None = None
+        self._may_be_aside = True
+        self.log_name = log.position().identity.name
+        backlog.follow(self.log_name)
         self._maybe_stored = log.sequence()  # by an earlier run
 
     def feed(self) -> bool:
         """Take in a batch of the feed; False if that was the end of it.
 
-        The log's sequence is read first, so that a feed that ends has everything up to there.
+        How far the log is is read first, so that a feed that ends has everything up to there.
         """
-        fed, sequence = self._backlog.fed, self._log.sequence()
-        if sequence <= fed:
+        fed, reached = self._backlog.fed, self.reached()
+        if fed.has(reached):
             return False
-        if fed < self._backlog.unmarked:
-            until = min(self._backlog.unmarked, fed + _FEED_MAX_OF_OWN)
-            self._backlog.feed(self._log.with_metadata(fed, until), until)
-            return until < sequence
-        until = min(sequence, fed + (_FEED_MAX if self._cut else _FEED_MAX_OF_OWN))
-        self._backlog.feed(self._log.touched(fed, until, own_vectors_only=self._cut is None), until)
-        return until < sequence
+        if fed.latest < self._backlog.unmarked:
+            return self._feed_marks(fed.latest, reached.latest)
+        most = _FEED_MAX if self._cut else _FEED_MAX_OF_OWN
+        taken = self._log.touched(fed, reached, most, own_vectors_only=self._cut is None)
+        self._backlog.feed(taken.entries, taken.until)
+        return not taken.until.has(reached)
+
+    def _feed_marks(self, fed: int, reached: int) -> bool:
+        """Take in what an index of the version before lacks: the marks of metadata. Its log has one bucket."""
+        until = min(self._backlog.unmarked, fed + _FEED_MAX_OF_OWN)
+        self._backlog.feed(self._log.with_metadata(fed, until), FeedPosition.at(until))
+        return until < reached
 
     def begin_empty(self) -> bool:
         """Note that the index is empty. If it should hold something, the feed is read from its beginning: True."""
         self._maybe_stored = 0
-        is_lost = self._backlog.checkpoint > 0
+        is_lost = self._backlog.checkpoint.latest > 0
         if is_lost:
             self._backlog.start_over()
         return is_lost
@@ -112,14 +123,54 @@ class Desk:
 
     def take_again(self, changes: Iterable[Touched]) -> None:
         """Make work of messages once more."""
-        self._backlog.feed(changes, 0)
+        self._backlog.feed([change for change in changes if self.is_ours(change.user_id)])
 
-    def sequence(self) -> int:
-        """Return the log's sequence."""
-        return self._log.sequence()
+    def followed(self) -> FeedPosition | None:
+        """Return how far this server alone has filled the index; None if it has not. From now on it is shared."""
+        self._held = set()
+        return self._backlog.followed()
 
-    def fed(self) -> int:
-        """Return the log's sequence up to which the feed has been taken in."""
+    @property
+    def is_shared(self) -> bool:
+        """Whether other servers fill the index, too."""
+        return self._held is not None
+
+    def is_ours(self, user_id: str) -> bool:
+        """Return whether this server fills the index with this user's messages."""
+        return self._held is None or bucket_of(user_id) in self._held
+
+    def hold(self, checkpoints: Mapping[int, int], aside: Iterable[SetAside]) -> None:
+        """Follow some buckets of an index that is shared, each from a sequence on."""
+        known = list(aside)
+        self._maybe_stored = self._log.sequence()
+        self._may_be_aside |= bool(known)
+        self._backlog.hold(checkpoints, known)
+        self._held = (self._held or set()) | checkpoints.keys()
+
+    def let_go(self, buckets: Collection[int]) -> None:
+        """Follow some buckets no longer."""
+        self._held = (self._held or set()) - set(buckets)
+        self._backlog.let_go(buckets)
+
+    def progress(self, hot_users: Sequence[str]) -> Progress:
+        """Return how far the buckets are that this follows."""
+        checkpoint, fed = self._backlog.checkpoint, self._backlog.fed
+        further = [
+            UserReached(bucket_of(user), user, fed.of_user(user))
+            for user in hot_users
+            if self.is_ours(user) and checkpoint.of_user(user) < fed.of_user(user) and self._backlog.is_done(user)
+        ]
+        aside = frozenset(SetAside(*one) for one in self._backlog.aside()) if self._may_be_aside else None
+        self._may_be_aside = bool(aside)
+        return Progress(checkpoint, tuple(further), aside)
+
+    def reached(self) -> FeedPosition:
+        """Return how far the log is, in the buckets that this follows."""
+        reached = self._log.reached()
+        return reached if self._held is None else reached.only(self._held)
+
+    def fed(self) -> FeedPosition:
+        """Return up to where the feed has been taken in."""
         return self._backlog.fed
 
     def expected_points(self, part_chars: int) -> ExpectedPoints:
@@ -142,6 +193,7 @@ class Desk:
         """Record which messages the index has, and which it can never have and why."""
         self._backlog.mark_applied(done)
         self._backlog.park(refused)
+        self._may_be_aside |= bool(refused)
 
     def wipe_backlog(self) -> None:
         """Take what was dropped from the backlog out of its file."""

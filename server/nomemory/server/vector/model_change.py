@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.indexed_space import IndexedSpace, SpacesInUse
 from nomemory.server.vector.serving_space import ServingSpace
@@ -36,7 +37,7 @@ class ModelChange:
         spaces: what serves, and what is coming.
         serving: what reads are given.
         unused: what is to be deleted in the end.
-        until: the sequence of the log that an index has to have reached.
+        until: how far an index has to have come.
         patience_s: how long the model that serves may fail while another one is coming.
         read_s: how long a read may last that has begun before the switch.
         announce: has the readers in other processes follow.
@@ -47,7 +48,7 @@ class ModelChange:
         spaces: SpacesInUse,
         serving: ServingSpace,
         unused: UnusedCollections,
-        until: int,
+        until: FeedPosition,
         patience_s: float,
         read_s: float,
         announce: Callable[[VectorSpace], Awaitable[None]],
@@ -67,7 +68,7 @@ class ModelChange:
             await self._switch(self._spaces.coming, await self._reason_to_switch(self._spaces.coming))
         self._spaces.serving.remember()
         await self._retire()
-        while not self._is_filled(self._spaces.serving):  # noqa: ASYNC110 - what is waited for is a state on disk
+        while not await self._is_filled(self._spaces.serving):  # noqa: ASYNC110 - what is waited for is a state on disk
             await asyncio.sleep(_LOOK_S)
         while not await self._embeds_most(self._spaces.serving):  # noqa: ASYNC110 - as above
             await asyncio.sleep(_LOOK_AGAIN_S)
@@ -77,8 +78,8 @@ class ModelChange:
     async def _reason_to_switch(self, coming: IndexedSpace) -> str:
         """Wait for it; return what there is to say about it, which is nothing if all is well."""
         model, former = coming.space.embedder.model, self._spaces.serving.space.embedder.model
-        self._parked_before = self._spaces.serving.indexer.status().parked
-        while not (is_filled := self._is_filled(coming)) or not await self._is_worth_having(coming):
+        self._parked_before = (await self._spaces.serving.indexer.status()).parked
+        while not (is_filled := await self._is_filled(coming)) or not await self._is_worth_having(coming):
             if self._spaces.serving.failing_s() >= self._patience_s and await self._has_points(coming):
                 return _WITHOUT_FORMER.format(former=former, model=model)
             if is_filled:
@@ -91,16 +92,16 @@ class ModelChange:
 
     async def _embeds_most(self, one: IndexedSpace) -> bool:
         """Return whether few messages are set aside in a filled index, or few more than in the one before it."""
-        more = one.indexer.status().parked - self._parked_before
+        more = (await one.indexer.status()).parked - self._parked_before
         return more <= _FEW_PARKED or more <= await one.index.count() // 4
 
     async def _has_points(self, coming: IndexedSpace) -> bool:
         """Return whether there is anything in an index, if there is anything to be in it."""
         return await coming.index.count() > 0 or await self._spaces.serving.index.count() == 0
 
-    def _is_filled(self, one: IndexedSpace) -> bool:
+    async def _is_filled(self, one: IndexedSpace) -> bool:
         """Return whether an index has all that the log had at the start, and what serves has nothing beyond it."""
-        return one.indexer.applied() >= max(self._until, self._spaces.serving.indexer.applied())
+        return (await one.indexer.applied()).has(self._until.merged(await self._spaces.serving.indexer.applied()))
 
     async def _switch(self, coming: IndexedSpace, notice: str) -> None:
         coming.remember()

@@ -12,7 +12,7 @@ from nomemory.server.vector.protocol import VectorSearch
 class VectorProgress(Protocol):
     """How far the vector index has come, user by user."""
 
-    def behind(self, user_id: str, sequence: int) -> bool:
+    async def behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to `sequence` is not applied yet."""
 
     def note_query(self, user_id: str) -> None:

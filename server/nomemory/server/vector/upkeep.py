@@ -30,7 +30,8 @@ _FAILURES_MAX = 3
 class Upkeep:
     """Compares the index with the log, has what is missing indexed again, and compares it once more.
 
-    An index that is not whole even then, or over which its engine fails again and again, is given up and built anew.
+    An index that is not whole even then, or over which its engine fails again and again, is given up and built anew,
+    unless other servers fill it, too.
 
     Args:
         index: the index.
@@ -83,7 +84,7 @@ class Upkeep:
         if not found.is_whole:
             await self._worked_off()
             found = await self._compared()
-        if not found.is_whole:
+        if not found.is_whole and not self._desk.is_shared:
             await self._build_anew()
             found = await self._compared()
         if found.is_whole:
@@ -101,6 +102,7 @@ class Upkeep:
             self._take_again,
             self._index.users,
             self._remove_orphans,
+            self._desk.is_ours,
         ).run()
         say = _log.debug if found.is_whole else _log.error
         say(
@@ -125,7 +127,7 @@ class Upkeep:
     async def _failed(self, fault: Fault) -> None:
         """Build the index anew if its engine answers, but fails, several times in a row."""
         self._failures = self._failures + 1 if isinstance(fault.__cause__, WorkerFailedError) else 0
-        if self._failures >= _FAILURES_MAX:
+        if self._failures >= _FAILURES_MAX and not self._desk.is_shared:
             self._failures = 0
             await self._build_anew()
 
@@ -142,6 +144,6 @@ class Upkeep:
 
     async def _worked_off(self) -> None:
         """Wait until everything that the log has now is in the index, or was set aside."""
-        until = await self._at_desk(self._desk.sequence)
-        while self._progress.checkpoint() < until:  # noqa: ASYNC110 - what is waited for is a state on disk
+        until = await self._at_desk(self._desk.reached)
+        while not self._progress.checkpoint().has(until):  # noqa: ASYNC110 - what is waited for is a state on disk
             await asyncio.sleep(_LOOK_S)

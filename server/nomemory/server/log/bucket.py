@@ -18,3 +18,9 @@ _USERS_KEPT: Final = 4096
 def bucket_of(user_id: str) -> int:
     """Return a user's bucket: 0 to 63."""
     return blake2b(user_id.encode(), digest_size=1).digest()[0] % BUCKETS
+
+
+IN_ALL: Final = f"bucket = ANY(ARRAY{list(range(BUCKETS))}::smallint[])"
+"""A condition that holds for every row. With it an index that begins with the bucket is used for what stands behind."""
+EACH: Final = f"generate_series(0, {BUCKETS - 1}) AS each(bucket)"
+"""The buckets as a table."""

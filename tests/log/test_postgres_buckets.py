@@ -1,0 +1,263 @@
+"""Writers of a log in PostgreSQL take turns bucket by bucket: within a bucket in order, over several in none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+from typing import Final
+
+import asyncpg
+import pytest
+
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.bucket import BUCKETS, bucket_of
+from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres_migration import bring_forward
+from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.protocol import OnConflict, Written
+from nomemory.server.message import Message, Role
+
+LOCK: Final = "SELECT sequence FROM buckets WHERE bucket = $1 FOR UPDATE"
+TURNED_BACK_TWICE: Final = """
+CREATE SEQUENCE tries;
+CREATE FUNCTION turn_back() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF nextval('tries') <= 2 THEN RAISE EXCEPTION 'another one first' USING ERRCODE = '{sqlstate}'; END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER turn_back AFTER INSERT ON messages FOR EACH STATEMENT EXECUTE FUNCTION turn_back();
+"""
+
+
+def user_of(bucket: int) -> str:
+    """Return a user of a bucket."""
+    return next(user for user in map("u{}".format, count()) if bucket_of(user) == bucket)
+
+
+def said(*users: str, message_id: str = "") -> list[Message]:
+    return [Message(user, message_id, 0, Role.USER, "hello") for user in users]
+
+
+async def write(writer: PostgresLogWriter, messages: Sequence[Message]) -> Written:
+    return await writer.write(messages, on_conflict=OnConflict.REPLACE)
+
+
+@pytest.fixture
+async def database(postgres_url: str) -> Database:
+    database = Database(postgres_url)
+    await bring_forward(database)
+    return database
+
+
+@asynccontextmanager
+async def opened(database: Database, writers: int, lanes: int = 4) -> AsyncIterator[list[PostgresLogWriter]]:
+    """Open several writers, as replicas do."""
+    async with AsyncExitStack() as stack:
+        made = [
+            PostgresLogWriter(database, queue_max=1000, queue_max_bytes=10**9, announce=lambda: None, lanes=lanes)
+            for _ in range(writers)
+        ]
+        for writer in made:
+            stack.push_async_callback(writer.close)
+        yield made
+
+
+@asynccontextmanager
+async def locked(database: Database, bucket: int) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """Hold a bucket's lock, as a server does that writes to it."""
+    connection = await database.connect()
+    await connection.execute("BEGIN")
+    await connection.execute(LOCK, bucket)
+    yield connection
+    connection.terminate()
+
+
+async def waiting_for_locks(database: Database) -> int:
+    """Return how many of the schema's connections wait for a lock."""
+    connection = await database.connect()
+    found = await connection.fetchval(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_locks WHERE"
+        " relation = 'buckets'::regclass)"
+    )
+    await connection.close()
+    return int(found)
+
+
+async def until_one_waits(database: Database) -> None:
+    async with asyncio.timeout(20):
+        while not await waiting_for_locks(database):  # noqa: ASYNC110 - the database tells nobody
+            await asyncio.sleep(0.01)
+
+
+async def test_a_write_waits_for_others_of_its_bucket_only(database: Database) -> None:
+    async with opened(database, 2) as (one, other), locked(database, 1):
+        async with asyncio.timeout(20):
+            await write(one, said(user_of(2)))
+            waits = asyncio.create_task(write(one, said(user_of(1))))
+            await until_one_waits(database)
+            await write(one, said(user_of(2)))
+            await write(other, said(user_of(2)))
+        assert not waits.done()
+        waits.cancel()
+
+
+async def test_writes_of_a_user_are_done_in_their_order(database: Database) -> None:
+    async with opened(database, 1) as (writer,):
+        calls = [write(writer, said(f"u{n % 5}")) for n in range(100)]
+        ids = [written.message_ids[0] for written in await asyncio.gather(*calls)]
+    for user in range(5):
+        assert ids[user::5] == sorted(ids[user::5])
+
+
+@pytest.mark.parametrize("sqlstate", ["40P01", "40001"])
+async def test_what_the_database_turns_back_is_made_again(database: Database, sqlstate: str) -> None:
+    connection = await database.connect()
+    await connection.execute(TURNED_BACK_TWICE.format(sqlstate=sqlstate))
+    async with opened(database, 1) as (writer,):
+        await asyncio.gather(*(write(writer, said("a", message_id=f"{n}")) for n in range(3)))
+    assert await connection.fetchval("SELECT last_value FROM tries") > 2
+    assert await connection.fetchval("SELECT count(*) FROM messages") == 3
+    await connection.close()
+
+
+async def test_what_the_database_always_turns_back_is_refused(database: Database) -> None:
+    connection = await database.connect()
+    await connection.execute(TURNED_BACK_TWICE.format(sqlstate="40001").replace("<= 2", "> 0"))
+    async with opened(database, 1) as (writer,):
+        with pytest.raises(Fault) as refused:
+            await write(writer, said("a"))
+    assert refused.value.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
+    assert await connection.fetchval("SELECT count(*) FROM messages") == 0
+    await connection.close()
+
+
+async def test_the_bounds_of_what_waits_are_of_all_connections_together(database: Database) -> None:
+    writer = PostgresLogWriter(database, queue_max=4, queue_max_bytes=10**9, announce=lambda: None, lanes=4)
+    calls = [asyncio.create_task(write(writer, said(user_of(bucket)))) for bucket in (0, 1, 2, 3, 4)]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [Written] * 4 + [Fault]
+    assert writer.waiting == 0
+    await writer.close()
+
+
+async def test_a_server_that_dies_holding_a_lock_holds_nobody_up(database: Database) -> None:
+    async with opened(database, 1) as (writer,):
+        async with locked(database, 1) as dying:
+            await dying.execute("UPDATE buckets SET sequence = 1000 WHERE bucket = 1")
+            waits = asyncio.create_task(write(writer, said(user_of(1))))
+            await until_one_waits(database)
+            assert not waits.done()
+        assert 0 < (await waits).sequence < 1000
+
+
+async def test_a_server_that_held_the_lock_has_the_smaller_numbers(database: Database) -> None:
+    """Numbers are drawn under the lock: what was drawn by who held it before is smaller."""
+    async with opened(database, 1) as (writer,):
+        async with locked(database, 1) as before:
+            waits = asyncio.create_task(write(writer, said(user_of(1))))
+            await until_one_waits(database)
+            drawn = await before.fetchval("SELECT max(nextval('log_sequence')) FROM generate_series(1, 100)")
+            await before.execute("COMMIT")
+        assert (await waits).sequence > drawn
+
+
+async def test_batches_over_several_buckets_that_are_named_in_opposite_orders_are_all_stored(
+    database: Database,
+) -> None:
+    users = [user_of(bucket) for bucket in range(BUCKETS)]
+    async with opened(database, 3) as writers, asyncio.timeout(60):
+        batches = [said(*users[n : n + 8]) if n % 2 else said(*users[n : n + 8][::-1]) for n in range(BUCKETS - 8)]
+        await asyncio.gather(*(write(writers[n % 3], batch) for n, batch in enumerate(batches)))
+        connection = await database.connect()
+        assert await connection.fetchval("SELECT count(*) FROM messages") == 8 * (BUCKETS - 8)
+        await connection.close()
+
+
+async def test_who_follows_a_bucket_skips_nothing_while_several_write(database: Database) -> None:
+    """Sequences of a bucket become visible in their order: whoever has read up to one never misses a smaller one."""
+    users = ["a", "b", "c", "d", "e"]
+    buckets = sorted(set(map(bucket_of, users)))
+
+    async def keep_writing(writer: PostgresLogWriter, place: int) -> None:
+        for n in range(15):
+            some = [users[(place + n) % 5], users[(place * 2 + n) % 5]]
+            await write(writer, said(*some[: 1 + n % 2], message_id=f"{place % 7}-{n}"))
+
+    async def follow(written: asyncio.Event) -> set[int]:
+        seen, last = set[int](), dict.fromkeys(buckets, 0)
+        connection = await database.connect()
+        is_last = False
+        while not is_last:
+            is_last = written.is_set()
+            for bucket in buckets:
+                found = await connection.fetch(
+                    "SELECT sequence FROM messages WHERE bucket = $1 AND sequence > $2"
+                    " UNION ALL SELECT sequence FROM removals WHERE bucket = $1 AND sequence > $2",
+                    bucket,
+                    last[bucket],
+                )
+                seen |= {row["sequence"] for row in found}
+                last[bucket] = max([last[bucket], *(row["sequence"] for row in found)])
+        await connection.close()
+        return seen
+
+    written = asyncio.Event()
+    async with opened(database, 2) as writers:
+        following = asyncio.create_task(follow(written))
+        await asyncio.gather(*(keep_writing(writers[place % 2], place) for place in range(20)))
+        written.set()
+        seen = await following
+    connection = await database.connect()
+    left = await connection.fetch("SELECT sequence FROM messages UNION ALL SELECT sequence FROM removals")
+    assert {row["sequence"] for row in left} <= seen
+    assert len({row["sequence"] for row in left}) == len(left)
+    await connection.close()
+
+
+async def test_a_copy_without_its_sequences_gives_no_number_out_twice(database: Database) -> None:
+    """It is refused while servers run, and mended when one starts."""
+    async with opened(database, 1) as (writer,):
+        latest = (await write(writer, said("a", "a", "a"))).sequence
+        connection = await database.connect()
+        await connection.execute("SELECT setval('log_sequence', 1, false)")
+        for call in (write(writer, said("a")), writer.erase("a")):
+            with pytest.raises(Fault) as refused:
+                await call
+            assert refused.value.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
+        await bring_forward(database)
+        assert (await write(writer, said("a"))).sequence > latest
+        await connection.close()
+
+
+async def test_a_bucket_knows_its_latest_sequence(database: Database) -> None:
+    """It covers every change to its messages, and every receipt: a follower that is there has all of it."""
+    async with opened(database, 1) as (writer,):
+        await write(writer, said("a", "b", "c", message_id="m"))
+        await write(writer, said("a", "b", message_id="n"))
+        deleted = await writer.delete("b", ["m"])
+        connection = await database.connect()
+        rows = await connection.fetch("SELECT bucket, sequence FROM buckets WHERE sequence > 0")
+        latest = {row["bucket"]: row["sequence"] for row in rows}
+        assert set(latest) == set(map(bucket_of, "abc"))
+        assert latest[bucket_of("b")] == deleted.sequence
+        for row in await connection.fetch("SELECT bucket, latest_sequence FROM users"):
+            assert latest[row["bucket"]] == row["latest_sequence"]
+        missing = await writer.delete("c", ["none"])
+        assert missing.sequence == latest[bucket_of("c")]
+        await connection.close()
+
+
+async def test_ids_of_a_user_grow_over_two_servers_and_batches_of_several_users(database: Database) -> None:
+    async with opened(database, 2) as writers:
+        ids = list[str]()
+        for turn in range(20):
+            users = ["a", "b"] if turn % 3 else ["b", "a"]
+            written = await write(writers[turn % 2], said(*users[: 1 + turn % 2], "a"))
+            ids += [
+                name
+                for name, user in zip(written.message_ids, [*users[: 1 + turn % 2], "a"], strict=True)
+                if user == "a"
+            ]
+        assert ids == sorted(set(ids))

@@ -1,0 +1,78 @@
+"""A log in PostgreSQL that an earlier server made, with messages in it, is brought forward and goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from nomemory.server import wire
+from nomemory.server.log.bucket import BUCKETS, bucket_of
+from nomemory.server.log.checksum import checksum
+from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres_feed import PostgresChangeFeed
+from nomemory.server.log.postgres_migration import bring_forward
+from nomemory.server.log.postgres_reader import PostgresLogReader
+from nomemory.server.log.postgres_schema import MIGRATIONS, VERSIONS_TABLE
+from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.protocol import OnConflict
+from nomemory.server.message import Message, Role
+from nomemory.server.message_id import id_of
+
+LAST_ID = 2**127
+MESSAGE = """
+INSERT INTO messages (bucket, user_id, ts_us, message_id, sequence, checksum, role, conversation_id, wire)
+VALUES ($1, $2, $3, $4, $5, $6, 1, '', $7)
+"""
+
+
+async def _fill(database: Database, version: int) -> None:
+    """Make what a server of a schema leaves: two users with a message each, of three; one was deleted."""
+    connection = await database.connect()
+    await connection.execute(VERSIONS_TABLE)
+    for step, statements in enumerate(MIGRATIONS[:version], 1):
+        await connection.execute(statements)
+        await connection.execute("INSERT INTO schema_versions (version) VALUES ($1)", step)
+    for sequence, user in ((1, "u"), (3, "v")):
+        encoded = wire.encode(Message(user, "m", 0, Role.USER, f"of {user}"))
+        row = (bucket_of(user), user, 0, "m", sequence, checksum(user, sequence, encoded), encoded)
+        await connection.execute(MESSAGE, *row)
+        await connection.execute("INSERT INTO users VALUES ($1, $2, $3, 1)", bucket_of(user), user, sequence + 1)
+    await connection.execute("INSERT INTO removals VALUES ($1, 4, 'v', 'gone', 2)", bucket_of("v"))
+    await connection.execute("UPDATE log_state SET sequence = 4, last_id = $1", LAST_ID.to_bytes(16, "big"))
+    await connection.close()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_what_is_there_is_found_and_sequences_and_ids_go_on(postgres_url: str, version: int) -> None:
+    database = Database(postgres_url)
+    await _fill(database, version)
+    await bring_forward(database)
+    reader, feed = PostgresLogReader(database), PostgresChangeFeed(database)
+    writer = PostgresLogWriter(database, queue_max=9, queue_max_bytes=10**9, announce=lambda: None)
+    for user in "uv":
+        assert wire.decode((await reader.by_ids(user, ["m"]))["m"].wire).content == f"of {user}"
+    assert [change.sequence for change in feed.changes(0, 9)] == [1, 3, 4]
+    assert feed.position().sequence == 4
+    for user in "uvw":
+        written = await writer.write([Message(user, "", 1, Role.USER, "later")], on_conflict=OnConflict.REFUSE)
+        assert written.sequence > 4
+        assert written.message_ids[0] > id_of(LAST_ID)
+    for close in (reader.close, writer.close):
+        await close()
+    feed.close()
+
+
+async def test_whoever_followed_the_log_up_to_its_end_has_followed_every_bucket(postgres_url: str) -> None:
+    await _fill(Database(postgres_url), 2)
+    await bring_forward(Database(postgres_url))
+    connection = await Database(postgres_url).connect()
+    buckets = await connection.fetch("SELECT bucket, sequence FROM buckets ORDER BY bucket")
+    assert list(map(tuple, buckets)) == [(bucket, 4) for bucket in range(BUCKETS)]
+    await connection.close()
+
+
+async def test_the_first_sequence_of_a_log_that_was_empty_is_one(postgres_url: str) -> None:
+    database = Database(postgres_url)
+    await bring_forward(database)
+    writer = PostgresLogWriter(database, queue_max=9, queue_max_bytes=10**9, announce=lambda: None)
+    assert (await writer.write([Message("u", "", 1, Role.USER, "x")], on_conflict=OnConflict.REFUSE)).sequence == 1
+    await writer.close()

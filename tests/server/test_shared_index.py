@@ -1,0 +1,115 @@
+"""Two servers over one database and one Qdrant: what one is told, the other finds by meaning, and outlives it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from postgres import PrivatePostgres, fresh_schema
+from qdrant_stand_in import StandIn, qdrant_stand_in
+from server.fleet import connected, fleet, until
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+    Start = Callable[[Settings], AbstractContextManager[Server]]
+
+EAST, NORTH = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
+
+
+def found(query: QueryServiceStub, user: str, vector: list[float], at_least: str) -> list[str]:
+    near = q.SemanticSearchRequest(
+        user_id=user, query_embedding=q.Embedding(values=vector), at_least=at_least, min_score=0.9
+    )
+    return sorted(item.message.message_id for item in query.SemanticSearch(near, timeout=60).items)
+
+
+@dataclass
+class Two:
+    """Two servers, and the Qdrant that they share."""
+
+    one: Server
+    other: Server
+    qdrant: StandIn
+
+    def found(self, server: Server, user: str, vector: list[float], at_least: str) -> list[str]:
+        return found(server.query, user, vector, at_least)
+
+    def points(self) -> int:
+        return sum(self.qdrant.points.count(one.name).count for one in self.qdrant.points.get_collections().collections)
+
+
+@pytest.fixture
+def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path) -> Iterator[Two]:
+    with ExitStack() as stack:
+        qdrant = stack.enter_context(qdrant_stand_in())
+        ours = own_settings.with_changes(
+            log=fresh_schema(postgres),
+            qdrant_url=f"grpc://127.0.0.1:{qdrant.port}",
+            qdrant_buckets=4,
+            postgres_lease_s=2.0,
+            erase_within_s=4.0,
+        )
+        theirs = ours.with_changes(data=tmp_path / "other")
+        theirs.server.data.mkdir()
+        one = stack.enter_context(start(ours))
+        shutil.copy(ours.server.data / "server.key", theirs.server.data)
+        yield Two(one, stack.enter_context(start(theirs)), qdrant)
+
+
+def test_what_one_server_is_told_the_other_finds_by_meaning(two: Two) -> None:
+    users = [f"user-{number}" for number in range(12)]
+    for number, user in enumerate(users):
+        told, asked = (two.one, two.other) if number % 2 else (two.other, two.one)
+        batch = i.WriteMessagesRequest(
+            messages=[said(user, "e", "east", ts=1, embedding=EAST), said(user, "n", "north", ts=2, embedding=NORTH)]
+        )
+        token = told.ingest.WriteMessages(batch).write_token
+        assert two.found(asked, user, EAST, token) == ["e"]
+        assert two.found(told, user, NORTH, token) == ["n"]
+        status = asked.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id=user))
+        assert (status.vector.pending, status.vector.parked) == (0, 0)
+    assert two.points() == 2 * len(users)
+    token = two.one.ingest.EraseUser(i.EraseUserRequest(user_id=users[0])).write_token
+    assert two.found(two.other, users[0], EAST, token) == []
+    assert until(lambda: two.points() == 2 * len(users) - 2)
+    overall = two.other.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+    assert overall.vector.checkpoint == overall.log.sequence
+
+
+@pytest.mark.timeout(240)
+def test_what_a_killed_server_had_not_indexed_another_one_does(postgres: PrivatePostgres, tmp_path: Path) -> None:
+    with qdrant_stand_in() as qdrant:
+        start = partial(
+            fleet,
+            NOMEMORY_LOG=fresh_schema(postgres),
+            NOMEMORY_POSTGRES_LEASE_S="2",
+            NOMEMORY_QDRANT_URL=f"grpc://127.0.0.1:{qdrant.port}",
+        )
+        with start(tmp_path / "one", 1) as one, start(tmp_path / "other", 2) as other:
+            asked = QueryServiceStub(other.open.enter_context(connected(other.target)))
+            ingest = IngestServiceStub(one.open.enter_context(connected(one.target)))
+            users = [f"user-{number}" for number in range(20)]
+            for user in users:
+                batch = [said(user, f"m{n}", "east", ts=n, embedding=EAST) for n in range(20)]
+                ingest.WriteMessages(i.WriteMessagesRequest(messages=batch), timeout=60)
+            one.process.kill()
+            for user in users:
+                assert until(partial(_has_all, asked, user, 20), 60)
+
+
+def _has_all(query: QueryServiceStub, user: str, messages: int) -> bool:
+    return len(found(query, user, EAST, "")) == messages
