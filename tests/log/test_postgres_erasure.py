@@ -82,3 +82,30 @@ async def test_a_server_that_was_taken_off_the_list_is_refused(postgres_url: str
     with pytest.raises(LogUnusableError, match=name):
         await join_followers(database, name, Checkpoint(log_id, 7))
     await join_followers(database, name, Checkpoint("another log", 7))
+
+
+async def test_nobody_waits_for_a_server_without_an_index_that_is_gone(
+    postgres: PrivatePostgres, tmp_path: Path
+) -> None:
+    engine = PostgresEngine(postgres)
+    log, database = await engine(tmp_path), engine.database(tmp_path)
+    names = ("lasting", "stopped", "lost")
+    for name in names:
+        await join_followers(database, name, None, is_lasting=name == "lasting")
+    lasting, stopped, lost = (PostgresLogErasure(database, name, is_lasting=name == "lasting") for name in names)
+    await log.write(Message("u", "m", 1, Role.USER, "x"))
+    until = FeedPosition.at((await log.writer.delete("u", ["m"])).sequence)
+    await lasting.forget(until, 10)
+    assert await lost.removals(1) is not None, "it is waited for"
+    await stopped.close()
+    connection = await database.connect()
+    await connection.execute("UPDATE followers SET seen = now() - interval '2 days'")
+    await lasting.forget(until, 10)
+    assert await connection.fetchval("SELECT count(*) FROM removals") == 0
+    assert [row["name"] for row in await connection.fetch("SELECT name FROM followers")] == ["lasting"]
+    connection.terminate()
+    record = Checkpoint((await log.reader.identity()).name, 1)
+    await join_followers(database, "lost", record, is_lasting=False)  # it has nothing that has missed removals
+    for server in (lasting, lost):
+        await server.close()
+    await log.close()

@@ -56,3 +56,21 @@ async def test_a_database_that_is_away_is_refused_without_its_password() -> None
     with pytest.raises(LogUnusableError) as refused:
         await bring_forward(Database(url))
     assert "a-secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("oldest_served", "is_served"), [(SCHEMA_VERSION, True), (SCHEMA_VERSION + 1, False)])
+async def test_a_later_schema_is_gone_on_with_if_it_says_so(
+    postgres_url: str, oldest_served: int, *, is_served: bool
+) -> None:
+    database = Database(postgres_url)
+    await bring_forward(database)
+    connection = await database.connect()
+    await connection.execute(
+        "INSERT INTO schema_versions (version, oldest_served) VALUES ($1, $2)", SCHEMA_VERSION + 1, oldest_served
+    )
+    connection.terminate()
+    if is_served:
+        await bring_forward(database)
+        return
+    with pytest.raises(LogVersionError):
+        await bring_forward(database)

@@ -11,7 +11,9 @@ import grpc
 import pytest
 from server.fleet import command, environment
 
+from nomemory.server.data_directory import DataDirectory, DataDirectoryUnusableError
 from nomemory.server.private_files import readable_by_others
+from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from talk import address_in, said
@@ -82,3 +84,11 @@ def test_a_full_disk_is_refused_in_words(tmp_path: Path, free_bytes: int) -> Non
     assert process.returncode == 1
     assert "Error: " in errors
     assert "Traceback" not in errors
+
+
+def test_a_key_that_servers_share_is_never_made_up(own_settings: Settings, tmp_path: Path) -> None:
+    settings = own_settings.with_changes(key_file=tmp_path / "shared.key")
+    with pytest.raises(DataDirectoryUnusableError, match="NOMEMORY_KEY_FILE"):
+        DataDirectory.of(settings)
+    (tmp_path / "shared.key").write_bytes(bytes(32))
+    assert DataDirectory.of(settings).key == tmp_path / "shared.key"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -178,30 +177,29 @@ def test_two_servers_of_one_database_answer_alike(
     tmp_path: Path,
 ) -> None:
     url = fresh_schema(postgres)
-    ours = own_settings.with_changes(log=url, erase_within_s=2.0)
+    key_file = tmp_path / "key"
+    key_file.write_bytes(os.urandom(32))  # what one has sealed, the other opens
+    ours = own_settings.with_changes(log=url, erase_within_s=2.0, key_file=key_file)
     theirs = ours.with_changes(data=tmp_path / "other")
-    theirs.server.data.mkdir()
-    with start(ours) as one:
-        shutil.copy(ours.server.data / "server.key", theirs.server.data)  # what one has sealed, the other opens
-        with start(theirs) as other:
-            batch = i.WriteMessagesRequest(
-                messages=[said("u", "", f"word {n}", ts=n, embedding=VECTOR) for n in range(6)], request_id="r"
-            )
-            written, again = one.ingest.WriteMessages(batch), other.ingest.WriteMessages(batch)
-            assert [r.message_id for r in again.results] == [r.message_id for r in written.results]
-            first = one.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=4))
-            rest = other.query.ListMessages(q.ListMessagesRequest(user_id="u", cursor=first.next_cursor))
-            assert [m.content for m in (*first.items, *rest.items)] == [f"word {n}" for n in reversed(range(6))]
-            assert _found(other, written.write_token) == _found(one, written.write_token) == 6
-            ids = [result.message_id for result in written.results[:2]]
-            deleted = other.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=ids))
-            assert _found(one, deleted.write_token) == 4
-            _wait_until(lambda: count(postgres, url, "removals") == 0)  # both have wiped them out
-            erased = one.ingest.EraseUser(i.EraseUserRequest(user_id="u"))
-            assert other.query.ListMessages(q.ListMessagesRequest(user_id="u")).items == []
-            (log,) = (residue for residue in erased.residues if residue.place == "log")
-            assert not log.HasField("expire_ts")  # what the database keeps is not in this server's hands
-            _wait_until(lambda: count(postgres, url, "users") == 0)
+    with start(ours) as one, start(theirs) as other:
+        batch = i.WriteMessagesRequest(
+            messages=[said("u", "", f"word {n}", ts=n, embedding=VECTOR) for n in range(6)], request_id="r"
+        )
+        written, again = one.ingest.WriteMessages(batch), other.ingest.WriteMessages(batch)
+        assert [r.message_id for r in again.results] == [r.message_id for r in written.results]
+        first = one.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=4))
+        rest = other.query.ListMessages(q.ListMessagesRequest(user_id="u", cursor=first.next_cursor))
+        assert [m.content for m in (*first.items, *rest.items)] == [f"word {n}" for n in reversed(range(6))]
+        assert _found(other, written.write_token) == _found(one, written.write_token) == 6
+        ids = [result.message_id for result in written.results[:2]]
+        deleted = other.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=ids))
+        assert _found(one, deleted.write_token) == 4
+        _wait_until(lambda: count(postgres, url, "removals") == 0)  # both have wiped them out
+        erased = one.ingest.EraseUser(i.EraseUserRequest(user_id="u"))
+        assert other.query.ListMessages(q.ListMessagesRequest(user_id="u")).items == []
+        (log,) = (residue for residue in erased.residues if residue.place == "log")
+        assert not log.HasField("expire_ts")  # what the database keeps is not in this server's hands
+        _wait_until(lambda: count(postgres, url, "users") == 0)
 
 
 @pytest.mark.timeout(240)

@@ -33,7 +33,7 @@ def backup(*, data: Path | None, out: Path | None) -> None:
         raise click.ClickException(_IN_POSTGRES)
     target = out or Path(f"nomemory-{datetime.now(UTC):{_SECONDS}}")
     try:
-        manifest = back_up(DataDirectory(settings.server.data), target)
+        manifest = back_up(DataDirectory(settings.server.data, settings.server.key_file), target)
     except (BackupError, LogUnusableError, LogVersionError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{target}: {manifest.messages:,} messages, up to change {manifest.sequence:,}. Verified.")

@@ -19,6 +19,15 @@ data_option = click.option(
 )
 
 
+key_file_option = click.option(
+    "--key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="NOMEMORY_KEY_FILE",
+    show_envvar=True,
+    help="File of the key, if it is not in that directory.",
+)
+
+
 @click.group("cursor-key")
 def cursor_key() -> None:
     """Rotate the key that seals cursors and write tokens.
@@ -30,10 +39,11 @@ def cursor_key() -> None:
 
 @cursor_key.command("rotate")
 @data_option
-def rotate(*, data: Path) -> None:
+@key_file_option
+def rotate(*, data: Path, key_file: Path | None) -> None:
     """Make a new key, which seals from now on. What the old one sealed stays good."""
     try:
-        rotate_key(DataDirectory(data).key)
+        rotate_key(DataDirectory(data, key_file).key)
     except KeyFileError as error:
         raise click.ClickException(str(error)) from None
     click.echo("There is a new key. Take the old one out with: nomemory cursor-key retire", err=True)
@@ -41,10 +51,11 @@ def rotate(*, data: Path) -> None:
 
 @cursor_key.command("retire")
 @data_option
-def retire(*, data: Path) -> None:
+@key_file_option
+def retire(*, data: Path, key_file: Path | None) -> None:
     """Take the old key out. The cursors and write tokens that it sealed are refused from now on."""
     try:
-        retire_key(DataDirectory(data).key)
+        retire_key(DataDirectory(data, key_file).key)
     except KeyFileError as error:
         raise click.ClickException(str(error)) from None
     click.echo("The old key is good for nothing.", err=True)

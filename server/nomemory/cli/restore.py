@@ -33,7 +33,7 @@ def restore(*, backup: Path, data: Path | None, replace: bool) -> None:
     settings = configured(data=data)
     if settings.server.log is not None:
         raise click.ClickException(_IN_POSTGRES)
-    directory = DataDirectory(settings.server.data)
+    directory = DataDirectory(settings.server.data, settings.server.key_file)
     try:
         log = backups.restore(backup, directory, replaces=replace)
     except (backups.BackupError, Busy, Unusable, LogUnusableError, LogVersionError) as error:

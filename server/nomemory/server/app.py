@@ -122,7 +122,7 @@ async def running(
             own = serving(services, addresses, settings, access, host=interceptors(), figures=figures, tracer=tracer)
             yield await stack.enter_async_context(own)
             return
-        directory = DataDirectory(settings.server.data)
+        directory = DataDirectory.of(settings)
         stack.callback(os.close, directory.lock())
         directory.refuse_full_disk(settings.server.free_bytes_min)
         refuse_loss(directory, log_store(settings, directory).position)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nomemory.server.lexical.tantivy_schema import DIRECTORY
 from nomemory.server.private_files import make_private
+from nomemory.server.settings import Settings
 
 _PROBE_BYTES = 65_536
 
@@ -30,12 +31,32 @@ _FULL = """\
 the disk of {root} has {free:,} bytes free, and a server does not start with less than {least:,}: it would fail at the \
 next write. Make room, or set NOMEMORY_FREE_BYTES_MIN."""
 
+_NO_KEY_FILE = """\
+NOMEMORY_KEY_FILE names {key_file}, and there is no such file. Put 32 random bytes there, the same for all servers of \
+one log, or unset it."""
+
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The layout of the directory. The log is the system of record; the indexes can be rebuilt from it."""
+    """The layout of the directory. The log is the system of record; the indexes can be rebuilt from it.
+
+    `key_file` is where the key is, if it is not in the directory.
+    """
 
     root: Path
+    key_file: Path | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> DataDirectory:
+        """Return the layout that the settings name.
+
+        Raises:
+            DataDirectoryUnusableError: the file of the key, which others share, is not there.
+        """
+        key_file = settings.server.key_file
+        if key_file is not None and not key_file.exists():
+            raise DataDirectoryUnusableError(_NO_KEY_FILE.format(key_file=key_file))
+        return cls(settings.server.data, key_file)
 
     @property
     def log(self) -> Path:
@@ -70,7 +91,7 @@ class DataDirectory:
     @property
     def key(self) -> Path:
         """The key that seals cursors and write tokens."""
-        return self.root / "server.key"
+        return self.key_file or self.root / "server.key"
 
     def lock(self) -> int:
         """Create the directory if need be, take it, and make it private; returns the descriptor that holds the lock.

@@ -80,7 +80,9 @@ class PostgresStore:
         if not wait_for(bring_forward(self._database)):
             _log.warning("fsync is off in PostgreSQL: if its machine fails, acknowledged messages are lost")
         name = follower_name(self._directory.follower)
-        wait_for(join_followers(self._database, name, read_record(self._directory.record)))
+        has_index = self._settings.vector.qdrant_url is None
+        record = read_record(self._directory.record)
+        wait_for(join_followers(self._database, name, record, is_lasting=has_index))
         writer = PostgresLogWriter(
             self._database,
             queue_max=self._settings.log.queue_max,
@@ -90,7 +92,7 @@ class PostgresStore:
             lifetimes=self._lifetimes,
             read_words=words_of,
         )
-        erasable = PostgresLogErasure(self._database, name)
+        erasable = PostgresLogErasure(self._database, name, is_lasting=has_index)
         stack.push_async_callback(erasable.close)
         stack.push_async_callback(writer.close)
         return Writing(writer, erasable)

@@ -96,7 +96,7 @@ async def _serve_assigned(
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         host = assignment.interceptors()
         figures = Figures(meters, RemoteExposition(writer))
-        watch = watch_of(settings, DataDirectory(settings.server.data), stack)
+        watch = watch_of(settings, DataDirectory.of(settings), stack)
         own = serving(
             services,
             assignment.addresses,
@@ -125,7 +125,7 @@ async def _make_services(
     assignment: Assignment, writer: WriterClient, followed: FollowedSpace, meters: Meters, stack: AsyncExitStack
 ) -> list[Service]:
     """Build what a reader serves: everything, with remote parts where only the writer's process has them."""
-    settings, directory = assignment.settings, DataDirectory(assignment.settings.server.data)
+    settings, directory = assignment.settings, DataDirectory.of(assignment.settings)
     store = log_store(settings, directory)
     stack.push_async_callback(followed.close)
     make = partial(remote_space, settings, writer, meters.embedder, store.shared_index)

@@ -6,9 +6,12 @@ in whatever was copied from there, is the database's: nothing here can overwrite
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from nomemory.server.faults import Fault
 from nomemory.server.log.bucket import BUCKETS
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.postgres_conditions import numbered
@@ -50,6 +53,10 @@ WITH forgotten AS (
 DELETE FROM requests AS r USING nobody AS n WHERE (r.bucket, r.user_id) = (n.bucket, n.user_id)
 """
 _LOCK: Final = "SELECT 1 FROM buckets WHERE bucket = ? FOR UPDATE"
+_SEEN: Final = "UPDATE followers SET seen = now() WHERE name = ?"
+_GONE: Final = "DELETE FROM followers WHERE NOT is_lasting AND seen < now() - interval '1 day'"
+_LEAVE: Final = "DELETE FROM followers WHERE name = ?"
+_SEEN_S: Final = 600.0
 _CLEAR: Final = "VACUUM (TRUNCATE false) messages, metadata_entries, embeddings, removals, requests, users"
 
 
@@ -59,14 +66,20 @@ class PostgresLogErasure:
     Args:
         database: where the log is.
         follower: the name of the server whose indexes it speaks for.
+        is_lasting: whether that has indexes of its own, so that it has to come back before removals are forgotten.
     """
 
-    def __init__(self, database: Database, follower: str) -> None:
+    def __init__(self, database: Database, follower: str, *, is_lasting: bool = True) -> None:
         self._pool = database.pool()
         self._follower = follower
+        self._is_lasting = is_lasting
+        self._seen_at = time.monotonic()
 
     async def removals(self, many: int) -> Removals | None:
         """Return what removals there are that this server has not wiped out, and whether they are at least `many`."""
+        if time.monotonic() - self._seen_at >= _SEEN_S:
+            self._seen_at = time.monotonic()
+            await self._fetch(_SEEN, self._follower)
         ((found,),) = await self._fetch(_REMOVALS, many, self._follower)
         if not found:
             return None
@@ -80,6 +93,7 @@ class PostgresLogErasure:
         """
         with faults("written"):
             async with self._pool.connection() as connection, connection.transaction():
+                await connection.execute(_GONE)
                 by_all = list(_in_buckets(await self._note_wiped(connection, until)))
                 bucket = await connection.fetchval(numbered(_NEXT), by_all)
                 if bucket is None:
@@ -116,7 +130,10 @@ class PostgresLogErasure:
         return None
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections. Nobody waits for a server without indexes of its own any more."""
+        if not self._is_lasting:
+            with suppress(Fault):
+                await self._fetch(_LEAVE, self._follower)
         await self._pool.close()
 
     async def _fetch(self, statement: str, *values: int | str) -> list[Any]:

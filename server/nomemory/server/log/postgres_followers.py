@@ -13,7 +13,10 @@ from nomemory.server.log.protocol import LogUnusableError
 from nomemory.server.private_files import put
 
 _NAME_BYTES: Final = 8
-_JOIN: Final = "INSERT INTO followers (name) VALUES (?) ON CONFLICT DO NOTHING"
+_JOIN: Final = """
+INSERT INTO followers (name, is_lasting) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET is_lasting = excluded.is_lasting, seen = now()
+"""
 _DROPPED: Final = """\
 this server, {name}, was taken off the table `followers` of the message log's database, and may have missed removals \
 since. Delete `lexical`, `vectors`, `log.json` and `follower` in its data directory, and start it again: its indexes \
@@ -34,13 +37,14 @@ def follower_name(path: Path) -> str:
         return name
 
 
-async def join_followers(database: Database, name: str, record: Checkpoint | None) -> None:
+async def join_followers(database: Database, name: str, record: Checkpoint | None, *, is_lasting: bool = True) -> None:
     """Have removals kept until this server has wiped them out of its indexes.
 
     Args:
         database: where the log is.
         name: the server's.
         record: what it recorded of the log that its indexes have followed, if they have followed any.
+        is_lasting: whether it has indexes of its own. If not, it may be forgotten and come back.
 
     Raises:
         LogUnusableError: the database cannot be reached, or has forgotten the server.
@@ -48,12 +52,13 @@ async def join_followers(database: Database, name: str, record: Checkpoint | Non
     try:
         connection = await database.connect()
         try:
-            if await connection.fetchval("SELECT 1 FROM followers WHERE name = $1", name):
+            known = await connection.fetchval("SELECT is_lasting FROM followers WHERE name = $1", name)
+            if known == is_lasting:
                 return
             log = LogIdentity(*(await connection.fetchrow("SELECT log_id, epoch FROM log_state") or ("", "")))
-            if record is not None and record.is_of(log):
+            if is_lasting and record is not None and record.is_of(log):
                 raise LogUnusableError(_DROPPED.format(name=name))
-            await connection.execute(numbered(_JOIN), name)
+            await connection.execute(numbered(_JOIN), name, is_lasting)
         finally:
             connection.terminate()
     except ERRORS as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from nomemory.server.log.postgres_connections import ERRORS, LONG_S, Database
-from nomemory.server.log.postgres_schema import LOCK, MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE
+from nomemory.server.log.postgres_schema import LOCK, MIGRATIONS, OLDEST_SERVED, SCHEMA_VERSION, VERSIONS_TABLE
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ _IS_BEHIND: Final = "SELECT last_value < (SELECT max(sequence) FROM buckets) FRO
 _TOO_OLD: Final = "it is PostgreSQL {version}, and 14 is the oldest that will do"
 _ENCODING: Final = "its encoding is {encoding}, and only UTF8 holds every message"
 _NOT_DURABLE: Final = "synchronous_commit is off for this role, so that a commit would not be durable"
+
+_LATEST: Final = "SELECT version, oldest_served FROM schema_versions ORDER BY version DESC LIMIT 1"
+_NOTE: Final = "INSERT INTO schema_versions (version, oldest_served) VALUES ($1, $2)"
 
 
 async def bring_forward(database: Database) -> bool:
@@ -79,8 +82,9 @@ async def _migrate(connection: Connection) -> None:
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         await connection.execute(VERSIONS_TABLE)
-        version = await connection.fetchval("SELECT coalesce(max(version), 0) FROM schema_versions")
-    if version > SCHEMA_VERSION:
+        latest = await connection.fetchrow(_LATEST)
+    version, oldest_served = latest or (0, None)
+    if version > SCHEMA_VERSION < (oldest_served or version):
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
     for step in range(version, SCHEMA_VERSION):
         await _step(connection, step + 1)
@@ -104,4 +108,4 @@ async def _step(connection: Connection, to: int) -> None:
         if await connection.fetchval("SELECT 1 FROM schema_versions WHERE version = $1", to):
             return
         await connection.execute(MIGRATIONS[to - 1], timeout=LONG_S)
-        await connection.execute("INSERT INTO schema_versions (version) VALUES ($1)", to)
+        await connection.execute(_NOTE, to, OLDEST_SERVED)

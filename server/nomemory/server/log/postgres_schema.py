@@ -4,7 +4,8 @@ What each table is for says `sqlite_schema`. Different here: everything that bel
 first in its key (`bucket`), and `messages` has what search by words needs, in the row of the message itself:
 `keys` has a number for each of its terms, `tokens` its text as it is searched for phrases; `lexical/postgres_words`
 makes them. `log_state` is one row. `followers` has the servers whose indexes follow the feed, and the sequence
-up to which each has wiped out what was removed: a removal is forgotten when all have.
+up to which each has wiped out what was removed: a removal is forgotten when all have. One that has no index of its own
+is not `is_lasting`: when it has not been `seen` for a day it is gone.
 
 `buckets` has a row for each bucket, with its latest sequence and the latest id that was made in it. Who writes locks
 the rows of the buckets that the write touches, in ascending order, takes numbers from `log_sequence` only then, and
@@ -160,6 +161,8 @@ CREATE TABLE index_aside (
   reason text NOT NULL,
   PRIMARY KEY (collection, bucket, user_id, message_id)
 );
+ALTER TABLE followers ADD COLUMN is_lasting boolean NOT NULL DEFAULT true;
+ALTER TABLE followers ADD COLUMN seen timestamptz NOT NULL DEFAULT now();
 ALTER TABLE followers ALTER COLUMN wiped DROP DEFAULT;
 ALTER TABLE followers ALTER COLUMN wiped TYPE bigint[] USING array_fill(wiped, ARRAY[64]);
 ALTER TABLE followers ALTER COLUMN wiped SET DEFAULT array_fill(0::bigint, ARRAY[64]);
@@ -170,8 +173,12 @@ MIGRATIONS: Final = (_FIRST, _SECOND, _THIRD, _FOURTH)
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
 
+OLDEST_SERVED: Final = 4
+"""The oldest schema whose servers can go on with a database of this one: those of the version before, at an upgrade."""
+
 VERSIONS_TABLE: Final = """
-CREATE TABLE IF NOT EXISTS schema_versions (version integer PRIMARY KEY, since timestamptz NOT NULL DEFAULT now())
+CREATE TABLE IF NOT EXISTS schema_versions (version integer PRIMARY KEY, since timestamptz NOT NULL DEFAULT now());
+ALTER TABLE schema_versions ADD COLUMN IF NOT EXISTS oldest_served integer;
 """
 
 LOCK: Final = 0x6E6F_6D65_6D6F_7279

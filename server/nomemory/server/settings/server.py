@@ -21,6 +21,11 @@ class ServerSettings(SettingsGroup):
         description="URL of the PostgreSQL database that has the message log, `postgresql://…`, with its password if "
         "it has one. Unset: a file in the data directory has the log.",
     )
+    key_file: Path | None = Field(
+        None,
+        description="File of the key that seals cursors and write tokens, where servers of one log share it. Unset: "
+        "`server.key` in the data directory, which is made there.",
+    )
     listen: str = Field("127.0.0.1:7700", description="HOST:PORT to serve on; port 0 picks a free one.")
     free_bytes_min: int = Field(
         32_000_000,
