@@ -59,6 +59,9 @@ class UpToDate:
     async def behind(self, _user_id: str, _sequence: int) -> bool:
         return False
 
+    def look(self) -> None:
+        return
+
     def note_query(self, _user_id: str) -> None:
         """Do nothing."""
 

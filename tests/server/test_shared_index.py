@@ -15,6 +15,7 @@ from postgres import PrivatePostgres, fresh_schema
 from server.fleet import connected, fleet, until
 
 from nomemory.server.settings import Settings
+from nomemory.server.vector import indexer
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
@@ -113,3 +114,16 @@ def test_what_a_killed_server_had_not_indexed_another_one_does(postgres: Private
 
 def _has_all(query: QueryServiceStub, user: str, messages: int) -> bool:
     return len(found(query, user, EAST, "")) == messages
+
+
+def test_who_waits_for_another_servers_write_does_not_wait_for_the_next_look(
+    own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer, "_POLL_S", 600.0)
+    settings = own_settings.with_changes(log=fresh_schema(postgres), key_file=tmp_path / "key")
+    (tmp_path / "key").write_bytes(bytes(32))
+    with start(settings) as one, start(settings.with_changes(data=tmp_path / "other")) as other:
+        for n in range(3):
+            batch = i.WriteMessagesRequest(messages=[said("u", f"m{n}", "east", ts=n, embedding=EAST)])
+            token = one.ingest.WriteMessages(batch).write_token
+            assert len(found(other.query, "u", EAST, token)) == n + 1

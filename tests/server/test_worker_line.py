@@ -90,6 +90,9 @@ class Parts:
     async def behind(self, _user_id: str, _sequence: int) -> bool:
         return False
 
+    def look(self) -> None:
+        return
+
     def note_query(self, user_id: str) -> None:
         self.noted.append(user_id)
 

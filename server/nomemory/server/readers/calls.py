@@ -100,6 +100,13 @@ class NoteQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class LookAtLog:
+    """Look at the log now, for an index that somebody waits for. No answer."""
+
+    space: str
+
+
+@dataclass(frozen=True, slots=True)
 class GetStatus:
     """Report how far the log and each index are, as `Report` does. Answer: bytes of a GetIndexStatusResponse."""
 
@@ -143,7 +150,7 @@ class GetSamples:
 Changing = Write | Delete | DeleteMatching | Erase
 """What changes the log."""
 
-AboutMeaning = SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery
+AboutMeaning = SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery | LookAtLog
 """What is asked of a vector space, which each of them names."""
 
 WriterCall = Changing | AboutMeaning | GetStatus | GetMetrics | ExportSpans | Rerank | NoteDamage

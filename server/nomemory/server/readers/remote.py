@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from nomemory.server.readers.calls import (
     GetAssignment,
     GetMetrics,
     GetStatus,
+    LookAtLog,
     NoteDamage,
     NoteQuery,
     Rerank,
@@ -39,6 +41,9 @@ from nomemory.spans.span import Kind, span
 from nomemory.v1 import ingest_service_pb2 as pb
 
 _RETRY_AFTER_S = 1.0
+
+
+_LOOK_S = 0.02
 
 
 class WriterClient:
@@ -63,7 +68,7 @@ class WriterClient:
             record: FaultRecord = error.error
             raise record.fault() from None
 
-    def notify(self, request: NoteQuery | NoteDamage) -> None:
+    def notify(self, request: NoteQuery | LookAtLog | NoteDamage) -> None:
         """Send a request that needs no answer."""
         self._pipe.notify(request)
 
@@ -164,10 +169,18 @@ class RemoteProgress:
         self._writer = writer
         self._space = space
         self._backlog = backlog
+        self._looked_at = 0.0
 
     async def behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to a sequence may not be in the index yet."""
         return self._backlog.is_behind(user_id, sequence)
+
+    def look(self) -> None:
+        """Have the writer's process look at the log now; who waits asks again and again."""
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOK_S:
+            self._looked_at = now
+            self._writer.notify(LookAtLog(self._space))
 
     def note_query(self, user_id: str) -> None:
         """Have the user's backlog go first. If there is none, the search itself reports the query."""

@@ -18,6 +18,7 @@ from nomemory.server.readers.calls import (
     FetchVectors,
     GetMetrics,
     GetStatus,
+    LookAtLog,
     NoteDamage,
     NoteQuery,
     Rerank,
@@ -96,4 +97,7 @@ class WriterServices:
                 return await space.embedder.embed_documents(texts)
             case NoteQuery(_, user_id):
                 space.progress.note_query(user_id)
+                return None
+            case LookAtLog():
+                space.progress.look()
                 return None

@@ -47,7 +47,10 @@ class NearestMessages:
 
     async def reached(self, space: VectorSpace, user_id: str, sequence: int) -> bool:
         """Return whether the index has applied this user's changes up to a sequence."""
-        return not await space.progress.behind(user_id, min(sequence, await self._log.user_sequence(user_id)))
+        if not await space.progress.behind(user_id, min(sequence, await self._log.user_sequence(user_id))):
+            return True
+        space.progress.look()
+        return False
 
     async def search(self, space: VectorSpace, query: NearestQuery) -> Nearest:
         """Return the nearest messages.

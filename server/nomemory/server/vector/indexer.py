@@ -111,6 +111,10 @@ class VectorIndexer:
             return await self._shared.behind(user_id, sequence)
         return self._progress.is_behind(user_id, sequence)
 
+    def look(self) -> None:
+        """Have the log looked at now, because somebody waits for what another server may have written."""
+        self._changed.set()
+
     def note_query(self, user_id: str) -> None:
         """Remember that this user is being queried: their backlog goes first, from now on."""
         if self._hot.note(user_id) and self._progress.is_pending(user_id):
@@ -223,12 +227,16 @@ class VectorIndexer:
             partial(self._at_desk, thread),
             self._index,
             self._hot.users,
-            self.note_query,
+            self._note_queried_elsewhere,
             self._changed.set,
         )
         if self._stopping.is_set():
             self._keeper.stop()
         await self._keeper.run()
+
+    def _note_queried_elsewhere(self, user_id: str) -> None:
+        self.note_query(user_id)
+        self.look()
 
     def _may_write(self) -> bool:
         return self._shared is None or (self._keeper is not None and self._keeper.may_write)

@@ -71,6 +71,9 @@ class PostgresSharedIndex:
             self._tell(user_id)
         return is_behind
 
+    def look(self) -> None:
+        """Do nothing: as with `note_query`."""
+
     def note_query(self, user_id: str) -> None:
         """Do nothing: who is behind is told to those who fill the index when it is found out."""
 

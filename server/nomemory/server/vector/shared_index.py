@@ -21,6 +21,9 @@ class SharedIndex(Protocol):
     async def behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to a sequence may not be in the index yet."""
 
+    def look(self) -> None:
+        """Do nothing: as with `note_query`."""
+
     def note_query(self, user_id: str) -> None:
         """Do nothing: who is behind is told to those who fill the index when it is found out."""
 

@@ -15,6 +15,9 @@ class VectorProgress(Protocol):
     async def behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to `sequence` is not applied yet."""
 
+    def look(self) -> None:
+        """Have the log looked at now, because somebody waits for what another server may have written."""
+
     def note_query(self, user_id: str) -> None:
         """Remember that this user is being queried: their backlog goes first."""
 
