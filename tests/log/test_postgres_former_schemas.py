@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncpg
 import pytest
 
 from nomemory.server import wire
@@ -11,26 +12,39 @@ from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_feed import PostgresChangeFeed
 from nomemory.server.log.postgres_migration import bring_forward
 from nomemory.server.log.postgres_reader import PostgresLogReader
-from nomemory.server.log.postgres_schema import MIGRATIONS, VERSIONS_TABLE
+from nomemory.server.log.postgres_schema import MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE
 from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import Message, Role
 from nomemory.server.message_id import id_of
 
 LAST_ID = 2**127
+_LAST_OF_ONE_SEQUENCE = 2
+"""The last schema in which `log_state` had the sequence of all."""
 MESSAGE = """
 INSERT INTO messages (bucket, user_id, ts_us, message_id, sequence, checksum, role, conversation_id, wire)
 VALUES ($1, $2, $3, $4, $5, $6, 1, '', $7)
 """
 
 
+async def _wiped(database: Database) -> list[int]:
+    connection = await database.connect()
+    wiped: list[int] = await connection.fetchval("SELECT wiped FROM followers")
+    connection.terminate()
+    return wiped
+
+
+async def _step(connection: asyncpg.Connection[asyncpg.Record], step: int) -> None:
+    await connection.execute(MIGRATIONS[step - 1])
+    await connection.execute("INSERT INTO schema_versions (version) VALUES ($1)", step)
+
+
 async def _fill(database: Database, version: int) -> None:
     """Make what a server of a schema leaves: two users with a message each, of three; one was deleted."""
     connection = await database.connect()
     await connection.execute(VERSIONS_TABLE)
-    for step, statements in enumerate(MIGRATIONS[:version], 1):
-        await connection.execute(statements)
-        await connection.execute("INSERT INTO schema_versions (version) VALUES ($1)", step)
+    for step in range(1, min(version, _LAST_OF_ONE_SEQUENCE) + 1):
+        await _step(connection, step)
     for sequence, user in ((1, "u"), (3, "v")):
         encoded = wire.encode(Message(user, "m", 0, Role.USER, f"of {user}"))
         row = (bucket_of(user), user, 0, "m", sequence, checksum(user, sequence, encoded), encoded)
@@ -38,14 +52,18 @@ async def _fill(database: Database, version: int) -> None:
         await connection.execute("INSERT INTO users VALUES ($1, $2, $3, 1)", bucket_of(user), user, sequence + 1)
     await connection.execute("INSERT INTO removals VALUES ($1, 4, 'v', 'gone', 2)", bucket_of("v"))
     await connection.execute("UPDATE log_state SET sequence = 4, last_id = $1", LAST_ID.to_bytes(16, "big"))
+    await connection.execute("INSERT INTO followers (name, wiped) VALUES ('one', 3)")
+    for step in range(_LAST_OF_ONE_SEQUENCE + 1, version + 1):
+        await _step(connection, step)
     await connection.close()
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
 async def test_what_is_there_is_found_and_sequences_and_ids_go_on(postgres_url: str, version: int) -> None:
     database = Database(postgres_url)
     await _fill(database, version)
     await bring_forward(database)
+    assert await _wiped(database) == [3] * BUCKETS
     reader, feed = PostgresLogReader(database), PostgresChangeFeed(database)
     writer = PostgresLogWriter(database, queue_max=9, queue_max_bytes=10**9, announce=lambda: None)
     for user in "uv":
