@@ -44,11 +44,13 @@ class StandIn:
     Attributes:
         points: what it keeps, by the client's local mode; for tests to look at.
         port: where it listens on 127.0.0.1.
+        unindexed: how many points its payload indexes say that they lack.
     """
 
     def __init__(self) -> None:
         self.points = QdrantClient(":memory:")
         self.port = 0
+        self.unindexed = 0
 
     @property
     def url(self) -> str:
@@ -92,7 +94,8 @@ class StandIn:
         """Describe a collection, or return points: both services call it so."""
         if isinstance(request, qdrant.GetCollectionInfoRequest):
             points = self.points.count(request.collection_name).count
-            indexed = qdrant.PayloadSchemaInfo(data_type=qdrant.PayloadSchemaType.Keyword, points=points)
+            known = points - self.unindexed
+            indexed = qdrant.PayloadSchemaInfo(data_type=qdrant.PayloadSchemaType.Keyword, points=known)
             return described(dict.fromkeys(_INDEXED, indexed))
         ids = [GrpcToRest.convert_point_id(one) for one in request.ids]
         found = self.points.retrieve(request.collection_name, ids, with_payload=True, with_vectors=True)

@@ -49,6 +49,7 @@ def doctor(
             [check_sqlite()],
             check_storage(settings.server.data),
             _check_data(settings),
+            _check_qdrant(settings),
             [check_embedder(settings)],
             check_server(target),
         )
@@ -56,6 +57,17 @@ def doctor(
     output.checks(checks)
     if any(check.state == "fail" for check in checks):
         raise click.exceptions.Exit(1)
+
+
+def _check_qdrant(settings: Settings) -> Iterator[Check]:
+    if settings.vector.qdrant_url is None:
+        return
+    try:  # as below
+        from nomemory.cli.doctor.qdrant import check_qdrant  # noqa: PLC0415
+    except ImportError as error:
+        yield Check("Vectors on Qdrant", "skip", f"cannot be looked at: {error.name} is missing")
+        return
+    yield from check_qdrant(settings)
 
 
 def _check_data(settings: Settings) -> Iterator[Check]:

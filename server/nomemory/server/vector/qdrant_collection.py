@@ -52,7 +52,7 @@ class QdrantCollection:
         Raises:
             Fault: INDEX_UNAVAILABLE if the server does not answer, or refuses.
         """
-        is_there = await answered(self._client.collection_exists(self._name))
+        is_there = await self.exists()
         if not is_there:
             await self._create()
         if self._layout.buckets:
@@ -62,9 +62,19 @@ class QdrantCollection:
         if is_there:
             await self._mend_indexes()
 
+    async def exists(self) -> bool:
+        """Return whether the server has it."""
+        return await answered(self._client.collection_exists(self._name))
+
+    async def lacking(self) -> tuple[int, list[str]]:
+        """Count the points; name the payload indexes that do not know all: a search by them misses the others."""
+        points = (await answered(self._client.count(self._name, exact=True))).count
+        known = (await answered(self._client.get_collection(self._name))).payload_schema
+        return points, [field for field in _OF_EVERY_POINT if field in known and known[field].points < points]
+
     async def discard(self) -> None:
         """Delete it, because it is of another log: its sequences would be taken for those of this one."""
-        if await answered(self._client.collection_exists(self._name)):
+        if await self.exists():
             _log.warning("the collection is of another log and is built anew", collection=self._name)
             await answered(self._client.delete_collection(self._name))
 
@@ -99,11 +109,9 @@ class QdrantCollection:
         await answered(self._client.create_payload_index(self._name, field, _PAYLOAD_INDEXES[field], wait=True))
 
     async def _mend_indexes(self) -> None:
-        """Build anew the payload indexes that do not know every point: a search by them would miss the others."""
-        points = (await answered(self._client.count(self._name, exact=True))).count
-        known = (await answered(self._client.get_collection(self._name))).payload_schema
-        for field in _OF_EVERY_POINT:
-            if field in known and known[field].points < points:
-                _log.warning("a payload index lacks points and is built anew", collection=self._name, field=field)
-                await answered(self._client.delete_payload_index(self._name, field, wait=True))
-                await self._index(field)
+        """Build anew the payload indexes that do not know every point."""
+        _, lacking = await self.lacking()
+        for field in lacking:
+            _log.warning("a payload index lacks points and is built anew", collection=self._name, field=field)
+            await answered(self._client.delete_payload_index(self._name, field, wait=True))
+            await self._index(field)
