@@ -12,6 +12,7 @@ from postgres import PrivatePostgres, fresh_schema
 from qdrant_client import AsyncQdrantClient
 from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
+from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.bucket import BUCKETS
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_feed import PostgresChangeFeed
@@ -21,6 +22,7 @@ from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Message
 from nomemory.server.settings import Settings
+from nomemory.server.vector.bucket_claims import Claim
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.server.vector.postgres_index_books import PostgresIndexBooks
 from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex
@@ -215,6 +217,27 @@ async def test_who_is_queried_goes_first_on_whichever_server(postgres: PrivatePo
         assert sum(text.startswith("ann") for text in embedder.texts) == 200
         await c.settled()
         await filling.stop()
+
+
+async def test_a_claim_whose_answer_was_lost_is_made_again(
+    postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, lost = PostgresIndexBooks.claim, list[int]()
+
+    async def claim(books: PostgresIndexBooks, most: int) -> list[Claim]:
+        claims = await original(books, most)
+        if not lost:
+            lost.append(len(claims))
+            raise Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the connection broke")
+        return claims
+
+    monkeypatch.setattr(PostgresIndexBooks, "claim", claim)
+    async with cluster(postgres, tmp_path) as c:
+        server = c.server("one", ScriptedEmbedder())
+        await c.write(said("tea"))
+        await c.settled()
+        assert lost == [BUCKETS]
+        await server.stop()
 
 
 async def test_what_is_set_aside_stays_so_when_another_server_takes_over(

@@ -99,8 +99,11 @@ class BucketKeeper:
             await self._begin()
         began_at = time.monotonic()
         held = await self._claims.renew()
-        await self._give_up(self._generations.keys() - held.generations.keys())
-        if beyond := surplus(held):
+        ours, theirs = self._generations.items(), held.generations.items()
+        await self._give_up({bucket for bucket, _ in ours - theirs})
+        if unknown := {bucket for bucket, _ in theirs - ours}:  # claimed, but the answer was lost
+            await self._claims.release(unknown)
+        elif beyond := surplus(held):
             await self._publish()
             await self._give_up(beyond)
             await self._claims.release(beyond)
