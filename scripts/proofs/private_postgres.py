@@ -61,11 +61,11 @@ class PrivatePostgres:
         """Start it and wait until it answers."""
         where = ("listen_addresses=", f"unix_socket_directories={self.root}")
         given = " ".join(f'-c "{option}"' for option in (*where, *options))
-        self._run("pg_ctl", "-D", str(self.root / "data"), "-l", str(self.root / "said"), "-o", given, "-w", "start")
+        self.run("pg_ctl", "-D", str(self.root / "data"), "-l", str(self.root / "said"), "-o", given, "-w", "start")
 
     def stop(self, mode: str = "immediate") -> None:
         """Stop it: `fast` is orderly, `immediate` is as if it had crashed."""
-        self._run("pg_ctl", "-D", str(self.root / "data"), "-m", mode, "-w", "stop")
+        self.run("pg_ctl", "-D", str(self.root / "data"), "-m", mode, "-w", "stop")
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -87,7 +87,7 @@ class PrivatePostgres:
 
     def initialise(self, owner: str = _USER) -> None:
         """Make the files of an empty server."""
-        self._run(
+        self.run(
             "initdb",
             "-D",
             str(self.root / "data"),
@@ -100,7 +100,8 @@ class PrivatePostgres:
             "--locale=C",
         )
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def run(self, program: str, *arguments: str) -> None:
+        """Run one of PostgreSQL's programs, as the user that the files belong to."""
         command = [*as_another_user(), str(_program(program)), *arguments]
         done = subprocess.run(  # noqa: S603 - our own command
             command, check=False, capture_output=True, text=True, cwd=self.root, stdin=subprocess.DEVNULL
@@ -145,15 +146,29 @@ def execute(server: PrivatePostgres, statement: str) -> str:
     ).stdout
 
 
+def standby_of(primary: PrivatePostgres) -> PrivatePostgres:
+    """Make a standby of a server that runs; it is not started yet."""
+    standby = PrivatePostgres(_directory())
+    data, where = standby.root / "data", f"host={primary.root} user={_USER}"
+    standby.run(
+        "pg_basebackup", "-D", str(data), "-d", where, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"
+    )
+    return standby
+
+
 def made(owner: str = _USER) -> PrivatePostgres:
     """Make the files of an empty server in a directory of its own."""
+    server = PrivatePostgres(_directory())
+    server.initialise(owner)
+    return server
+
+
+def _directory() -> Path:
     root = Path(tempfile.mkdtemp(prefix="nomemory-pg-"))
     root.chmod(0o755)
     if other := as_another_user():
         shutil.chown(root, int(other[1].partition("=")[2]), int(other[2].partition("=")[2]))
-    server = PrivatePostgres(root)
-    server.initialise(owner)
-    return server
+    return root
 
 
 def end(server: PrivatePostgres) -> None:

@@ -18,12 +18,13 @@ from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.postgres_blocking import DatabaseAwayError, wait_for
-from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres_connections import Database, ReadPool
 from nomemory.server.log.postgres_erasure import PostgresLogErasure
 from nomemory.server.log.postgres_feed import PostgresChangeFeed
 from nomemory.server.log.postgres_followers import follower_name, join_followers
 from nomemory.server.log.postgres_migration import begin_epoch, bring_forward
 from nomemory.server.log.postgres_reader import PostgresLogReader
+from nomemory.server.log.postgres_standby import StandbyPool
 from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogReader, LogUnusableError
 from nomemory.server.log.record import read_record
@@ -51,12 +52,7 @@ class PostgresStore:
         self._settings = settings
         self._directory = directory
         self._lifetimes = Lifetimes.of_days(settings.retention.days)
-        self._database = Database(
-            url,
-            pool_max=settings.postgres.pool_max,
-            connect_timeout_s=settings.postgres.connect_timeout_s,
-            statement_timeout_s=settings.postgres.statement_timeout_s,
-        )
+        self._database = self._database_at(url)
 
     def position(self) -> LogPosition:
         """Return which log the database holds, and how far. An empty database gets one."""
@@ -99,13 +95,13 @@ class PostgresStore:
 
     def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
         """Open the log for reading."""
-        log = PostgresLogReader(self._database, self._lifetimes, damage)
+        log = PostgresLogReader(self._database, self._lifetimes, damage, self._read_pool())
         stack.push_async_callback(log.close)
         return log
 
     def words(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex:
         """Open the index by words: it reads the same tables, over connections of its own."""
-        pool = self._database.pool()
+        pool = self._read_pool()
         stack.push_async_callback(pool.close)
         return PostgresLexicalIndex(pool, self._lifetimes, damage)
 
@@ -122,3 +118,18 @@ class PostgresStore:
 
     def inspector(self, damage: LogDamage) -> None:
         """Return nothing: reads check what they return, and pages are the database's own."""
+
+    def _database_at(self, url: str) -> Database:
+        given = self._settings.postgres
+        return Database(
+            url,
+            pool_max=given.pool_max,
+            connect_timeout_s=given.connect_timeout_s,
+            statement_timeout_s=given.statement_timeout_s,
+        )
+
+    def _read_pool(self) -> ReadPool:
+        standby, primary = self._settings.postgres.standby, self._database.pool()
+        if standby is None:
+            return primary
+        return StandbyPool(primary, self._database_at(standby.get_secret_value()).pool())

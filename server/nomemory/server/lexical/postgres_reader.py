@@ -22,7 +22,7 @@ from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.postgres_conditions import Expiry
-from nomemory.server.log.postgres_connections import ERRORS, RETRY_AFTER_S, Pool
+from nomemory.server.log.postgres_connections import ERRORS, RETRY_AFTER_S, ReadPool
 from nomemory.server.log.postgres_rows import PostgresRows
 from nomemory.server.message import Filter, LoggedMessage
 
@@ -46,7 +46,7 @@ class PostgresLexicalIndex:
 
     lags: Final = False
 
-    def __init__(self, pool: Pool, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
+    def __init__(self, pool: ReadPool, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
         self._pool = pool
         self._lifetimes = lifetimes or Lifetimes()
         self._rows = PostgresRows(pool, Expiry(self._lifetimes), damage or LogDamage())

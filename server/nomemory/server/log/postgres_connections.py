@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import asyncpg
 
@@ -84,6 +84,16 @@ class Database:
             "statement_timeout": str(int(self.statement_timeout_s * 1000)),
             "idle_in_transaction_session_timeout": str(int(self.statement_timeout_s * 1000)),
         }
+
+
+class ReadPool(Protocol):
+    """Lends connections for reads."""
+
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
+        """Lend a connection. Raises one of ERRORS."""
+
+    async def close(self) -> None:
+        """Close all connections."""
 
 
 class Pool:

@@ -21,7 +21,7 @@ from nomemory.server.log.postgres_conditions import (
     stretch,
     users_clause,
 )
-from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres_connections import Database, ReadPool
 from nomemory.server.log.postgres_rows import CHECKED, COLUMNS, PostgresRows
 from nomemory.server.log.protocol import (
     Around,
@@ -98,10 +98,17 @@ class PostgresLogReader:
         database: where the log is.
         lifetimes: what has expired is not read.
         damage: told of what is found to be damaged.
+        pool: the connections, which it closes; its own if there are none.
     """
 
-    def __init__(self, database: Database, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
-        self._pool = database.pool()
+    def __init__(
+        self,
+        database: Database,
+        lifetimes: Lifetimes | None = None,
+        damage: LogDamage | None = None,
+        pool: ReadPool | None = None,
+    ) -> None:
+        self._pool = pool or database.pool()
         self._expiry = Expiry(lifetimes or Lifetimes())
         self._rows = PostgresRows(self._pool, self._expiry, damage or LogDamage())
 

@@ -9,7 +9,7 @@ from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.checksum import checksum, hold, start_of
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.postgres_conditions import Clause, Expiry, Value, joined, numbered
-from nomemory.server.log.postgres_connections import Pool, faults
+from nomemory.server.log.postgres_connections import ReadPool, faults
 from nomemory.server.log.protocol import FirstPage
 from nomemory.server.message import LoggedMessage
 
@@ -44,7 +44,7 @@ class PostgresRows:
     Raises (any method): Fault STORAGE_UNAVAILABLE if the database cannot answer, or a message is damaged.
     """
 
-    def __init__(self, pool: Pool, expiry: Expiry, damage: LogDamage) -> None:
+    def __init__(self, pool: ReadPool, expiry: Expiry, damage: LogDamage) -> None:
         self._pool = pool
         self._expiry = expiry
         self._damage = damage
