@@ -120,12 +120,12 @@ class PostgresStore:
         """Return nothing: reads check what they return, and pages are the database's own."""
 
     def _database_at(self, url: str) -> Database:
-        given = self._settings.postgres
+        settings = self._settings
         return Database(
             url,
-            pool_max=given.pool_max,
-            connect_timeout_s=given.connect_timeout_s,
-            statement_timeout_s=given.statement_timeout_s,
+            pool_max=settings.postgres.pool_max,
+            connect_timeout_s=settings.postgres.connect_timeout_s,
+            statement_timeout_s=settings.postgres.statement_timeout_s,
         )
 
     def _read_pool(self) -> ReadPool:
