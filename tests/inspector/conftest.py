@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "sample" / "messages.jsonl"
 KOCHI = "Are we still flying to Kochi for Christmas?"
 ROWS = "[...document.querySelectorAll('#line [role=option]:not([hidden]):not(.absent)')]"
+_TRIES, _TRY_S = 3, 10.0
 ASKED = "!document.querySelector('.keep').hidden"
 """A recall is over."""
 
@@ -79,7 +81,11 @@ def browser() -> Iterator[Browser]:
 
 def recalled(page: Page) -> Page:
     """Ask the question that stands there, and wait for the end."""
-    page.click("#question")
-    page.press("Enter")
+    for _ in range(_TRIES):
+        page.click("#question")
+        page.press("Enter")
+        with suppress(TimeoutError):  # a key that comes before the page knows its user asks nothing
+            page.until("document.querySelector('.made .empty').hidden", _TRY_S)
+            break
     page.until(ASKED)
     return page

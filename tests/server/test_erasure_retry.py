@@ -45,7 +45,7 @@ class FailsOnce:
     def __init__(self) -> None:
         self.times = 0
 
-    def behind(self, _until: int) -> str:
+    async def behind(self, _until: FeedPosition) -> str:
         return ""
 
     async def wipe_vectors(self, _most: int) -> str:
