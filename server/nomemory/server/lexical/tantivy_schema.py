@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import tantivy
@@ -21,6 +21,7 @@ DIRECTORY = f"{_NAME}{_VERSION}"
 index is then built anew from the log."""
 
 CHECKPOINT = "checkpoint"
+_DISCARDS = 9
 """The `kind` of the one document that holds the applied sequence. It has no user, so that no search finds it."""
 
 _NAMED = "log"
@@ -95,7 +96,16 @@ def open_or_rebuild(directory: Path) -> tantivy.Index:
 
 
 def discard_index(directory: Path) -> None:
-    """Delete the index. Readers that have it open keep their view until they refresh."""
+    """Delete the index. Readers that have it open keep their view until they refresh.
+
+    Raises:
+        OSError: it cannot be deleted.
+    """
+    for _ in range(_DISCARDS):  # the engine of a reader that sees it vanish puts a lock there, for a moment
+        with suppress(OSError):
+            shutil.rmtree(directory)
+        if not directory.exists():
+            return
     shutil.rmtree(directory)
 
 
