@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from nomemory.server.vector.bucket_claims import Claim
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.server.vector.postgres_index_books import PostgresIndexBooks
 from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex
+from nomemory.server.vector.protocol import VectorPoint
 from nomemory.server.vector.qdrant_index import QdrantIndex, connect
 
 COLLECTION = "scripted-8"
@@ -217,6 +218,33 @@ async def test_who_is_queried_goes_first_on_whichever_server(postgres: PrivatePo
         assert sum(text.startswith("ann") for text in embedder.texts) == 200
         await c.settled()
         await filling.stop()
+
+
+async def test_nothing_is_given_up_that_is_being_written_to(
+    postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster(postgres, tmp_path) as c:
+        busy, began, may_end = c.server("busy", ScriptedEmbedder()), asyncio.Event(), asyncio.Event()
+        await busy.until(lambda: busy.buckets == BUCKETS)
+        upsert = busy.indexer._index.upsert
+
+        async def slowly(points: Sequence[VectorPoint]) -> None:
+            began.set()
+            await may_end.wait()
+            await upsert(points)
+
+        monkeypatch.setattr(busy.indexer._index, "upsert", slowly)
+        await c.write(said("tea"))
+        await began.wait()
+        other = c.server("other", ScriptedEmbedder())
+        stopped = asyncio.create_task(busy.stop())
+        await asyncio.sleep(1.5 * LEASE_S)
+        assert other.buckets == 0
+        may_end.set()
+        await stopped
+        await other.until(lambda: other.buckets == BUCKETS)
+        assert other.embedder.texts == []
+        await other.stop()
 
 
 async def test_a_claim_whose_answer_was_lost_is_made_again(

@@ -38,6 +38,7 @@ class BucketKeeper:
         hot_users: names the users who are being queried.
         note_query: is given users whom another server is queried about.
         work_came: called when there may be work.
+        writing: held while the index is written to: what is given up in good order is not written to any more.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class BucketKeeper:
         hot_users: Callable[[], Sequence[str]],
         note_query: Callable[[str], None],
         work_came: Callable[[], None],
+        writing: asyncio.Lock,
     ) -> None:
+        self._writing = writing
         self._claims = claims
         self._desk = desk
         self._at_desk = at_desk
@@ -104,13 +107,19 @@ class BucketKeeper:
         if unknown := {bucket for bucket, _ in theirs - ours}:  # claimed, but the answer was lost
             await self._claims.release(unknown)
         elif beyond := surplus(held):
-            await self._publish()
-            await self._give_up(beyond)
-            await self._claims.release(beyond)
+            await self._hand_over(beyond)
         elif len(held.generations) < held.share:
             await self._claim(held)
         self._safe_until = began_at + self._claims.lease_s * (1 - _MARGIN)
         await self._claims.queried(self._note_query)
+
+    async def _hand_over(self, buckets: Sequence[int]) -> None:
+        """Give up buckets between two batches; if one takes long, the next time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._claims.lease_s * _MARGIN), self._writing:
+                await self._publish()
+                await self._give_up(buckets)
+                await self._claims.release(buckets)
 
     async def _begin(self) -> None:
         """Begin the books, and again where the engine has lost everything that was put into it."""

@@ -82,6 +82,7 @@ class VectorIndexer:
     ) -> None:
         self._shared = shared
         self._keeper: BucketKeeper | None = None
+        self._writing = asyncio.Lock()
         self._faults = faults or StandingFaults()
         collection = collection_of(settings, vectors, embedder)
         self.collection = collection.name
@@ -168,8 +169,6 @@ class VectorIndexer:
                 asked.set_exception(_stopped())
         self._changed.set()
         self._fed.set()
-        if self._keeper is not None:
-            self._keeper.stop()
 
     def close(self) -> None:
         """Close the backlog: no other method may be called any more."""
@@ -229,9 +228,8 @@ class VectorIndexer:
             self._hot.users,
             self._note_queried_elsewhere,
             self._changed.set,
+            self._writing,
         )
-        if self._stopping.is_set():
-            self._keeper.stop()
         await self._keeper.run()
 
     def _note_queried_elsewhere(self, user_id: str) -> None:
@@ -270,6 +268,8 @@ class VectorIndexer:
                 await _wait(self._fed, _POLL_S)
         with suppress(Fault):  # what is not flushed now is done again after the next start
             await self._flush(thread, desk)
+        if self._keeper is not None:
+            self._keeper.stop()  # now that nothing is being written
 
     async def _is_lost(self, thread: ThreadPoolExecutor, desk: Desk) -> bool:
         """Build an index anew that was lost behind the backlog's back; tell whether that was so."""
@@ -285,12 +285,13 @@ class VectorIndexer:
         if not self._may_write():
             return False
         take = partial(desk.next_work, self._hot.users(), self._take_max)
-        work = await self._at_desk(thread, take)
-        if not work:
-            return False
-        batch, fault = await self._applier.apply(work)
-        self._is_dirty = True
-        await self._at_desk(thread, partial(desk.settle, batch.parts, batch.refused))
+        async with self._writing:
+            work = await self._at_desk(thread, take)
+            if not work:
+                return False
+            batch, fault = await self._applier.apply(work)
+            self._is_dirty = True
+            await self._at_desk(thread, partial(desk.settle, batch.parts, batch.refused))
         if self._keeper is not None:
             self._keeper.note_progress()
         if fault is not None:
