@@ -10,9 +10,15 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
+import pytest
+
+from nomemory.server.log.postgres_connections import Database
 from proofs.private_postgres import NOT_INSTALLED, PrivatePostgres, end, execute, made, private_postgres, programs
+
+if TYPE_CHECKING:
+    import asyncpg
 
 __all__ = [
     "NOT_INSTALLED",
@@ -24,6 +30,7 @@ __all__ = [
     "programs",
     "schema_url",
     "shared_postgres",
+    "statements_of",
 ]
 
 
@@ -78,3 +85,17 @@ def _write(file: IO[str], text: str) -> None:
     file.truncate()
     file.write(text)
     file.flush()
+
+
+def statements_of(monkeypatch: pytest.MonkeyPatch, where: str = "") -> list[str]:
+    """Return what databases are asked from now on, as they are asked; only those with a text in their URL."""
+    statements, original = list[str](), Database.connect
+
+    async def connect(database: Database) -> asyncpg.Connection[asyncpg.Record]:
+        connection = await original(database)
+        if where in database.url:
+            connection.add_query_logger(lambda record: statements.append(record.query))
+        return connection
+
+    monkeypatch.setattr(Database, "connect", connect)
+    return statements

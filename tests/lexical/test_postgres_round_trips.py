@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import asyncpg
 import pytest
 from lexical.shelf import message, query
+from postgres import statements_of
 
 from nomemory.server.cursor import Cursors, Listing
 from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
@@ -44,15 +44,7 @@ async def listing_over(url: str) -> AsyncIterator[LexicalListing]:
 async def test_a_listing_takes_two_round_trips_a_further_page_one_and_a_write_token_none(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    statements = list[str]()
-    connect = Database.connect
-
-    async def counted(database: Database) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await connect(database)
-        connection.add_query_logger(lambda record: statements.append(record.query))
-        return connection
-
-    monkeypatch.setattr(Database, "connect", counted)
+    statements = statements_of(monkeypatch)
     async with listing_over(postgres_url) as listing:
         asked, frozen = query(TEXT), Listing("LexicalSearch", "u", TEXT, EVERYTHING)
         for turn in range(2):

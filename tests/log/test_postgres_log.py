@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 
-import asyncpg
 import pytest
-from postgres import PrivatePostgres, execute, fresh_schema, private_postgres
+from postgres import PrivatePostgres, execute, fresh_schema, private_postgres, statements_of
 
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
@@ -104,15 +103,7 @@ async def test_a_pinned_listing_stays_as_it_was_while_others_write(postgres_url:
 
 
 async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    queries = list[str]()
-
-    async def connect(database: Database) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await original(database)
-        connection.add_query_logger(lambda record: queries.append(record.query))
-        return connection
-
-    original = Database.connect
-    monkeypatch.setattr(Database, "connect", connect)
+    queries = statements_of(monkeypatch)
     async with _writers(postgres_url, 1) as ((writer,), reader):
         await writer.write([said(f"{n}", n) for n in range(5)], on_conflict=OnConflict.REFUSE)
         anchors = await reader.page("u", EVERYTHING, before=None, pinned=9, limit=5)
@@ -134,15 +125,7 @@ async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.
 
 async def test_a_write_takes_six_round_trips_at_most(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its messages are copied in one that is not counted here."""
-    queries = list[str]()
-
-    async def connect(database: Database) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await original(database)
-        connection.add_query_logger(lambda record: queries.append(record.query))
-        return connection
-
-    original = Database.connect
-    monkeypatch.setattr(Database, "connect", connect)
+    queries = statements_of(monkeypatch)
     async with _writers(postgres_url, 1) as ((writer,), _):
         for known in range(2):  # a connection learns a statement when it has it first
             for message_id, most in ((f"m{known}", 5), ("", 4)):

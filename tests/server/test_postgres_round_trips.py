@@ -7,16 +7,14 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import pytest
+from postgres import statements_of
 
-from nomemory.server.log.postgres_connections import Database
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from talk import said
 
 if TYPE_CHECKING:
-    import asyncpg
-
     from conftest import Server
 
 EAST = q.Embedding(values=[1.0, 0.0, 0.0, 0.0])
@@ -26,16 +24,7 @@ HYBRID_MAX, SEMANTIC_MAX = 4, 2
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return what the database is asked, as it is asked."""
-    queries = list[str]()
-    original = Database.connect
-
-    async def connect(database: Database) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await original(database)
-        connection.add_query_logger(lambda record: queries.append(record.query))
-        return connection
-
-    monkeypatch.setattr(Database, "connect", connect)
-    return queries
+    return statements_of(monkeypatch)
 
 
 @pytest.fixture

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from postgres import NOT_INSTALLED, PrivatePostgres, execute, fresh_schema, programs
+from postgres import NOT_INSTALLED, PrivatePostgres, execute, fresh_schema, programs, statements_of
 from server.fleet import until
 
-from nomemory.server.log.postgres_connections import Database
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -19,8 +18,6 @@ from proofs.private_postgres import FAST, end, private_postgres, standby_of
 from talk import said
 
 if TYPE_CHECKING:
-    import asyncpg
-
     from conftest import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
@@ -53,16 +50,8 @@ def copied(own_settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
     if programs() is None:
         pytest.skip(NOT_INSTALLED)
     with private_postgres() as primary:
-        url, standby, asked = fresh_schema(primary), standby_of(primary), list[str]()
-        original = Database.connect
-
-        async def connect(database: Database) -> asyncpg.Connection[asyncpg.Record]:
-            connection = await original(database)
-            if str(standby.root) in database.url:
-                connection.add_query_logger(lambda record: asked.append(record.query))
-            return connection
-
-        monkeypatch.setattr(Database, "connect", connect)
+        url, standby = fresh_schema(primary), standby_of(primary)
+        asked = statements_of(monkeypatch, str(standby.root))
         standby.start(FAST)
         try:
             there = url.replace(str(primary.root), str(standby.root))

@@ -84,7 +84,7 @@ class SqliteLogErasure:
         """Do one piece. The file is as it will be: nothing newer is in the write-ahead log, and nobody writes."""
         if not _checkpointed(connection):
             return after
-        with _locked(connection):
+        with locked(connection):
             if self._wal.stat().st_size:
                 return after
             last = self._wipe_pages(after, most)
@@ -119,7 +119,7 @@ def _removals(connection: sqlite3.Connection, many: int) -> Removals | None:
 
 
 def _forget(connection: sqlite3.Connection, until: int, most: int) -> bool:
-    with _locked(connection):
+    with locked(connection):
         (last,) = connection.execute(_UNTIL, (until, most)).fetchone()
         if last is None:
             return False
@@ -144,7 +144,7 @@ def _checkpointed(connection: sqlite3.Connection) -> bool:
 
 
 @contextmanager
-def _locked(connection: sqlite3.Connection) -> Iterator[None]:
+def locked(connection: sqlite3.Connection) -> Iterator[None]:
     """Keep every other writer out, and commit at the end."""
     connection.execute("BEGIN IMMEDIATE")
     try:

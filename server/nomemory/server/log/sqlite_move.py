@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.move_marks import MOVED, UNFINISHED
 from nomemory.server.log.protocol import LogUnusableError
+from nomemory.server.log.sqlite_erasure import locked
 from nomemory.server.log.sqlite_schema import (
     EPOCH,
     FORGOTTEN,
@@ -47,7 +47,7 @@ def begin_copy(path: Path, log: LogIdentity) -> None:
     Raises:
         LogUnusableError, LogVersionError, sqlite3.Error: it cannot be made.
     """
-    with closing(open_for_writing(path)) as connection, _committed(connection):
+    with closing(open_for_writing(path)) as connection, locked(connection):
         connection.execute(_PUT, ("log_id", log.log_id))
         if log.epoch:
             connection.execute(_PUT, (EPOCH, log.epoch))
@@ -71,7 +71,7 @@ def finish_copy(connection: sqlite3.Connection, sequence: int, last_id: int) -> 
         sequence: of the log's latest change.
         last_id: the number of the last id that it made; 0: it made none.
     """
-    with _committed(connection):
+    with locked(connection):
         if last_id:
             connection.execute(_PUT, (LAST_ID, str(last_id)))
         if latest_sequence(connection) < sequence:  # what the last changes removed is forgotten
@@ -81,7 +81,7 @@ def finish_copy(connection: sqlite3.Connection, sequence: int, last_id: int) -> 
 
 def mark_moved(path: Path) -> None:
     """Have no server start on a file any more, durably. No server may be running."""
-    with closing(open_copy(path)) as connection, _committed(connection):
+    with closing(open_copy(path)) as connection, locked(connection):
         connection.execute(f"PRAGMA user_version={MOVED}")
 
 
@@ -93,14 +93,3 @@ def _condition(connection: sqlite3.Connection, path: Path) -> Condition:
         raise LogUnusableError(_OLD.format(path=path, version=version))
     (is_empty,) = connection.execute(_IS_EMPTY).fetchone()
     return Condition.EMPTY if is_empty else Condition.IN_USE
-
-
-@contextmanager
-def _committed(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
