@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import threading
@@ -20,6 +21,7 @@ from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, sha
 from server.fleet import fleet
 
 from nomemory.server.app import running
+from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.listen_address import Addresses
 from nomemory.server.logs import configure_logs
 from nomemory.server.settings import Settings
@@ -58,6 +60,18 @@ LONGEST = (
     "tests/tracing/test_content.py",
 )
 """Files that take long, by what was measured: begun first, so that no process is left with one of them at the end."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Collect no garbage while tests are collected, which stay."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of garbage collection: to walk it again and again is an eighth of the tests' work."""
+    freeze_heap()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -159,19 +173,32 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def vector_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server without an embedder, for small vectors that messages bring themselves. Its log is a file by default."""
-    data = tmp_path_factory.mktemp("vectors")
-    settings = Settings.from_environment(
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server without an embedder, for small vectors that messages bring themselves. Its log is a file."""
+    with started(_small(tmp_path_factory.mktemp("vectors"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def replicas(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Two such servers of one log in PostgreSQL."""
+    settings, second = _small(tmp_path_factory.mktemp("vectors")), tmp_path_factory.mktemp("replica") / "data"
+    with two_replicas(settings, fresh_schema(postgres), second) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def vector_server(request: pytest.FixtureRequest) -> Server:
+    """Return a server for vectors that messages bring; with each log if the test is marked so, else with a file."""
+    is_one = getattr(request, "param", "sqlite") == "sqlite"
+    server: Server = request.getfixturevalue("one_server" if is_one else "replicas")
+    return server
+
+
+def _small(data: Path) -> Settings:
+    return Settings.from_environment(
         data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
     )
-    if getattr(request, "param", "sqlite") == "postgres":
-        url = fresh_schema(request.getfixturevalue("postgres"))
-        running = two_replicas(settings, url, tmp_path_factory.mktemp("replica") / "data")
-    else:
-        running = started(settings)
-    with running as server:
-        yield server
 
 
 @pytest.fixture(scope="session")
@@ -198,9 +225,7 @@ def start() -> Callable[[Settings], AbstractContextManager[Server]]:
 @pytest.fixture
 def own_settings(tmp_path: Path) -> Settings:
     """Settings of a small server of one's own, without an embedder."""
-    return Settings.from_environment(
-        data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
-    )
+    return _small(tmp_path / "data")
 
 
 @pytest.fixture
