@@ -16,6 +16,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+import uvloop
 from hypothesis import settings
 from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, shared_postgres
 from server.fleet import fleet
@@ -112,7 +113,7 @@ def started(settings: Settings) -> Iterator[Server]:
 
     def run() -> None:
         try:
-            asyncio.run(main())
+            uvloop.run(main())  # as `nomemory serve` does
         except BaseException as error:
             if bound.done():
                 raise
