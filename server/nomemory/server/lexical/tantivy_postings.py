@@ -87,9 +87,9 @@ class TermLookup:
         """Read the versions that all passes found at once: it costs as much for one as for many."""
         addresses = list(chain.from_iterable(one.addresses for one in passes))
         sequences = np.array(self._searcher.fast_field_values("seq", addresses), dtype=np.int64)
-        ends = np.cumsum([len(one.addresses) for one in passes], dtype=np.int64)[:-1]
+        ends = np.cumsum([len(one.addresses) for one in passes], dtype=np.int64)
         found: dict[str, Posting] = {}
-        for one, versions in zip(passes, np.split(sequences, ends), strict=True):
+        for one, versions in zip(passes, np.split(sequences, ends)[:-1], strict=True):  # nothing is beyond the last end
             found |= _postings(one, versions, most)
         return found
 
