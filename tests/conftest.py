@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, sha
 from server.fleet import fleet
 
 from nomemory.server.app import running
-from nomemory.server.composition.heap import freeze_heap
+from nomemory.server.composition.heap import freeze_heap, loading
 from nomemory.server.listen_address import Addresses
 from nomemory.server.logs import configure_logs
 from nomemory.server.settings import Settings
@@ -78,16 +77,13 @@ LONGEST = (
 """Files that take long, by what was measured: begun first, so that no process is left with one of them at the end."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection() -> None:
-    """Collect no garbage while tests are collected, which stay."""
-    gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """Keep what was collected out of garbage collection: to walk it again and again is an eighth of the tests' work."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is collected out of garbage collection: to walk it again and again is an eighth of the tests' work."""
+    with loading():
+        collected = yield
     freeze_heap()
-    gc.enable()
+    return collected
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,7 +11,7 @@ from nomemory.cli.main import nomemory
 
 
 def _run(*arguments: str, url: str) -> Result:
-    return CliRunner(env={"NOMEMORY_LOG": url}).invoke(nomemory, arguments)
+    return CliRunner(env={"NOMEMORY_LOG": url, "NOMEMORY_TARGET": "127.0.0.1:1"}).invoke(nomemory, arguments)
 
 
 @pytest.mark.parametrize(
