@@ -203,6 +203,7 @@ async def _make_everything(
     ask_readers: AskReaders = nobody,
 ) -> tuple[list[Service], WriterServices, Figures]:
     """Build all services of a server over its data directory, the parts that its readers call, and what counts."""
-    writer, words, damage = WriterAssembly(settings, directory, faults, stack, announce, meters=meters).build()
+    assembly = WriterAssembly(settings, directory, faults, stack, announce, meters=meters)
+    writer, words, damage = await assembly.build()
     services = await make_services(settings, directory, writer, words, stack, damage, meters)
     return services, writer, Figures(meters, ServerMetrics(meters, faults, ask_readers, writer.report))

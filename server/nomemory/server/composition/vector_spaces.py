@@ -45,9 +45,13 @@ class VectorSpaces:
         store: opens the log's feed.
         committed: tells the indexers that the log has changed.
         roster: lists the processes of indexes.
+        log_id: which log it is.
     """
 
-    def __init__(self, directory: DataDirectory, store: LogStore, committed: CommitSignal, roster: Roster) -> None:
+    def __init__(
+        self, directory: DataDirectory, store: LogStore, committed: CommitSignal, roster: Roster, log_id: str
+    ) -> None:
+        self._log_id = log_id
         self._roster = roster
         self._directory = directory
         self._store = store
@@ -67,7 +71,7 @@ class VectorSpaces:
         stack, supervisor = AsyncExitStack(), Supervisor()
         stack.push_async_callback(embedder.close)
         vigil = Vigil(Patience.of(settings), faults, self._roster)
-        index = choose_vector_index(settings, self._directory.vectors, embedder, vigil)
+        index = choose_vector_index(settings, self._directory.vectors, embedder, vigil, log_id=self._log_id)
         stack.push_async_callback(index.close)
         changed = self._committed.follow()
         stack.callback(self._committed.unfollow, changed)
