@@ -90,3 +90,10 @@ async def test_no_user_is_named_who_is_no_further_than_the_bucket(books: Books, 
         await books.ours.publish(books.generations, Progress(FeedPosition.at(checkpoint)))
     assert count(postgres, books.url, "index_users") == 0, "an erased user's id would stay there"
     assert not await books.known.behind("ann", 7)
+
+
+async def test_books_that_have_just_been_begun_are_not_taken_for_abandoned(books: Books) -> None:
+    assert not await books.known.abandoned()
+    assert len((await books.ours.renew()).generations) == BUCKETS
+    await books.ours.leave()
+    assert await books.known.abandoned()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _HOLDER_BYTES: Final = 8
 _QUERIED: Final = "nomemory_queried"
-_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('nomemory index ' || ?, 0))"
+LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('nomemory index ' || ?, 0))"
 _KNOWN: Final = "SELECT 1 FROM index_collections WHERE collection = ? AND log = ?"
 _BEGUN: Final = """
 INSERT INTO index_collections (collection, log) VALUES (?, ?)
@@ -32,18 +32,19 @@ _ALL_BUCKETS: Final = """
 INSERT INTO index_buckets (collection, bucket, checkpoint)
 SELECT ?, place - 1, checkpoint FROM unnest(?::bigint[]) WITH ORDINALITY AS at(checkpoint, place)
 """
-_RENEW: Final = """
-WITH here AS (
-  INSERT INTO index_members (collection, name) VALUES ($1, $2)
-  ON CONFLICT (collection, name) DO UPDATE SET seen = now()
-), renewed AS (
+_HERE: Final = """
+INSERT INTO index_members (collection, name) VALUES ($1, $2)
+ON CONFLICT (collection, name) DO UPDATE SET seen = now()
+"""
+_RENEW: Final = f"""
+WITH here AS ({_HERE}), renewed AS (
   UPDATE index_buckets SET until = now() + $3::float8 * interval '1 second' WHERE collection = $1 AND holder = $2
   RETURNING bucket, generation
 )
 SELECT (SELECT count(*) FROM index_members
   WHERE collection = $1 AND name <> $2 AND seen > now() - $3::float8 * interval '1 second'),
   array(SELECT bucket FROM renewed ORDER BY bucket), array(SELECT generation FROM renewed ORDER BY bucket)
-"""
+"""  # noqa: S608 - our text, bound values
 _CLAIM: Final = """
 UPDATE index_buckets AS b SET holder = $2, until = now() + $3::float8 * interval '1 second', generation = generation + 1
 FROM (
@@ -117,7 +118,8 @@ class PostgresIndexBooks:
         """Begin the books of this log, unless another server has."""
         with faults("written"):
             async with self._pool.connection() as connection, connection.transaction():
-                await connection.execute(numbered(_LOCK), self._collection)
+                await connection.execute(numbered(LOCK), self._collection)
+                await connection.execute(_HERE, self._collection, self._holder)  # before anybody finds them abandoned
                 if await connection.fetchval(numbered(_KNOWN), self._collection, log):
                     return
                 if seed is None:
