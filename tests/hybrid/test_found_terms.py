@@ -66,6 +66,12 @@ def test_what_is_read_is_what_the_index_says(tmp_path: Path, seed: int) -> None:
     assert read_in(line, []) == {}
 
 
+def test_what_is_long_is_looked_up() -> None:
+    assert line_of(texts(200, 1)).is_short
+    assert not line_of(["tea"] * 300).is_short
+    assert not line_of([LONG] * 20).is_short
+
+
 def test_a_message_is_analysed_once_though_the_talk_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     some, analysed = texts(20, 1), list[str]()
     monkeypatch.setattr(timelines, "streams", _noting(analysed))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import unicodedata
-from collections.abc import Iterator
 
 import opencc
 import regex  # type: ignore[import-untyped]  # it ships without types
@@ -19,11 +18,10 @@ COMBINING = r"\u0300-\u036F"
 INVISIBLE = r"\p{Default_Ignorable_Code_Point}"
 """Invisible characters: joiners, variation selectors, soft hyphens, marks of direction."""
 
-_LAST_FOLDED = 0x2FA1F
-"""The last code point that has a compatibility form or a case; an assigned Han character may lie beyond."""
+_LAST_MAPPED = 0x33FFF
+"""No character beyond has another form."""
 
-_BLOCK = 128
-"""So many characters at once are looked at whether any of them has another form: most blocks have none."""
+_SURROGATES = range(0xD800, 0xE000)
 
 _HAN_BLOCKS = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x34000))
 """Every Han character is in one of these, up to Unicode 17. Other characters there have no simplified form."""
@@ -58,7 +56,7 @@ def normalise(text: str) -> str:
     Where a form has no counterpart of one character (`ﬁ`, `ß`, `½`) it stays as it is. Lone surrogates, which no
     engine takes, become U+FFFD.
     """
-    return text.translate(_TABLE)
+    return text.translate(_FORMS)
 
 
 def plain(text: str) -> str:
@@ -101,32 +99,30 @@ def _folded(character: str) -> str:
     return _EXTRA.get(folded, folded)
 
 
-def _simplified() -> dict[str, str]:
-    """Map each traditional character to its simplified form, in one call: the converter's cost is per call."""
-    characters = [chr(code) for block in _HAN_BLOCKS for code in block]
-    converted = opencc.OpenCC(_SIMPLIFICATION).convert("\n".join(characters)).split("\n")
-    return {old: new for old, new in zip(characters, converted, strict=True) if old != new and len(new) == 1}
+def _simplified(character: str) -> str:
+    if not any(ord(character) in block for block in _HAN_BLOCKS):
+        return character
+    return _if_one(str(_converters.simplified.convert(character)), character)
 
 
-def _changes(character: str) -> bool:
-    """Return whether a character has another form at all. Most have none."""
-    return bool(unicodedata.decomposition(character)) or character.casefold() != character
+def _mapped(character: str) -> str:
+    folded = _folded(character)
+    return folded if folded != character else _simplified(character)
 
 
-def _changing() -> Iterator[str]:
-    """Return the characters that have another form, in order."""
-    for first in range(0, _LAST_FOLDED + 1, _BLOCK):
-        block = "".join(map(chr, range(first, first + _BLOCK)))
-        if not unicodedata.is_normalized("NFKD", block) or block.casefold() != block:
-            yield from filter(_changes, block)
+class _Forms(dict[int, str | int]):
+    """The form of each character that was seen, by code points; another's is looked up when it is met first.
+
+    Most processes meet few: to look up all beforehand would take a third of the time in which an indexer starts.
+    Characters that stay as they are have an entry, too: to miss one costs more than to find it.
+    """
+
+    def __missing__(self, code: int) -> str | int:
+        if code > _LAST_MAPPED:
+            return code
+        form = "\N{REPLACEMENT CHARACTER}" if code in _SURROGATES else _mapped(_mapped(chr(code)))
+        self[code] = form if ord(form) != code else code
+        return self[code]
 
 
-def _table() -> dict[int, str]:
-    candidates = list(_changing())
-    folded = {character: _folded(character) for character in [*candidates, *_EXTRA]}
-    table = {ord(character): to for character, to in (_simplified() | folded).items()}
-    table |= dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
-    return {code: to.translate(table) for code, to in table.items()}
-
-
-_TABLE = _table()
+_FORMS = _Forms()

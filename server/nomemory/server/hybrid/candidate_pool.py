@@ -31,8 +31,8 @@ _AROUND: Final = 4
 _NO_BOUND: Final = 2**62
 _AT_ONCE: Final = 128
 """Messages that are read from the log at once."""
-_ANALYSED_AT_ONCE: Final = 32
-"""Messages whose terms are read in one go, which takes a millisecond or two."""
+_ANALYSED_CHARS: Final = 4_000
+"""About how much is analysed in one go, which takes a millisecond or two."""
 _READ_BYTES: Final = 16_000_000
 """About how many bytes are read for one ranking. A user with longer messages is treated as one with many."""
 
@@ -214,10 +214,13 @@ async def _read_terms(timeline: Timeline) -> None:
     """Analyse the messages. Other calls run in between."""
     if timeline.is_read:
         return
-    for at in range(0, len(timeline), _ANALYSED_AT_ONCE):
-        for place in range(at, min(at + _ANALYSED_AT_ONCE, len(timeline))):
-            timeline.terms_at(place)
-        await asyncio.sleep(0)
+    chars = 0
+    for place, one in enumerate(timeline.features):
+        timeline.terms_at(place)
+        chars += one.chars
+        if chars >= _ANALYSED_CHARS:
+            await asyncio.sleep(0)
+            chars = 0
 
 
 async def _read(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:

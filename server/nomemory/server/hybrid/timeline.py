@@ -25,7 +25,8 @@ _WINDOW: Final = 4
 """Messages on each side, of one conversation, that are around a message."""
 _TERMS_CHARS: Final = 1_000
 _SHORT: Final = 256
-"""A timeline of so many messages is searched for words by reading it: once, where an index is asked again each time."""
+_SHORT_CHARS: Final = 32_000
+"""A timeline of so few messages, together so short, is read for words: once. An index is asked again each time."""
 
 _MESSAGE_BYTES: Final = 350
 """About how many bytes of memory a message takes beside its own."""
@@ -59,7 +60,7 @@ class Timeline:
     @property
     def is_short(self) -> bool:
         """Whether to read its messages costs less than to ask an index what stands where."""
-        return len(self) <= _SHORT
+        return len(self) <= _SHORT and self._chars <= _SHORT_CHARS
 
     @cached_property
     def weight(self) -> int:
@@ -248,6 +249,10 @@ class Timeline:
         if key not in self._terms:
             self._terms[key] = tuple(sorted(set(map(intern, streams(content_of(one)[:chars]).terms))))
         return self._terms[key]
+
+    @cached_property
+    def _chars(self) -> int:
+        return sum(one.chars for one in self.features)
 
     @cached_property
     def _spoke(self) -> Counter[str]:

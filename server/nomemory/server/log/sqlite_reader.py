@@ -21,12 +21,10 @@ from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import (
     Around,
-    ConversationSummary,
     FirstPage,
     LogCounts,
     Position,
     Surroundings,
-    UserCount,
 )
 from nomemory.server.log.sqlite_conditions import Clause, all_clauses, clauses, joined
 from nomemory.server.log.sqlite_expiry import Expiry
@@ -34,6 +32,7 @@ from nomemory.server.log.sqlite_metadata import BY_ENTRY, HAS_ENTRY, rarest_firs
 from nomemory.server.log.sqlite_rows import BY_ID, SqliteRows
 from nomemory.server.log.sqlite_scans import SqliteScans
 from nomemory.server.log.sqlite_schema import identity
+from nomemory.server.log.summaries import ConversationSummary, UserCount
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
 from nomemory.server.sqlite_users import users_condition
 
