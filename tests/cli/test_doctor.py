@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -189,3 +189,15 @@ def test_what_the_doctor_shows(
     ]
     Human(stdout_console(), stderr_console()).checks(checks)
     golden("doctor.txt", capsys.readouterr().out)
+
+
+def test_what_the_log_has_not_written_back_yet_counts_towards_its_size(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / storage.LOG_FILE)) as log:
+        log.execute("PRAGMA journal_mode=WAL")
+        log.execute("PRAGMA wal_autocheckpoint=0")
+        log.execute("CREATE TABLE messages (wire BLOB)")
+        log.execute("INSERT INTO messages VALUES (zeroblob(3000000))")
+        log.commit()
+        (told,) = (check for check in storage.check_storage(tmp_path) if check.name == "Message log")
+    assert told.state == "ok"
+    assert float(told.finding.split()[0]) >= 2.8
