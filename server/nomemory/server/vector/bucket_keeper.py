@@ -40,6 +40,9 @@ class BucketKeeper:
         note_query: is given users whom another server is queried about.
         work_came: called when there may be work.
         writing: held while the index is written to: what is given up in good order is not written to any more.
+
+    Attributes:
+        losses: how often buckets were given up. What was taken in hand before the latest time may be another server's.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class BucketKeeper:
         work_came: Callable[[], None],
         writing: asyncio.Lock,
     ) -> None:
+        self.losses = 0
         self._writing = writing
         self._claims = claims
         self._desk = desk
@@ -155,6 +159,7 @@ class BucketKeeper:
 
     async def _give_up(self, buckets: Collection[int]) -> None:
         if buckets:
+            self.losses += 1
             for bucket in buckets:
                 self._generations.pop(bucket, None)
             await self._at_desk(partial(self._desk.let_go, list(buckets)))
