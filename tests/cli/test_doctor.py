@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from nomemory.cli.terminal import stderr_console, stdout_console
 from nomemory.server import __version__
 from nomemory.server.composition.services import make_services
 from nomemory.server.data_directory import DataDirectory
+from nomemory.server.embedding.local import local_is_available
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
@@ -166,6 +167,16 @@ def test_no_embedder_is_a_warning_and_a_remote_one_is_not_asked() -> None:
     assert check_embedder(Settings.from_environment(embedder="openai")).state == "skip"
 
 
+@pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
+def test_a_model_that_cannot_be_kept_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nomemory.cli.doctor.embedder._speed", lambda _settings: "fast")
+    (tmp_path / "file").touch()
+    told = check_embedder(Settings.from_environment(embedder="local", embedding_models=str(tmp_path / "file")))
+    assert told.state == "warn"
+    assert "made anew at each start" in told.finding
+    assert "NOMEMORY_EMBEDDING_MODELS" in told.advice
+
+
 def test_what_the_doctor_shows(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, golden: Callable[[str, str], None]
 ) -> None:
@@ -178,3 +189,15 @@ def test_what_the_doctor_shows(
     ]
     Human(stdout_console(), stderr_console()).checks(checks)
     golden("doctor.txt", capsys.readouterr().out)
+
+
+def test_what_the_log_has_not_written_back_yet_counts_towards_its_size(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / storage.LOG_FILE)) as log:
+        log.execute("PRAGMA journal_mode=WAL")
+        log.execute("PRAGMA wal_autocheckpoint=0")
+        log.execute("CREATE TABLE messages (wire BLOB)")
+        log.execute("INSERT INTO messages VALUES (zeroblob(3000000))")
+        log.commit()
+        (told,) = (check for check in storage.check_storage(tmp_path) if check.name == "Message log")
+    assert told.state == "ok"
+    assert float(told.finding.split()[0]) >= 2.8

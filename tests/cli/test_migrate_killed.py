@@ -18,7 +18,10 @@ from cli.moves import Move, Start, by_words, everything, fill_some, listed, many
 from postgres import PrivatePostgres, count, fresh_schema
 
 from conftest import Server
+from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.protocol import LogUnusableError
+from nomemory.server.log.sqlite_move import mark_moved
+from nomemory.server.maintenance import file_ends
 from nomemory.server.maintenance.database_ends import DatabaseTarget
 from nomemory.server.maintenance.file_ends import FileTarget
 from nomemory.server.settings import Settings
@@ -102,6 +105,26 @@ def test_between_the_switch_of_the_one_and_of_the_other_it_can_be_killed(
     assert move.run(run, "--switch").exit_code == 1
     with start(move.later) as server:
         assert len(listed(server, "bob")) == 5
+
+
+def test_the_index_of_words_of_a_moved_log_goes_whenever_it_is_killed(
+    run: Run, start: Start, own_settings: Settings, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move = Move.of(own_settings, postgres_url, to_database=True)
+    with start(move.former) as server:
+        fill_some(server)
+    words = DataDirectory(move.former.server.data).lexical
+    assert words.exists()
+
+    def is_marked_and_killed(log: Path) -> None:
+        mark_moved(log)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(file_ends, "mark_moved", is_marked_and_killed)
+        assert move.run(run, "--switch").exit_code == 1
+    move.switch(run)
+    assert not words.exists()
 
 
 @both_ways

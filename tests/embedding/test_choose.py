@@ -44,6 +44,14 @@ def test_where_it_is_not_auto_gives_none_and_local_says_what_to_do() -> None:
 
 
 @pytest.mark.usefixtures("_local_package")
+def test_a_user_without_a_home_has_the_local_model_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 3_999_999)  # nobody has a name for it
+    assert choose_embedder(settings(embedder="local")).kind == "local"
+
+
+@pytest.mark.usefixtures("_local_package")
 def test_the_local_model_has_a_dimension_of_its_own() -> None:
     with pytest.raises(EmbedderSettingsError, match="384"):
         choose_embedder(settings(embedder="local", embedding_dimension=512))

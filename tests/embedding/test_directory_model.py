@@ -28,16 +28,26 @@ STATES = np.array([[1, 1, 1], [3, 0, 0], [0, 4, 0], [0, 0, 5], [5, 5, 0]], "<f4"
 def write_model(directory: Path, states: np.ndarray = STATES) -> Path:
     """Write a model whose state of a token is a row of a table, and a tokenizer that knows five words."""
     directory.mkdir(exist_ok=True)
-    node = wire_format.node("Gather", ["states", "input_ids"], "last_hidden_state", "", {})
-    table = wire_format.tensor("states", ElementType.FLOAT, states.shape, states.tobytes())
-    tokens = wire_format.value("input_ids", ElementType.INT64, ["texts", "tokens"])
     output = wire_format.value("last_hidden_state", ElementType.FLOAT, ["texts", "tokens", states.shape[1]])
-    model = wire_format.model([node], [table], [tokens], output, wire_format.OPERATOR_SETS)
-    (directory / "model.onnx").write_bytes(model)
+    (directory / "model.onnx").write_bytes(graph([gathered("last_hidden_state")], output, states=states))
     words = {"type": "WordLevel", "vocab": {word: number for number, word in enumerate(WORDS)}, "unk_token": WORDS[0]}
     tokenizer = {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "WhitespaceSplit"}, "model": words}
     (directory / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
     return directory
+
+
+def gathered(output: str, tokens: str = "input_ids") -> bytes:
+    return wire_format.node("Gather", ["states", tokens], output, "", {})
+
+
+def graph(
+    nodes: list[bytes], output: bytes, tokens: str = "input_ids", element: ElementType = ElementType.INT64,
+    states: np.ndarray = STATES,
+) -> bytes:  # fmt: skip
+    """Return a model that looks up tokens in a table of states."""
+    table = wire_format.tensor("states", ElementType.FLOAT, states.shape, states.tobytes())
+    given = wire_format.value(tokens, element, ["texts", "tokens"])
+    return wire_format.model(nodes, [table], [given], output, wire_format.OPERATOR_SETS)
 
 
 def settings(directory: Path, **changed: object) -> Settings:
@@ -119,6 +129,50 @@ def test_the_doctor_tells_which_model_it_is_and_how_fast(tmp_path: Path) -> None
 def test_a_model_whose_vectors_are_not_finite_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EmbedderSettingsError, match=r"NOMEMORY_EMBEDDER_MODEL: .* must be finite"):
         choose_embedder(settings(write_model(tmp_path, STATES * np.nan)))
+
+
+WHOLE = wire_format.value("out", ElementType.FLOAT, ["texts", "tokens", 3])
+NO_EMBEDDERS = {
+    "pixels": (graph([gathered("out", "pixels")], WHOLE, "pixels"), "takes pixels"),
+    "small numbers": (graph([gathered("out")], WHOLE, element=ElementType.INT32), "cannot be used: .*expected"),
+    "numbers of tokens": (
+        graph(
+            [wire_format.node("Identity", ["input_ids"], "out", "", {})],
+            wire_format.value("out", ElementType.INT64, ["texts", "tokens"]),
+        ),
+        "gives no vectors: its output out is a ",
+    ),
+    "a sum": (
+        graph(
+            [gathered("all"), wire_format.node("ReduceSum", ["all"], "out", "", {"keepdims": 0})],
+            wire_format.value("out", ElementType.FLOAT, []),
+        ),
+        "neither a vector for a text nor one for each of its tokens",
+    ),
+    "an operator of elsewhere": (
+        graph([wire_format.node("Frobnicate", ["input_ids"], "out", "", {})], WHOLE),
+        "cannot be used: .*Frobnicate",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NO_EMBEDDERS)
+def test_a_graph_that_is_no_embedder_is_refused_in_a_sentence(tmp_path: Path, kind: str) -> None:
+    model, told = NO_EMBEDDERS[kind]
+    (write_model(tmp_path) / "model.onnx").write_bytes(model)
+    with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDER_MODEL: .*{told}") as refused:
+        choose_embedder(settings(tmp_path))
+    assert "Error:" not in str(refused.value)
+
+
+def test_a_reranker_is_no_embedder(tmp_path: Path) -> None:
+    with pytest.raises(EmbedderSettingsError, match="one number, as a reranker does"):
+        choose_embedder(settings(write_model(tmp_path, STATES[:, :1] + 1)))
+
+
+def test_the_tokenizer_of_another_model_is_refused_though_some_words_pass(tmp_path: Path) -> None:
+    with pytest.raises(EmbedderSettingsError, match=r"cannot be used: .*must be within"):
+        choose_embedder(settings(write_model(tmp_path, STATES[:3])))
 
 
 async def test_a_model_that_embeds_hardly_anything_blames_itself_and_not_the_texts(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -94,9 +96,25 @@ def test_the_doctor_tells_which_model_it_is_from_where_and_how_fast(tmp_path: Pa
 def test_a_hub_out_of_reach_is_told_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(EmbedderSettingsError, match="the model hub cannot be reached") as refused:
         choose_embedder(settings(tmp_path))
-    assert str(refused.value).startswith(f"NOMEMORY_EMBEDDER=fastembed: {DEFAULT_MODEL}")
+    assert str(refused.value).startswith(f"NOMEMORY_EMBEDDER=fastembed: {DEFAULT_MODEL} is not in ")
     assert "\n" not in str(refused.value)
     assert check_embedder(settings(tmp_path)).state == "fail"
+
+
+@with_fastembed
+def test_a_hub_that_does_not_give_the_model_is_told_from_one_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as hub:
+        threading.Thread(target=hub.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{hub.server_port}")
+        with pytest.raises(EmbedderSettingsError, match="the model hub does not give it"):
+            choose_embedder(settings(tmp_path))
+        hub.shutdown()
 
 
 @with_fastembed

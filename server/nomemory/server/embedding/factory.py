@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -122,7 +123,7 @@ def local_model(settings: Settings) -> LocalModel:
     if settings.embedder.directory is None:
         if not local_is_available():
             raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
-        return package_model(settings.embedder.models or cache_directory())
+        return package_model(models_directory(settings))
     prefixes = settings.embedder.query_prefix, settings.embedder.document_prefix
     try:
         return directory_model(settings.embedder.directory.resolve(), *prefixes, settings.embedder.pooling)
@@ -130,8 +131,13 @@ def local_model(settings: Settings) -> LocalModel:
         raise EmbedderSettingsError(f"NOMEMORY_EMBEDDER_MODEL: {error}") from None
 
 
+def models_directory(settings: Settings) -> Path:
+    """Return where models are kept."""
+    return settings.embedder.models or cache_directory()
+
+
 def _by_name(settings: Settings) -> LocalModel:
-    name, models = full_name(settings.embedder.model), settings.embedder.models or cache_directory()
+    name, models = full_name(settings.embedder.model), models_directory(settings)
     prefixes = prefixes_of(name, settings.embedder.query_prefix, settings.embedder.document_prefix)
     try:
         return named_model(name, models / _FASTEMBED, prefixes)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
 from huggingface_hub import model_info
+from huggingface_hub.errors import HfHubHTTPError, HTTPError  # type: ignore[attr-defined]  # it imports the last one
 
 from nomemory.server.embedding.batches import batches
 from nomemory.server.embedding.local_model_error import LocalModelError
@@ -22,6 +23,8 @@ _BATCH_CHARS: Final = 1000
 _HUB_S: Final = 10.0
 _DEFAULT_DIMENSION: Final = 384
 _DEFAULT_FILE: Final = "onnx/model.onnx"
+_UNREACHABLE: Final = (OSError, ValueError, HTTPError)
+"""The last is that of whichever HTTP client the hub's package uses; its errors of connections are no `OSError`."""
 
 
 class FastembedModel:
@@ -76,9 +79,14 @@ def download(name: str, models: Path) -> None:
     source = next(each["sources"]["hf"] for each in TextEmbedding.list_supported_models() if _is(each["model"], name))
     try:
         model_info(source, timeout=_HUB_S)  # first: fastembed itself tries for 40 s
-        TextEmbedding(name, str(models), lazy_load=True)
-    except Exception as error:
+    except HfHubHTTPError as error:
+        raise LocalModelError(f"{name} is not in {models}, and the model hub does not give it") from error
+    except _UNREACHABLE as error:
         raise LocalModelError(f"{name} is not in {models}, and the model hub cannot be reached") from error
+    try:
+        TextEmbedding(name, str(models), lazy_load=True)
+    except (OSError, ValueError) as error:
+        raise LocalModelError(f"{name} could not be downloaded into {models}") from error
 
 
 def _refuse_unknown(name: str) -> None:

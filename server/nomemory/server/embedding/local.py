@@ -33,6 +33,8 @@ _DOCUMENTS_NICENESS = 10
 _CALL_CHARS = 2000
 """Of documents in one call, for each batch at once. It then takes a fraction of a second."""
 _AT_ONCE_MIN, _AT_ONCE_MAX = 2, 4
+_NO_HOME = Path("/nonexistent")
+"""As systems write the home of a user who has none."""
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # for numpy, whose threads would only wait
     "OPENBLAS_NUM_THREADS": "1",
@@ -48,7 +50,15 @@ def local_is_available() -> bool:
 
 def cache_directory() -> Path:
     """Return where converted models are kept unless a setting says otherwise."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "nomemory"
+    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "nomemory"
+
+
+def _home() -> Path:
+    """Return the user's home. A user without a name, as in some containers, has none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return _NO_HOME
 
 
 def documents_at_once(setting: int) -> int:

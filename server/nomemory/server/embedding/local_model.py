@@ -76,7 +76,10 @@ def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling
         if find_spec(package) is None:
             raise LocalModelError("a model of your own needs more packages: pip install 'nomemory[tokenizers]'")
     arguments = (str(path), query_prefix, document_prefix, pooling)
-    found = _described("nomemory.server.embedding.onnx.describe", arguments, str(path))
+    try:
+        found = _described("nomemory.server.embedding.onnx.describe", arguments)
+    except LocalModelError as error:
+        raise LocalModelError(f"{path}: {error}") from None
     name = f"{path.name}-{found['digest'][:_DIGEST_SHOWN]}"
     return LocalModel(name, found["dimension"], str(path), (Source.DIRECTORY, *arguments))
 
@@ -90,17 +93,17 @@ def named_model(name: str, models: Path, prefixes: Prefixes) -> LocalModel:
     if find_spec("fastembed") is None:
         raise LocalModelError("a model by its name needs one more package: pip install 'nomemory[fastembed]'")
     arguments = (name, str(models), prefixes.query, prefixes.document)
-    found = _described("nomemory.server.embedding.fastembed_description", arguments, name)
+    found = _described("nomemory.server.embedding.fastembed_description", arguments)
     shown = f"{name.rpartition('/')[2]}-{found['digest'][:_DIGEST_SHOWN]}"
     return LocalModel(shown, found["dimension"], f"fastembed, {found['directory']}", (Source.NAME, *arguments))
 
 
-def _described(module: str, arguments: Sequence[str], what: str) -> dict[str, Any]:
+def _described(module: str, arguments: Sequence[str]) -> dict[str, Any]:
     done = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-P", "-m", module, *arguments], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise LocalModelError(f"{what}: {(done.stderr.splitlines() or ['it cannot be loaded'])[-1]}")
+        raise LocalModelError((done.stderr.splitlines() or ["it cannot be loaded"])[-1])
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

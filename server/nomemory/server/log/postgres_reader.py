@@ -25,13 +25,12 @@ from nomemory.server.log.postgres_connections import Database, ReadPool
 from nomemory.server.log.postgres_rows import CHECKED, COLUMNS, PostgresRows
 from nomemory.server.log.protocol import (
     Around,
-    ConversationSummary,
     FirstPage,
     LogCounts,
     Position,
     Surroundings,
-    UserCount,
 )
+from nomemory.server.log.summaries import ConversationSummary, UserCount
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
 
 _NEWEST_FIRST: Final = "ORDER BY messages.ts_us DESC, messages.message_id DESC"

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import LogIdentity, LogPosition
+from nomemory.server.log.summaries import ConversationSummary, UserCount
 from nomemory.server.message import Filter, LoggedMessage, Message
 
 
@@ -88,22 +89,6 @@ class Position:
 
     ts_us: int
     message_id: str
-
-
-class ConversationSummary(NamedTuple):
-    """What the messages of a conversation add up to. Times are microseconds since the epoch."""
-
-    conversation_id: str
-    first_us: int
-    last_us: int
-    messages: int
-
-
-class UserCount(NamedTuple):
-    """A user, and how many messages they have."""
-
-    user_id: str
-    messages: int
 
 
 class Touched(NamedTuple):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Final, Protocol
 
 from nomemory.server.metrics import catalog
@@ -92,18 +93,19 @@ class EmbedderMeter:
         self._cache: Counter[Labels] = Counter()
         self._queues: list[Queue] = []
 
-    @contextmanager
-    def calling(self, purpose: str, texts: int) -> Iterator[None]:
+    def calling(self, purpose: str, texts: int) -> AbstractContextManager[None]:
         """Count a call of the model. One that is given up is not counted."""
-        began = time.perf_counter()
-        try:
-            yield
-        except Exception:
-            self._errors[purpose] += 1
-            self._note_duration(purpose, began)
-            raise
+        return _EmbedderCall(self, purpose, texts)
+
+    def called(self, purpose: str, texts: int, seconds: float) -> None:
+        """Count a call that gave vectors."""
         self._texts[purpose] += texts
-        self._note_duration(purpose, began)
+        self._note_duration(purpose, seconds)
+
+    def failed(self, purpose: str, seconds: float) -> None:
+        """Count a call that gave none."""
+        self._errors[purpose] += 1
+        self._note_duration(purpose, seconds)
 
     def looked_up(self, cache: str, *, hit: bool) -> None:
         """Count a look-up in a cache."""
@@ -126,9 +128,29 @@ class EmbedderMeter:
             samples.put(catalog.EMBEDDER_ERRORS, self._errors[purpose], purpose)
         _tell(samples, catalog.EMBEDDER_CACHE, self._cache)
 
-    def _note_duration(self, purpose: str, began: float) -> None:
+    def _note_duration(self, purpose: str, seconds: float) -> None:
         distribution = self._durations.setdefault(purpose, Distribution(catalog.EMBEDDER_CALLS.bounds))
-        distribution.note(time.perf_counter() - began)
+        distribution.note(seconds)
+
+
+class _EmbedderCall(AbstractContextManager[None]):
+    """A call of the model that is under way."""
+
+    def __init__(self, meter: EmbedderMeter, purpose: str, texts: int) -> None:
+        self._meter = meter
+        self._purpose = purpose
+        self._texts = texts
+        self._began = time.perf_counter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Count it by how it ended. What is no `Exception` gave it up."""
+        seconds = time.perf_counter() - self._began
+        if kind is None:
+            self._meter.called(self._purpose, self._texts, seconds)
+        elif issubclass(kind, Exception):
+            self._meter.failed(self._purpose, seconds)
 
 
 class ChangeMeter:

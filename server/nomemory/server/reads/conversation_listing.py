@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nomemory.server.cursor import ConversationPlace, Cursors, Listing
-from nomemory.server.log.protocol import ConversationSummary, LogReader
+from nomemory.server.log.protocol import LogReader
+from nomemory.server.log.summaries import ConversationSummary
 
 _MARK_BYTES = 8
 

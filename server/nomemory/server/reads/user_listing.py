@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nomemory.server.cursor import Cursors, Listing, UserPlace
-from nomemory.server.log.protocol import LogReader, UserCount
+from nomemory.server.log.protocol import LogReader
+from nomemory.server.log.summaries import UserCount
 
 
 @dataclass(frozen=True, slots=True)

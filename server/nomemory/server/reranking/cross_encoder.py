@@ -15,6 +15,7 @@ MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
 _TOKENS_MAX = 512
 """The window of the usual models. A longer pair is cut, the longer of the two first."""
 _ERRORS_ONLY = 3
+_CLASSES_MAX = 2
 
 
 class CrossEncoder:
@@ -42,7 +43,11 @@ class CrossEncoder:
         self._inputs = {one.name for one in self._session.get_inputs()}
 
     def logits(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Return a logit for each text."""
+        """Return a logit for each text.
+
+        Raises:
+            ValueError: the model is no reranker.
+        """
         pairs = self._tokenizer.encode_batch([(question, text) for text in texts])
         known = {
             "input_ids": [pair.ids for pair in pairs],
@@ -56,5 +61,7 @@ class CrossEncoder:
 
 def _of_yes(answers: npt.NDArray[np.float64]) -> list[float]:
     """Return one logit for each row: of two classes, how much the second is likelier than the first."""
+    if answers.shape[1] > _CLASSES_MAX:
+        raise ValueError(f"it gives {answers.shape[1]} numbers for a pair, and a reranker one or two")
     of_yes = answers[:, 0] if answers.shape[1] == 1 else answers[:, 1] - answers[:, 0]
     return [float(one) for one in of_yes]

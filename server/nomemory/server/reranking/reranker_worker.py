@@ -21,11 +21,13 @@ def _loaded(model: str, threads: int) -> Logits:
     if Path(model).is_dir():
         from nomemory.server.reranking.cross_encoder import CrossEncoder  # noqa: PLC0415 - one of two packages
 
-        return CrossEncoder(Path(model), threads).logits
+        encoder = CrossEncoder(Path(model), threads)
+        encoder.logits("tea?", ["tea", "coffee"])  # what is no reranker is said now, and not at each question
+        return encoder.logits
     from fastembed.rerank.cross_encoder import TextCrossEncoder  # noqa: PLC0415 - as above
 
-    encoder = TextCrossEncoder(model_name=model, threads=threads)
-    return lambda question, texts: [float(logit) for logit in encoder.rerank(question, list(texts))]
+    named = TextCrossEncoder(model_name=model, threads=threads)
+    return lambda question, texts: [float(logit) for logit in named.rerank(question, list(texts))]
 
 
 def _serve(pipe: WorkerPipe, logits: Logits) -> None:

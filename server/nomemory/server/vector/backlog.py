@@ -180,21 +180,21 @@ class Backlog:
         return known_messages(self._connection, user_id, message_ids)
 
     def mark_applied(self, done: Iterable[Pending]) -> None:
-        """Note that the index has this work, though not yet durably. A message that changed meanwhile stays pending."""
-        self._settle([(APPLIED, "", i.user_id, i.message_id, i.latest) for i in done])
+        """Note that the index has this work, though not yet durably. A message that changed meanwhile stays pending.
+
+        It was put into an index that had nothing that this backlog does not know of.
+        """
+        applied = [(APPLIED, "", i.user_id, i.message_id, i.latest) for i in done]
+        self._settle(applied, "UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
 
     def park(self, aside: Mapping[Pending, str]) -> None:
         """Set messages aside until they change, each for a kind of error."""
         self._settle([(PARKED, reason, i.user_id, i.message_id, i.latest) for i, reason in aside.items()])
 
     def forget_applied(self) -> None:
-        """Drop applied work. Call it when the index has made everything marked durable.
-
-        What is marked was put into an index that had nothing that this backlog does not know of.
-        """
+        """Drop applied work. Call it when the index has made everything marked durable."""
         with self._transaction():
             self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
-            self._connection.execute("UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
 
     def wipe_removed(self) -> None:
         """Write the file anew without what was dropped. It is small unless much waits."""
@@ -241,10 +241,12 @@ class Backlog:
             item = Pending(user_id, message_id, latest, bool(is_single))
             taken.setdefault((user_id, message_id), item)
 
-    def _settle(self, settled: Sequence[tuple[int, str, str, str, int]]) -> None:
+    def _settle(self, settled: Sequence[tuple[int, str, str, str, int]], *also: str) -> None:
         if not settled:
             return
         with self._transaction():
+            for statement in also:
+                self._connection.execute(statement)
             count = self._connection.executemany(_SETTLE, settled).rowcount
             self._connection.execute("UPDATE feed SET pending = pending - ?", (count,))
 

@@ -82,6 +82,7 @@ class VectorIndexer:
     ) -> None:
         self._shared = shared
         self._keeper: BucketKeeper | None = None
+        self._losses = 0
         self._writing = asyncio.Lock()
         self._faults = faults or StandingFaults()
         collection = collection_of(settings, vectors, embedder)
@@ -237,7 +238,9 @@ class VectorIndexer:
         self.look()
 
     def _may_write(self) -> bool:
-        return self._shared is None or (self._keeper is not None and self._keeper.may_write)
+        """Return whether what is in hand may be written: no bucket was lost since it was taken, or is about to be."""
+        keeper = self._keeper
+        return self._shared is None or (keeper is not None and keeper.may_write and keeper.losses == self._losses)
 
     async def _keep_whole(self, thread: ThreadPoolExecutor, desk: Desk, checked: asyncio.Future[bool]) -> None:
         at_desk, part_chars = partial(self._at_desk, thread), self._settings.embedder.part_chars
@@ -282,6 +285,7 @@ class VectorIndexer:
     async def _work_once(self, thread: ThreadPoolExecutor, desk: Desk) -> bool:
         """Do one batch; False if there is nothing to do."""
         self._is_overtaken = False
+        self._losses = self._keeper.losses if self._keeper is not None else 0
         if not self._may_write():
             return False
         take = partial(desk.next_work, self._hot.users(), self._take_max)

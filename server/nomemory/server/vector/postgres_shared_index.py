@@ -12,7 +12,7 @@ from nomemory.server.log.postgres_conditions import Value, numbered, users_claus
 from nomemory.server.log.postgres_connections import ERRORS, Database, faults
 from nomemory.server.vector.hot_users import HotUsers
 from nomemory.server.vector.index_progress import IndexerStatus
-from nomemory.server.vector.postgres_index_books import CHECKPOINTS, TABLES, PostgresIndexBooks, told_of
+from nomemory.server.vector.postgres_index_books import LOCK, TABLES, PostgresIndexBooks, checkpoints_of, told_of
 
 if TYPE_CHECKING:
     from nomemory.server.log.postgres_connections import Pool
@@ -91,16 +91,19 @@ class PostgresSharedIndex:
 
     async def checkpoints(self) -> FeedPosition:
         """Return up to where everything has been applied or set aside, whoever did it."""
-        rows = await self._fetch(CHECKPOINTS, self._collection)
-        return FeedPosition(tuple(checkpoint for (checkpoint,) in rows)) if rows else FeedPosition()
+        return await checkpoints_of(self._pool, self._collection)
 
     async def abandoned(self) -> bool:
         """Close the books if no server has used the index for a while; return whether that is so."""
-        if await self._fetch(_USED, self._collection):
-            return False
-        for table in TABLES:
-            await self._fetch(f"DELETE FROM {table} WHERE collection = ?", self._collection)  # noqa: S608 - ours
-        return True
+        with faults("written"):
+            async with self._pool.connection() as connection, connection.transaction():
+                await connection.execute(numbered(LOCK), self._collection)
+                if await connection.fetchval(numbered(_USED), self._collection):
+                    return False
+                for table in TABLES:
+                    statement = f"DELETE FROM {table} WHERE collection = ?"  # noqa: S608 - ours
+                    await connection.execute(numbered(statement), self._collection)
+                return True
 
     async def close(self) -> None:
         """Close its connections."""

@@ -55,6 +55,11 @@ def folder(directory: Path) -> Path:
     return directory / f"{PACKAGE}-{version(PACKAGE)}-{_CONVERSION}{'-unsigned' if overflows() else ''}"
 
 
+def is_kept(directory: Path) -> bool:
+    """Return whether a directory of models has this one, whole."""
+    return _is_whole(folder(directory))
+
+
 def _kept(weights: Weights, directory: Path) -> Path:
     kept = folder(directory)
     if not _is_whole(kept):
@@ -84,10 +89,15 @@ def pieces_of(weights: Weights) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Replace a file at once: a process that has the old one mapped goes on with it."""
+    """Replace a file at once: a process that has the old one mapped goes on with it. What fails leaves nothing."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_PARTIAL, delete=False) as file:
-        file.write(content)
-    Path(file.name).replace(path)
+        partial = Path(file.name)
+        try:
+            file.write(content)
+            file.flush()
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def _is_whole(kept: Path) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nomemory.server.embedding.batches import batches
+from nomemory.server.embedding.local_model_error import LocalModelError
 from nomemory.server.embedding.onnx.capacity import Capacity, SideBySide
 from nomemory.server.embedding.onnx.session import session
 from nomemory.server.embedding.vector import Vector
@@ -22,6 +23,8 @@ TOKENIZER_FILE: Final = "tokenizer.json"
 _SENTENCE_DIMENSIONS: Final = 2
 _BATCH_TOKENS: Final = 256
 _TOKENS_MAX: Final = 512
+_INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")
+_OF_FLOATS: Final = frozenset({"tensor(float)", "tensor(float16)", "tensor(double)"})
 _Floats = npt.NDArray[np.float32]
 
 
@@ -61,6 +64,9 @@ class DirectoryModel:
     Args:
         directory: see there.
         capacity: how much it may use.
+
+    Raises:
+        LocalModelError: the model takes or gives something else than an embedder.
     """
 
     def __init__(self, directory: ModelDirectory, capacity: Capacity) -> None:
@@ -69,8 +75,13 @@ class DirectoryModel:
         self._session = session(directory.path / MODEL_FILE, capacity)
         self._side_by_side = SideBySide(capacity.at_once)
         self._inputs = {each.name for each in self._session.get_inputs()}
-        outputs = [each.name for each in self._session.get_outputs()]
-        self._output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
+        self._output = _output(self._session.get_outputs())
+        _refuse_inputs(self._inputs)
+
+    @property
+    def largest_token(self) -> int:
+        """The largest number that the tokenizer gives a piece of a text, those of marks left out."""
+        return max(self._tokenizer.get_vocab(with_added_tokens=False).values(), default=0)
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         """Embed texts; the vectors' lengths are not one yet. What a text has beyond the model's length is left out."""
@@ -79,20 +90,41 @@ class DirectoryModel:
         found = list(batches(list(map(len, tokens)), _BATCH_TOKENS))
         vectors: dict[int, Vector] = {}
         together = [[tokens[place] for place in batch] for batch in found]
-        for batch, embedded in zip(found, self._side_by_side.results(self._embed, together), strict=True):
+        for batch, embedded in zip(found, self._side_by_side.results(self.embed_tokens, together), strict=True):
             vectors.update(zip(batch, (np.asarray(vector, "<f4").tobytes() for vector in embedded), strict=True))
         return [vectors[place] for place in range(len(texts))]
 
-    def _embed(self, tokens: Sequence[Sequence[int]]) -> _Floats:
+    def embed_tokens(self, tokens: Sequence[Sequence[int]]) -> _Floats:
+        """Return a vector for each list of tokens."""
         lengths = np.array([len(each) for each in tokens])
         numbers = np.zeros((len(tokens), max(1, lengths.max())), np.int64)
         for row, each in zip(numbers, tokens, strict=True):
             row[: len(each)] = each
         mask = (np.arange(numbers.shape[1]) < lengths[:, np.newaxis]).astype(np.int64)
-        inputs = {"input_ids": numbers, "attention_mask": mask, "token_type_ids": np.zeros_like(numbers)}
+        inputs = dict(zip(_INPUTS, (numbers, mask, np.zeros_like(numbers)), strict=True))
         (found,) = self._session.run([self._output], {name: inputs[name] for name in self._inputs & inputs.keys()})
         states = np.asarray(found, "<f4")
-        return states if states.ndim == _SENTENCE_DIMENSIONS else _pooled(states, mask, self._directory.pooling)
+        if states.ndim == _SENTENCE_DIMENSIONS:
+            return states
+        if states.shape[:-1] != numbers.shape:
+            raise LocalModelError(f"{MODEL_FILE} gives neither a vector for a text nor one for each of its tokens")
+        return _pooled(states, mask, self._directory.pooling)
+
+
+def _output(outputs: Sequence[Any]) -> str:
+    """Choose the output with the vectors."""
+    of_text = (each for each in outputs if each.name == "sentence_embedding")
+    chosen = next(of_text, outputs[0])
+    if chosen.type not in _OF_FLOATS:
+        raise LocalModelError(f"{MODEL_FILE} gives no vectors: its output {chosen.name} is a {chosen.type}")
+    return str(chosen.name)
+
+
+def _refuse_inputs(inputs: set[str]) -> None:
+    unknown = sorted(inputs.difference(_INPUTS))
+    if unknown or _INPUTS[0] not in inputs:
+        wanted = ", ".join(unknown or sorted(inputs))
+        raise LocalModelError(f"{MODEL_FILE} is no embedder of texts: it takes {wanted}, and not just {_INPUTS[0]}")
 
 
 def _pooled(states: _Floats, mask: npt.NDArray[np.int64], pooling: Pooling) -> _Floats:

@@ -96,9 +96,9 @@ def opened(path: Path) -> Weights:
 
     Raises:
         OSError: it cannot be read.
-        WeightsError: it is of another format.
+        WeightsError: it is of another format, or not whole.
     """
-    return Weights(_mapped(path))
+    return Weights(_mapped(path) if path.stat().st_size else b"")  # nothing cannot be mapped
 
 
 def _mapped(path: Path) -> mmap.mmap:

