@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import threading
@@ -15,11 +16,13 @@ from pathlib import Path
 
 import grpc
 import pytest
+import uvloop
 from hypothesis import settings
 from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, shared_postgres
 from server.fleet import fleet
 
 from nomemory.server.app import running
+from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.listen_address import Addresses
 from nomemory.server.logs import configure_logs
 from nomemory.server.settings import Settings
@@ -33,31 +36,58 @@ settings.load_profile("repeatable")
 
 LONGEST = (
     "tests/vector/test_edge_shards.py",
-    "tests/server/test_damaged_vectors.py",
     "tests/server/test_model_change.py",
-    "tests/proofs/test_isolation_suite.py",
-    "tests/recall/llm/test_small_model.py",
-    "tests/embedding/test_onnx.py",
-    "tests/test_tutorial.py",
-    "tests/server/test_worker_lives.py",
+    "tests/vector/test_vector_index.py",
+    "tests/server/test_damaged_vectors.py",
     "tests/cli/test_doctor_data.py",
-    "tests/server/test_bounds.py",
-    "tests/server/test_data_directory.py",
-    "tests/vector/test_indexer.py",
-    "tests/server/test_erased_bytes.py",
-    "tests/vector/test_wiped_shard.py",
-    "tests/server/test_recall_reads_writes.py",
-    "tests/inspector/test_ease.py",
-    "tests/server/test_postgres.py",
-    "tests/server/test_stopped_processes.py",
-    "tests/server/test_durability.py",
+    "tests/server/test_worker_lives.py",
     "tests/proofs/test_torture.py",
-    "tests/server/test_workers.py",
-    "tests/proofs/test_isolation_over_http.py",
-    "tests/vector/test_edge_index.py",
-    "tests/tracing/test_content.py",
+    "tests/recall/llm/test_small_model.py",
+    "tests/vector/test_indexer.py",
+    "tests/embedding/test_onnx.py",
+    "tests/proofs/test_isolation_suite.py",
+    "tests/server/test_erased_bytes.py",
+    "tests/server/test_durability.py",
+    "tests/server/test_bounds.py",
+    "tests/server/test_postgres.py",
+    "tests/server/test_process.py",
+    "tests/cli/test_migrate_killed.py",
+    "tests/proofs/test_conformance.py",
+    "tests/lexical/test_oracle.py",
+    "tests/test_extending.py",
+    "tests/server/test_data_directory.py",
+    "tests/server/test_lost_log.py",
+    "tests/server/test_paging.py",
+    "tests/server/test_shared_index.py",
+    "tests/model_context/test_transports.py",
+    "tests/proofs/test_soak.py",
+    "tests/embedding/test_local.py",
+    "tests/server/test_recall_reads_writes.py",
+    "tests/identity/test_namespace_attacks.py",
+    "tests/cli/test_migrate.py",
+    "tests/server/test_stopped_processes.py",
+    "tests/log/test_summaries.py",
+    "tests/inspector/test_ease.py",
+    "tests/test_tutorial.py",
+    "tests/inspector/test_demo.py",
+    "tests/reranking/test_reranker.py",
+    "tests/web/test_slow_clients.py",
+    "tests/vector/test_shared_index.py",
+    "tests/cli/test_serve.py",
 )
 """Files that take long, by what was measured: begun first, so that no process is left with one of them at the end."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Collect no garbage while tests are collected, which stay."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of garbage collection: to walk it again and again is an eighth of the tests' work."""
+    freeze_heap()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -98,7 +128,7 @@ def started(settings: Settings) -> Iterator[Server]:
 
     def run() -> None:
         try:
-            asyncio.run(main())
+            uvloop.run(main())  # as `nomemory serve` does
         except BaseException as error:
             if bound.done():
                 raise
@@ -159,19 +189,32 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def vector_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server without an embedder, for small vectors that messages bring themselves. Its log is a file by default."""
-    data = tmp_path_factory.mktemp("vectors")
-    settings = Settings.from_environment(
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server without an embedder, for small vectors that messages bring themselves. Its log is a file."""
+    with started(_small(tmp_path_factory.mktemp("vectors"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def replicas(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Two such servers of one log in PostgreSQL."""
+    settings, second = _small(tmp_path_factory.mktemp("vectors")), tmp_path_factory.mktemp("replica") / "data"
+    with two_replicas(settings, fresh_schema(postgres), second) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def vector_server(request: pytest.FixtureRequest) -> Server:
+    """Return a server for vectors that messages bring; with each log if the test is marked so, else with a file."""
+    is_one = getattr(request, "param", "sqlite") == "sqlite"
+    server: Server = request.getfixturevalue("one_server" if is_one else "replicas")
+    return server
+
+
+def _small(data: Path) -> Settings:
+    return Settings.from_environment(
         data=data, listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
     )
-    if getattr(request, "param", "sqlite") == "postgres":
-        url = fresh_schema(request.getfixturevalue("postgres"))
-        running = two_replicas(settings, url, tmp_path_factory.mktemp("replica") / "data")
-    else:
-        running = started(settings)
-    with running as server:
-        yield server
 
 
 @pytest.fixture(scope="session")
@@ -198,9 +241,7 @@ def start() -> Callable[[Settings], AbstractContextManager[Server]]:
 @pytest.fixture
 def own_settings(tmp_path: Path) -> Settings:
     """Settings of a small server of one's own, without an embedder."""
-    return Settings.from_environment(
-        data=tmp_path / "data", listen="127.0.0.1:0", embedder="none", embedding_dimension=4, drain_s=0.0
-    )
+    return _small(tmp_path / "data")
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ class Bench:
             "workers": arguments.workers,
             "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
             "cases": {},
-            "skipped": {},
+            "errors": {},
         }
 
     def run(self) -> None:
@@ -207,7 +207,7 @@ class Bench:
                 for concurrency in CONCURRENCIES:
                     outcome = self._measure(case, concurrency)
                     if outcome.errors:
-                        self.result["skipped"][case.name] = dict(outcome.errors)
+                        self.result["errors"][case.name] = dict(outcome.errors)
                     if not outcome.waits_ms:
                         break
                     self._put(case.name, concurrency, outcome)
@@ -362,6 +362,8 @@ def main() -> None:
         print_flood(bench.result)
     else:
         print_report(bench.result)
+    if bench.result["errors"]:
+        raise SystemExit(f"calls were answered with errors: {bench.result['errors']}")
 
 
 def _measure_on_postgres(arguments: argparse.Namespace) -> None:

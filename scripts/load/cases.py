@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from load.closed_loop import Metadata
 from load.corpus import HEAVY, Notes, Said, unit_vector
-from load.words import CHINESE, ENGLISH
+from load.words import chinese, english
 
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
@@ -82,7 +82,7 @@ def _of_user(user_id: str, said: Sequence[Said], random: np.random.Generator) ->
 
 
 def _of_heavy_turn(user_id: str, said: Sequence[Said], turn: int, random: np.random.Generator) -> Occasion:
-    language = (ENGLISH, CHINESE)[turn % 2]
+    language = (english(), chinese())[turn % 2]
     words = {name: language[rank + turn % 3] for name, rank in _RANKS.items()}
     return _occasion(user_id, said, words, language[_RANKS["common"] + (turn + 1) % 3], random)
 

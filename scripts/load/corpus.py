@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
-from load.words import CHINESE, ENGLISH, Vocabulary, draw, text_of
+from load.words import Vocabulary, chinese, draw, english, text_of
 
 from nomemory.v1 import message_pb2
 from nomemory.v1.ingest_service_pb2 import WriteMessagesRequest
@@ -173,4 +173,4 @@ def unit_vector(random: np.random.Generator) -> Floats:
 
 def vocabularies() -> tuple[Vocabulary, Vocabulary]:
     """Return the words of both languages, most frequent first."""
-    return ENGLISH, CHINESE
+    return english(), chinese()

@@ -26,7 +26,7 @@ from load.corpus import HEAVY, Notes, Size
 from load.ingest import Loaded, import_phase, single_writes, write_phase
 from load.server_process import ServerProcess
 from load.usage import family_cpu_s
-from load.words import CHINESE, ENGLISH
+from load.words import chinese, english
 
 from nomemory.v1 import query_service_pb2 as pb
 from proofs.private_postgres import PrivatePostgres, execute, private_postgres
@@ -195,8 +195,8 @@ class PostgresProfile:
 def common_words() -> Iterator[Case]:
     """Return the dearest searches of a heavy user: a phrase of the most common words, and a question of ten words."""
     for name, query in (
-        ("lexical_common_phrase_heavy", [f'"{ENGLISH[0]} {ENGLISH[1]}"', f'"{CHINESE[0]}{CHINESE[1]}"']),
-        ("lexical_question_heavy", [" ".join(ENGLISH[:_IN_A_QUESTION]), "".join(CHINESE[:_IN_A_QUESTION])]),
+        ("lexical_common_phrase_heavy", [f'"{english()[0]} {english()[1]}"', f'"{chinese()[0]}{chinese()[1]}"']),
+        ("lexical_question_heavy", [" ".join(english()[:_IN_A_QUESTION]), "".join(chinese()[:_IN_A_QUESTION])]),
     ):
         requests = [pb.LexicalSearchRequest(user_id=HEAVY, query_text=text, page_size=50) for text in query]
         yield Case(name, _SEARCH, [one.SerializeToString() for one in requests], [()])

@@ -18,8 +18,8 @@ def print_report(result: Figures) -> None:
     _print_pairs("memory (MB)", result["memory"])
     _print_pairs("data (MB)", result["data_mb"])
     _print_pairs("local embedder", result["embedder"])
-    if result["skipped"]:
-        _print_pairs("answered with errors", result["skipped"])
+    if result["errors"]:
+        _print_pairs("answered with errors", result["errors"])
     print_targets(targets(result))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -16,7 +17,9 @@ _ENGLISH_SHARE, _CHINESE_SHARE = 0.45, 0.45
 _FIRST_CHARACTER, _CHARACTERS = 0x4E00, 3000
 
 
-def _english() -> Vocabulary:
+@cache
+def english() -> Vocabulary:
+    """Return the English ones, the most frequent first."""
     onsets = [*"bcdfghjklmnprstvwz", "br", "cl", "dr", "fl", "gr", "pl", "pr", "sh", "sk", "st", "th", "tr"]
     syllables = [onset + nucleus for onset, nucleus in product(onsets, ("a", "e", "i", "o", "u", "ai", "ou"))]
     random = np.random.default_rng(_SEED)
@@ -28,7 +31,9 @@ def _english() -> Vocabulary:
     return list(words)
 
 
-def _chinese() -> Vocabulary:
+@cache
+def chinese() -> Vocabulary:
+    """Return the Chinese ones, the most frequent first."""
     random = np.random.default_rng(_SEED)
     words: dict[str, None] = {}
     while len(words) < _SIZE:
@@ -36,7 +41,6 @@ def _chinese() -> Vocabulary:
     return list(words)
 
 
-ENGLISH, CHINESE = _english(), _chinese()
 _CUMULATED = np.cumsum(1 / np.arange(1, _SIZE + 1))
 
 
@@ -45,17 +49,18 @@ def draw(random: np.random.Generator, messages: int) -> list[tuple[list[str], bo
     lengths = random.integers(*_LENGTHS, messages)
     ranks = np.searchsorted(_CUMULATED, random.random(int(lengths.sum())) * _CUMULATED[-1]).tolist()
     languages = random.random(messages).tolist()
+    latin, han = english(), chinese()
     drawn, at = [], 0
     for length, language in zip(lengths.tolist(), languages, strict=True):
         mine = ranks[at : at + length]
         at += length
         if language < _ENGLISH_SHARE:
-            drawn.append(([ENGLISH[rank] for rank in mine], False))
+            drawn.append(([latin[rank] for rank in mine], False))
         elif language < _ENGLISH_SHARE + _CHINESE_SHARE:
-            drawn.append(([CHINESE[rank] for rank in mine], True))
+            drawn.append(([han[rank] for rank in mine], True))
         else:
             half = length // 2
-            drawn.append(([ENGLISH[rank] for rank in mine[:half]] + [CHINESE[rank] for rank in mine[half:]], False))
+            drawn.append(([latin[rank] for rank in mine[:half]] + [han[rank] for rank in mine[half:]], False))
     return drawn
 
 

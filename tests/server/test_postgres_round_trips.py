@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from conftest import Server
 
 EAST = q.Embedding(values=[1.0, 0.0, 0.0, 0.0])
-HYBRID_MAX, SEMANTIC_MAX = 4, 2
+HYBRID_MAX, SEMANTIC_MAX = 2, 2
 
 
 @pytest.fixture

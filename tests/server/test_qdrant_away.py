@@ -30,7 +30,13 @@ WAIT_S = 30
 
 
 class Collections(CollectionsServicer):
-    """Has every collection that it is asked for."""
+    """Has every collection that it is asked for, and no aliases that would say whose they are."""
+
+    def ListCollectionAliases(self, request: Any, context: Any) -> Any:  # noqa: ANN401, ARG002, N802 - the contract's names
+        return qdrant.ListAliasesResponse()
+
+    def UpdateAliases(self, request: Any, context: Any) -> Any:  # noqa: ANN401, ARG002, N802 - as above
+        return qdrant.CollectionOperationResponse(result=True)
 
     def CollectionExists(self, request: Any, context: Any) -> Any:  # noqa: ANN401, ARG002, N802 - the contract's names
         return qdrant.CollectionExistsResponse(result=qdrant.CollectionExists(exists=True))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from written import written
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
@@ -318,7 +319,7 @@ async def test_removed_vectors_leave_the_files_of_every_shard(index: EdgeShards,
 
 
 def remaining(directory: Path, vectors: list[bytes]) -> int:
-    held_bytes = b"".join(file.read_bytes() for file in directory.rglob("*") if file.is_file())
+    held_bytes = b"".join(written(file) for file in directory.rglob("*") if file.is_file())
     return sum(one in held_bytes for one in vectors)
 
 

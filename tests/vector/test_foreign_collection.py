@@ -1,7 +1,9 @@
-"""A collection that holds the points of another log is emptied before anything is asked of it."""
+"""A collection that another log fills is left alone; one that this log has not begun is emptied before it is asked."""
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.checkpoint import discard_foreign_vectors, is_begun, vector_checkpoint
 from nomemory.server.vector.collection import Collection
+from nomemory.server.vector.foreign_collection import ForeignCollectionError
 from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.vector.qdrant_collection import QdrantCollection
 from nomemory.server.vector.qdrant_index import QdrantIndex, connect
 
 VECTOR = b"\0\0\x80?" + b"\0" * 12
@@ -28,6 +32,80 @@ async def test_a_collection_on_a_server_that_this_log_has_not_begun_is_emptied(*
     assert [hit.sequence for hit in await now.search("u", VECTOR, EVERYTHING, 10)] == ([] if is_new else [1])
     assert await now.count() == (0 if is_new else 1)
     await now.close()
+
+
+POINT = VectorPoint("u", "m", 0, 1, 0, Role.USER, "", VECTOR)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_collection_that_another_log_fills_is_neither_read_nor_written(*, is_new: bool) -> None:
+    client = connect(":memory:", None, 5)
+    theirs = QdrantIndex(client, "vectors", 4, is_new=True, log_id="theirs")
+    await theirs.upsert([POINT])
+    ours = QdrantIndex(client, "vectors", 4, is_new=is_new, log_id="ours")
+    for call in (
+        ours.probe,
+        ours.count,
+        ours.give_up,
+        partial(ours.upsert, [POINT]),
+        partial(ours.search, "u", VECTOR, EVERYTHING, 10),
+        partial(ours.remove, "u", "m"),
+    ):
+        with pytest.raises(
+            ForeignCollectionError, match="collection vectors on the Qdrant server is filled from another"
+        ):
+            await call()
+    assert await theirs.count() == 1
+
+
+async def test_a_collection_that_another_log_fills_is_not_deleted_with_those_that_are_not_in_use() -> None:
+    client = connect(":memory:", None, 5)
+    theirs, former, ours = (
+        QdrantIndex(client, name, 4, is_new=True, log_id=log)
+        for name, log in (("vectors", "theirs"), ("former", "ours"), ("other", "ours"))
+    )
+    for index in (theirs, former, ours):
+        await index.upsert([POINT])
+    await ours.drop("vectors")
+    await ours.drop("former")
+    assert await theirs.count() == 1
+    assert not await client.collection_exists("former")
+
+
+async def test_a_log_goes_on_with_its_own_collection_and_takes_one_that_names_no_owner() -> None:
+    client = connect(":memory:", None, 5)
+    await QdrantIndex(client, "vectors", 4).upsert([POINT])  # as a version before did
+    for _ in range(2):
+        assert await QdrantIndex(client, "vectors", 4, log_id="ours").count() == 1
+    assert await QdrantIndex(client, "vectors", 4, is_new=True, log_id="ours").count() == 0, "restored: another epoch"
+    with pytest.raises(ForeignCollectionError):
+        await QdrantIndex(client, "vectors", 4, log_id="theirs").count()
+
+
+async def test_of_two_logs_that_take_a_collection_at_once_not_both_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, met = connect(":memory:", None, 5), asyncio.Barrier(2)
+    make = QdrantCollection.make
+
+    async def make_together(collection: QdrantCollection) -> None:
+        await met.wait()
+        await make(collection)
+
+    monkeypatch.setattr(QdrantCollection, "make", make_together)
+    both = [QdrantIndex(client, "vectors", 4, log_id=log) for log in ("ours", "theirs")]
+    answers = await asyncio.gather(*(index.count() for index in both), return_exceptions=True)
+    assert any(isinstance(answer, ForeignCollectionError) for answer in answers)
+    assert len((await client.get_collection_aliases("vectors")).aliases) <= 1
+
+
+async def test_a_collection_that_somebody_deletes_is_noticed() -> None:
+    client = connect(":memory:", None, 5)
+    index = QdrantIndex(client, "vectors", 4, log_id="ours")
+    await index.upsert([POINT])
+    await index.probe()
+    assert not index.suspect.is_set()
+    await client.delete_collection("vectors")
+    await index.probe()
+    assert index.suspect.is_set()
 
 
 def fed_backlog(collection: Collection, log: str, sequence: int) -> Backlog:

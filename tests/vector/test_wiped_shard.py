@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from written import written
 
 from nomemory.server.message import Role
 from nomemory.server.processes.vitals import data_bytes
@@ -27,7 +28,7 @@ def vector(seed: int) -> bytes:
 
 
 def remaining(directory: Path, vectors: list[bytes]) -> int:
-    held = b"".join(file.read_bytes().replace(bytes(4096), b"") for file in directory.rglob("*") if file.is_file())
+    held = b"".join(written(file) for file in directory.rglob("*") if file.is_file())
     return sum(one in held for one in vectors)
 
 

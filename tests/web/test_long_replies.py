@@ -6,6 +6,7 @@ import threading
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from web.raw_http import all_read, connected, request
 
@@ -34,6 +35,8 @@ def test_a_short_answer_does_not_wait_for_many_long_ones(web: Web, user: str, mo
     monkeypatch.setattr(Exchange, "respond", noted)
     with ExitStack() as stack:
         first, *peers, last = (stack.enter_context(closing(connected(web.server.http))) for _ in range(PAGES + 2))
+        assert httpx.get(f"{web.server.http}/healthz").status_code == 200  # it came last: those before are accepted
+        order.clear()
         first.sendall(request("GET /healthz?hold"))
         assert is_held.wait(20)
         for peer in peers:

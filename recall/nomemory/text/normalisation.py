@@ -18,13 +18,13 @@ COMBINING = r"\u0300-\u036F"
 INVISIBLE = r"\p{Default_Ignorable_Code_Point}"
 """Invisible characters: joiners, variation selectors, soft hyphens, marks of direction."""
 
-_HAN_BLOCKS = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x34000))
-"""Every Han character is in one of these, up to Unicode 17. Other characters there have no simplified form."""
-
-_LAST_WITH_FORM = _HAN_BLOCKS[-1].stop - 1
-"""No code point beyond has another form."""
+_LAST_MAPPED = 0x33FFF
+"""No character beyond has another form."""
 
 _SURROGATES = range(0xD800, 0xE000)
+
+_HAN_BLOCKS = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x34000))
+"""Every Han character is in one of these, up to Unicode 17. Other characters there have no simplified form."""
 
 _SIMPLIFICATION = "t2s"
 """OpenCC's name for traditional to simplified."""
@@ -100,34 +100,28 @@ def _folded(character: str) -> str:
 
 
 def _simplified(character: str) -> str:
-    """Return the simplified form of a traditional character, and any other as it is."""
     if not any(ord(character) in block for block in _HAN_BLOCKS):
         return character
-    return _if_one(_converters.simplified.convert(character), character)
+    return _if_one(str(_converters.simplified.convert(character)), character)
 
 
-def _changes(character: str) -> bool:
-    """Return whether a character has another form than a simplified one at all. Most have none."""
-    return bool(unicodedata.decomposition(character)) or character.casefold() != character or character in _EXTRA
+def _mapped(character: str) -> str:
+    folded = _folded(character)
+    return folded if folded != character else _simplified(character)
 
 
-def _form(character: str) -> str:
-    return _folded(character) if _changes(character) else _simplified(character)
+class _Forms(dict[int, str | int]):
+    """The form of each character that was seen, by code points; another's is looked up when it is met first.
 
-
-class _Forms(dict[int, int | str]):
-    """What each code point is replaced with, worked out when a text first has it: all of them take 70 ms.
-
-    A character without another form is remembered, too: to `str.translate`, what is not there costs more than what is.
-    Who has met every character has 213,000 of them, 16 MB; twelve thousand messages in two languages have 2,100.
+    Most processes meet few: to look up all beforehand would take a third of the time in which an indexer starts.
+    Characters that stay as they are have an entry, too: to miss one costs more than to find it.
     """
 
-    def __missing__(self, code: int) -> int | str:
-        if code > _LAST_WITH_FORM:
-            raise LookupError(code)
-        character = chr(code)
-        form = "\N{REPLACEMENT CHARACTER}" if code in _SURROGATES else _form(_form(character))
-        self[code] = code if form == character else form
+    def __missing__(self, code: int) -> str | int:
+        if code > _LAST_MAPPED:
+            return code
+        form = "\N{REPLACEMENT CHARACTER}" if code in _SURROGATES else _mapped(_mapped(chr(code)))
+        self[code] = form if ord(form) != code else code
         return self[code]
 
 

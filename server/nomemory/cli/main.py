@@ -11,6 +11,8 @@ from typing import Final
 
 import click
 
+from nomemory.server.composition.heap import loading
+
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
@@ -50,7 +52,8 @@ class _OnDemand(Mapping[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         module, _, attribute = _COMMANDS[name].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        with loading():
+            command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def __iter__(self) -> Iterator[str]:

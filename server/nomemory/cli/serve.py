@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from nomemory.cli.configuration import LOG_LEVELS, configured
+from nomemory.server.composition.heap import loading
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError
 from nomemory.server.http_address import http_address
 from nomemory.server.listen_address import ListenAddressError, parse_listen_address
@@ -55,7 +56,8 @@ def serve(
         if settings.workers.count > 1:
             _refuse_what_is_taken(settings)
         readers = start_readers(settings)
-        from nomemory.cli import startup  # noqa: PLC0415 - the engines load only in the process that serves
+        with loading():
+            from nomemory.cli import startup  # noqa: PLC0415 - the engines load only in the process that serves
 
         startup.run(settings, readers)
 

@@ -154,14 +154,10 @@ async def _serve_with_readers(
     deliver = start_exporter(settings, faults, meters, stack)
     tracer = start_tracer(settings, deliver, meters, stack)
     readers = Readers(settings, started, faults, meters.roster, tracer)
-    http = stack.enter_context(reserved(addresses.http)) if addresses.http else None
-    shared = Addresses(stack.enter_context(reserved(addresses.grpc)), http)
+    shared = _reserved(addresses, stack)
     stack.push_async_callback(readers.close)
     await readers.start()
-
-    def described(space: VectorSpace) -> SpaceDescription:
-        backlog = collection_named(settings, directory.vectors, space.name).backlog
-        return SpaceDescription.of(space, backlog)
+    described = partial(_described, settings, directory)
 
     async def announce(space: VectorSpace) -> None:
         await readers.replace_space(described(space))
@@ -174,22 +170,25 @@ async def _serve_with_readers(
     answering = replace(writer, exposition=figures.exposition, deliver=deliver)
     readers.assign(Assignment(settings, shared, described(writer.spaces.now), interceptors), answering)
     here, access = replace(shared, metrics=addresses.metrics), make_access(settings)
-    watch = watch_of(settings, directory, stack, faults)
+    host, watch = interceptors(), watch_of(settings, directory, stack, faults)
     own = serving(
-        services,
-        here,
-        settings,
-        access,
-        is_shared=True,
-        host=interceptors(),
-        figures=figures,
-        watch=watch,
-        tracer=tracer,
+        services, here, settings, access, is_shared=True, host=host, figures=figures, watch=watch, tracer=tracer
     )
     bound = await stack.enter_async_context(own)
     await readers.all_serve()
     stack.callback(readers.drain)  # while this process drains
     return bound
+
+
+def _reserved(addresses: Addresses, stack: AsyncExitStack) -> Addresses:
+    """Hold the addresses at which several processes serve."""
+    http = stack.enter_context(reserved(addresses.http)) if addresses.http else None
+    return Addresses(stack.enter_context(reserved(addresses.grpc)), http)
+
+
+def _described(settings: Settings, directory: DataDirectory, space: VectorSpace) -> SpaceDescription:
+    """Describe a space to readers."""
+    return SpaceDescription.of(space, collection_named(settings, directory.vectors, space.name).backlog)
 
 
 async def _make_everything(
@@ -203,6 +202,7 @@ async def _make_everything(
     ask_readers: AskReaders = nobody,
 ) -> tuple[list[Service], WriterServices, Figures]:
     """Build all services of a server over its data directory, the parts that its readers call, and what counts."""
-    writer, words, damage = WriterAssembly(settings, directory, faults, stack, announce, meters=meters).build()
+    assembly = WriterAssembly(settings, directory, faults, stack, announce, meters=meters)
+    writer, words, damage = await assembly.build()
     services = await make_services(settings, directory, writer, words, stack, damage, meters)
     return services, writer, Figures(meters, ServerMetrics(meters, faults, ask_readers, writer.report))

@@ -15,11 +15,13 @@ from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.reranking.factory import RerankerSettingsError
 from nomemory.server.server_key import KeyFileError
 from nomemory.server.tracing.factory import TracingSettingsError
+from nomemory.server.vector.foreign_collection import ForeignCollectionError
 
 CANNOT_START: Final = (
     DataDirectoryBusyError,
     DataDirectoryUnusableError,
     EmbedderSettingsError,
+    ForeignCollectionError,
     IdentitySettingsError,
     KeyFileError,
     ListenAddressError,

@@ -47,10 +47,10 @@ async def check_vector_index(settings: Settings, *, removes_orphans: bool = Fals
         collection = collection_of(settings, directory.vectors, embedder)
         if not collection.backlog.exists():
             return None
-        index = choose_vector_index(settings, directory.vectors, embedder)
+        log = stack.enter_context(closing(SqliteChangeFeed(directory.log)))
+        index = choose_vector_index(settings, directory.vectors, embedder, log_id=log.position().identity.log_id)
         stack.push_async_callback(index.close)
         backlog = stack.enter_context(closing(BacklogReader(collection.backlog)))
-        log = stack.enter_context(closing(SqliteChangeFeed(directory.log)))
         chars, most = settings.embedder.part_chars, settings.embedder.parts_max
         cut = None if embedder.kind == "none" else partial(parts_of, part_chars=chars, parts_max=most)
         expected = ExpectedPoints(log, backlog.known, embedder.dimension, chars, cut)

@@ -45,9 +45,13 @@ class VectorSpaces:
         store: opens the log's feed.
         committed: tells the indexers that the log has changed.
         roster: lists the processes of indexes.
+        log_id: which log it is.
     """
 
-    def __init__(self, directory: DataDirectory, store: LogStore, committed: CommitSignal, roster: Roster) -> None:
+    def __init__(
+        self, directory: DataDirectory, store: LogStore, committed: CommitSignal, roster: Roster, log_id: str
+    ) -> None:
+        self._log_id = log_id
         self._roster = roster
         self._directory = directory
         self._store = store
@@ -66,18 +70,8 @@ class VectorSpaces:
         """
         stack, supervisor = AsyncExitStack(), Supervisor()
         stack.push_async_callback(embedder.close)
-        vigil = Vigil(Patience.of(settings), faults, self._roster)
-        index = choose_vector_index(settings, self._directory.vectors, embedder, vigil)
-        stack.push_async_callback(index.close)
-        changed = self._committed.follow()
-        stack.callback(self._committed.unfollow, changed)
-        shared = self._store.shared_index(name_of(settings, self._directory.vectors, embedder))
-        if shared is not None:
-            stack.push_async_callback(shared.close)
-        indexer = VectorIndexer(
-            self._store.feed(), index, embedder, self._directory.vectors, settings, changed, faults, shared
-        )
-        stack.callback(indexer.close)
+        index = self._index(settings, embedder, faults, stack)
+        indexer = self._indexer(settings, embedder, faults, index, stack)
         if isinstance(index, EdgeShards):
             _grow(Growth(index, settings.vector.shard_points), supervisor, stack)
         else:
@@ -96,6 +90,32 @@ class VectorSpaces:
             partial(write_remembered, self._directory.model, RememberedModel.of(settings, indexer.collection)),
             stack.aclose,
         )
+
+    def _index(
+        self, settings: Settings, embedder: Embedder, faults: StandingFaults, stack: AsyncExitStack
+    ) -> VectorIndex:
+        vigil = Vigil(Patience.of(settings), faults, self._roster)
+        index = choose_vector_index(settings, self._directory.vectors, embedder, vigil, log_id=self._log_id)
+        stack.push_async_callback(index.close)
+        return index
+
+    def _indexer(
+        self,
+        settings: Settings,
+        embedder: Embedder,
+        faults: StandingFaults,
+        index: VectorIndex,
+        stack: AsyncExitStack,
+    ) -> VectorIndexer:
+        vectors, changed = self._directory.vectors, self._committed.follow()
+        stack.callback(self._committed.unfollow, changed)
+        shared = self._store.shared_index(name_of(settings, vectors, embedder))
+        if shared is not None:
+            stack.push_async_callback(shared.close)
+        feed = self._store.feed()
+        indexer = VectorIndexer(feed, index, embedder, vectors, settings, changed, faults, shared)
+        stack.callback(indexer.close)
+        return indexer
 
 
 def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:

@@ -104,8 +104,12 @@ class WriterAssembly:
         self._damage = LogDamage()
         self._store = log_store(settings, directory)
 
-    def build(self) -> tuple[WriterServices, LexicalIndex, LogDamage]:
-        """Build everything; return the lexical index for reading, too, and what is known of damage to the log."""
+    async def build(self) -> tuple[WriterServices, LexicalIndex, LogDamage]:
+        """Build everything; return the lexical index for reading, too, and what is known of damage to the log.
+
+        Raises:
+            ForeignCollectionError, and others of CANNOT_START: the server cannot start.
+        """
         settings = self._settings
         around = partial(traced_embedder, settings=settings)
         embedder = choose_embedder(settings, self._vigil, around, self._meters.embedder)
@@ -119,6 +123,7 @@ class WriterAssembly:
         notice = _noticed("lexical", discard_foreign_words(self._directory.lexical, position))
         lexical, words = self._lexical()
         spaces = self._spaces(embedder, position)
+        await spaces.refuse_foreign()
         unused = UnusedCollections(self._settings, self._directory.vectors, spaces, self._store.shared_index)
         serving = ServingSpace(spaces.serving.space)
         self._follow_the_model(spaces, serving, unused)
@@ -242,7 +247,8 @@ class WriterAssembly:
         except FormerModelLostError as error:
             _log.warning("the model has changed, and the former one cannot serve on", cause=str(error))
             former, change_notice = None, str(error)
-        builder = VectorSpaces(self._directory, self._store, self._committed, self._meters.roster)
+        roster, log_id = self._meters.roster, log.identity.log_id
+        builder = VectorSpaces(self._directory, self._store, self._committed, roster, log_id)
         ours = self._taken_down(builder.build(self._settings, embedder, self._faults))
         if former is None:
             return SpacesInUse(ours, None, notice, change_notice)

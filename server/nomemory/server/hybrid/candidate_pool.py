@@ -11,11 +11,12 @@ from typing import Final
 
 import numpy as np
 
+from nomemory.server.hybrid.found_terms import Found, found_in, read_in
 from nomemory.server.hybrid.message_features import KeptFeatures
 from nomemory.server.hybrid.parsed_question import ParsedQuestion
 from nomemory.server.hybrid.timeline import Timeline, timeline
 from nomemory.server.hybrid.timeline_cache import KeptTimelines, Key
-from nomemory.server.hybrid.word_scores import Found, found_in, rarity
+from nomemory.server.hybrid.word_scores import rarity
 from nomemory.server.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.log.protocol import LogCounts, LogReader, Position
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
@@ -30,6 +31,8 @@ _AROUND: Final = 4
 _NO_BOUND: Final = 2**62
 _AT_ONCE: Final = 128
 """Messages that are read from the log at once."""
+_ANALYSED_CHARS: Final = 4_000
+"""About how much is analysed in one go, which takes a millisecond or two."""
 _READ_BYTES: Final = 16_000_000
 """About how many bytes are read for one ranking. A user with longer messages is treated as one with many."""
 
@@ -41,6 +44,11 @@ class Stretch:
     timeline: Timeline
     total: int
     narrowed: Filter
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the timeline has all that the words are narrowed to."""
+        return len(self.timeline) == self.total
 
     def before(self, until_us: int | None) -> Stretch:
         """Return it without the messages said at or after a time."""
@@ -126,13 +134,15 @@ class Stretches:
         await asyncio.sleep(0)
         return Stretch(timeline(known.values(), read=self._features.read), total, narrowed)
 
-    async def found(self, user_id: str, stretch: Stretch, terms: Sequence[str]) -> Mapping[str, Found]:
-        """Return the places of terms. One that distinguishes nothing has a count and no places."""
-        return found_in(stretch.timeline, await self.postings(user_id, stretch, terms, _COMMON))
-
-    async def postings(self, user_id: str, stretch: Stretch, terms: Sequence[str], most: int) -> Mapping[str, Posting]:
-        """Return where terms stand among the messages of a stretch; the versions only where they are at most `most`."""
-        return dict(zip(terms, await self._words.postings(user_id, terms, stretch.narrowed, most), strict=True))
+    async def found(
+        self, user_id: str, stretch: Stretch, terms: Sequence[str], most: int = _COMMON
+    ) -> Mapping[str, Found]:
+        """Return the places of terms. One in more than `most` messages may have a count and no places."""
+        if stretch.is_whole and stretch.timeline.is_short:
+            await _read_terms(stretch.timeline)
+            return read_in(stretch.timeline, terms)
+        postings = await self._words.postings(user_id, terms, stretch.narrowed, most)
+        return found_in(stretch.timeline, dict(zip(terms, postings, strict=True)))
 
     async def _whole(self, user_id: str, until_us: int | None, counts: LogCounts) -> Stretch | None:
         """Return all of a user's messages before a time; None if there are too many to rank."""
@@ -198,6 +208,19 @@ class Stretches:
 def _end(until_us: int | None) -> Position | None:
     """Return the position before which all messages were said before a time. It bounds a page better than a filter."""
     return None if until_us is None else Position(until_us, "")
+
+
+async def _read_terms(timeline: Timeline) -> None:
+    """Analyse the messages. Other calls run in between."""
+    if timeline.is_read:
+        return
+    chars = 0
+    for place, one in enumerate(timeline.features):
+        timeline.terms_at(place)
+        chars += one.chars
+        if chars >= _ANALYSED_CHARS:
+            await asyncio.sleep(0)
+            chars = 0
 
 
 async def _read(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:

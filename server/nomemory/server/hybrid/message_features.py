@@ -115,8 +115,13 @@ def features_of(logged: LoggedMessage) -> Features:
 
 
 def content_of(logged: LoggedMessage) -> str:
-    """Return what was said, its beginning if it is long. It is not kept: of the messages of a ranking few are read."""
-    return message_pb2.ChatMessage.FromString(logged.wire).content[:_CONTENT_CHARS]
+    """Return what was said. It is not kept: of the messages of a ranking few are read."""
+    return message_pb2.ChatMessage.FromString(logged.wire).content
+
+
+def beginning_of(logged: LoggedMessage) -> str:
+    """Return what was said; of a long message, its beginning."""
+    return content_of(logged)[:_CONTENT_CHARS]
 
 
 def _names(words: str) -> frozenset[str]:

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from nomemory.server.hybrid.found_terms import Found
 from nomemory.server.hybrid.timeline import Floats, Timeline
-from nomemory.server.hybrid.word_scores import found_in, rarity
-from nomemory.server.lexical.protocol import Posting
+from nomemory.server.hybrid.word_scores import rarity
 
 RARE: Final = 64
 """A term in more of a user's messages than this does not relate them."""
@@ -62,25 +62,25 @@ def leaders(timeline: Timeline, scores: Floats, known: Collection[str]) -> list[
         (int(place), float(lead)) for place, lead in zip(best, leads, strict=True) if lead >= _LEAST_LEAD * leads[0]
     ]
     return [
-        Leader(place, lead, tuple(term for term in timeline.terms_at(place) if term not in known))
+        Leader(place, lead, tuple(term for term in timeline.beginning_terms_at(place) if term not in known))
         for place, lead in followed
     ]
 
 
-def shared(timeline: Timeline, followed: Sequence[Leader], postings: Mapping[str, Posting], total: int) -> Floats:
+def shared(timeline: Timeline, followed: Sequence[Leader], found: Mapping[str, Found], total: int) -> Floats:
     """Return for each message the most that it shares with a leader: a cosine of rarities times the lead.
 
     Args:
         timeline: the messages.
         followed: the leaders.
-        postings: where their terms stand; the versions at least of those that are rare.
+        found: where their terms stand; the places at least of those that are rare.
         total: how many messages the user has.
     """
     if not followed:
         return np.zeros(len(timeline))
-    squares = {term: rarity(one.count, total) ** 2 for term, one in postings.items()}
+    squares = {term: rarity(one.count, total) ** 2 for term, one in found.items()}
     lengths = _TYPICAL_RARITY * rarity(1, total) * np.sqrt(np.maximum(timeline.lengths / _CHARS_OF_TERM, 1.0))
-    likeness = _in_common(timeline, [_rarest(leader.terms, postings) for leader in followed], postings, squares)
+    likeness = _in_common(timeline, [_rarest(leader.terms, found) for leader in followed], found, squares)
     likeness /= np.array([[_length(leader.terms, squares)] for leader in followed]) * lengths
     likeness[np.arange(len(followed)), [leader.place for leader in followed]] = 1.0
     leads = np.array([[leader.lead] for leader in followed])
@@ -89,10 +89,9 @@ def shared(timeline: Timeline, followed: Sequence[Leader], postings: Mapping[str
 
 
 def _in_common(
-    timeline: Timeline, tying: Sequence[Sequence[str]], postings: Mapping[str, Posting], squares: Mapping[str, float]
+    timeline: Timeline, tying: Sequence[Sequence[str]], found: Mapping[str, Found], squares: Mapping[str, float]
 ) -> Floats:
     """Return for each leader (row) and message (column) the sum of the squares of those terms that tie them."""
-    found = found_in(timeline, {term: postings[term] for terms in tying for term in terms})
     tied = [(row * len(timeline), term) for row, terms in enumerate(tying) for term in terms]
     if not tied:
         return np.zeros((len(tying), len(timeline)))
@@ -104,9 +103,9 @@ def _in_common(
     return sums.reshape(len(tying), len(timeline)).astype(np.float64, copy=False)
 
 
-def _rarest(of_leader: Collection[str], postings: Mapping[str, Posting]) -> list[str]:
+def _rarest(of_leader: Collection[str], found: Mapping[str, Found]) -> list[str]:
     """Return the rarest terms that stand elsewhere, too."""
-    tying = [(one.count, term) for term in of_leader if (one := postings.get(term)) and 1 < one.count <= RARE]
+    tying = [(one.count, term) for term in of_leader if (one := found.get(term)) and 1 < one.count <= RARE]
     return [term for _, term in sorted(tying)[:_TERMS_OF_LEADER]]
 
 

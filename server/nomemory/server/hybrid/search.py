@@ -239,8 +239,8 @@ class HybridMessages:
         known = timeline.bearers.keys() | set(sentence.terms)
         followed = leaders(timeline, ranking.scores, known)
         terms = sorted({term for leader in followed for term in leader.terms})
-        postings = await self._stretches.postings(user_id, stretch, terms, RARE)
-        return shared(timeline, followed, postings, stretch.total)
+        found = await self._stretches.found(user_id, stretch, terms, RARE)
+        return shared(timeline, followed, found, stretch.total)
 
 
 async def _relations(
@@ -296,7 +296,11 @@ def _explanation(_message: LoggedMessage) -> int:
 def _related(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[Related]:
     places, _ = timeline.located(np.array([one.sequence for one in messages], dtype=np.int64))
     return [
-        Related(one, (int(timeline.roles[place]), timeline.features[place].name), frozenset(timeline.terms_at(place)))
+        Related(
+            one,
+            (int(timeline.roles[place]), timeline.features[place].name),
+            frozenset(timeline.beginning_terms_at(place)),
+        )
         for one, place in zip(messages, places.tolist(), strict=True)
     ]
 

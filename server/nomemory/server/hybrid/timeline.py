@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Final
+from sys import intern
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nomemory.server.hybrid.message_features import Features, content_of, features_of
+from nomemory.server.hybrid.message_features import Features, beginning_of, content_of, features_of
 from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.text.analysis import streams
 from nomemory.text.attachments import without_attachments
@@ -23,13 +24,25 @@ _LINK_US: Final = 30 * 60 * 1_000_000
 _WINDOW: Final = 4
 """Messages on each side, of one conversation, that are around a message."""
 _TERMS_CHARS: Final = 1_000
+_SHORT: Final = 256
+_SHORT_CHARS: Final = 32_000
+"""A timeline of so few messages, together so short, is read for words: once. An index is asked again each time."""
 
 _MESSAGE_BYTES: Final = 350
 """About how many bytes of memory a message takes beside its own."""
+_TERMS_BYTES: Final = 250
+"""The same of its terms, where those of all messages are read."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
+
+class _Beginning(NamedTuple):
+    """The characters with which a version begins; None: all of them."""
+
+    sequence: int
+    chars: int | None
 
 
 @dataclass(frozen=True)
@@ -38,16 +51,22 @@ class Timeline:
 
     logged: Sequence[LoggedMessage]
     features: Sequence[Features]
-    _terms: dict[int, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _terms: dict[_Beginning, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
     _beginnings: dict[int, Timeline] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.logged)
 
+    @property
+    def is_short(self) -> bool:
+        """Whether to read its messages costs less than to ask an index what stands where."""
+        return len(self) <= _SHORT and self._chars <= _SHORT_CHARS
+
     @cached_property
     def weight(self) -> int:
         """About how many bytes of memory the messages take."""
-        return sum(len(one.wire) + _MESSAGE_BYTES for one in self.logged) + sum(one.weight for one in self.features)
+        beside = _MESSAGE_BYTES + (_TERMS_BYTES if self.is_short else 0)
+        return sum(len(one.wire) + beside for one in self.logged) + sum(one.weight for one in self.features)
 
     @cached_property
     def sequences(self) -> Ints:
@@ -198,14 +217,42 @@ class Timeline:
 
     def terms_at(self, place: int) -> tuple[str, ...]:
         """Return the terms of a message, each once, in an order of their own."""
-        one = self.logged[place]
-        if one.sequence not in self._terms:
-            self._terms[one.sequence] = tuple(sorted(set(streams(content_of(one)[:_TERMS_CHARS]).terms)))
-        return self._terms[one.sequence]
+        return self._terms_within(place, None)
+
+    @cached_property
+    def terms(self) -> Sequence[tuple[str, ...]]:
+        """The terms of all messages. What is read of one is kept, also with what later becomes of the timeline."""
+        return list(map(self.terms_at, range(len(self))))
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the terms of all messages have been asked for before."""
+        return "terms" in vars(self)
+
+    def beginning_terms_at(self, place: int) -> tuple[str, ...]:
+        """Return the terms of a message; of a long one, those of its beginning."""
+        is_long = self.features[place].chars > _TERMS_CHARS
+        return self._terms_within(place, _TERMS_CHARS if is_long else None)
+
+    def knowing(self, known: Timeline) -> Timeline:
+        """Return it with those of its terms that another timeline has read."""
+        here = {one.sequence for one in self.logged}
+        return replace(self, _terms={key: terms for key, terms in known._terms.items() if key.sequence in here})
 
     def text_at(self, place: int) -> str:
         """Return what a message says, without descriptions of what came with it."""
-        return without_attachments(content_of(self.logged[place]))
+        return without_attachments(beginning_of(self.logged[place]))
+
+    def _terms_within(self, place: int, chars: int | None) -> tuple[str, ...]:
+        one = self.logged[place]
+        key = _Beginning(one.sequence, chars)
+        if key not in self._terms:
+            self._terms[key] = tuple(sorted(set(map(intern, streams(content_of(one)[:chars]).terms))))
+        return self._terms[key]
+
+    @cached_property
+    def _chars(self) -> int:
+        return sum(one.chars for one in self.features)
 
     @cached_property
     def _spoke(self) -> Counter[str]:
@@ -249,4 +296,4 @@ def timeline(
         return Timeline(ordered, read(ordered))
     before = dict(zip((one.sequence for one in known.logged), known.features, strict=True))
     fresh = iter(read([message for message in ordered if message.sequence not in before]))
-    return Timeline(ordered, [before.get(message.sequence) or next(fresh) for message in ordered])
+    return Timeline(ordered, [before.get(message.sequence) or next(fresh) for message in ordered]).knowing(known)

@@ -11,8 +11,8 @@ from typing import Final, Self
 
 import numpy as np
 
+from nomemory.server.hybrid.found_terms import Found
 from nomemory.server.hybrid.timeline import Floats, Ints, Timeline
-from nomemory.server.lexical.protocol import Posting
 
 _SATURATION: Final = 0.9
 """k1 of BM25: how soon further occurrences of a word count little."""
@@ -22,14 +22,6 @@ _RARITIES_KEPT: Final = 4096
 """A search weighs some thousand terms, of which most stand in few messages."""
 _OF_QUESTION: Final = 5 / 3
 """Weight of a word in the question before a message, relative to one in another message beside it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Where a term is found: in how many of the user's messages, and at which places of the timeline."""
-
-    count: int
-    places: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +37,6 @@ class WordScores:
     coverage: Floats
     has_terms: bool
     unknown: float = 0.0
-
-
-def found_in(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str, Found]:
-    """Return at which places of a timeline terms stand."""
-    if not postings:
-        return {}
-    sequences = [one.sequences for one in postings.values()]
-    places, standing = timeline.located(np.concatenate(sequences))
-    bounds = np.cumsum([0, *map(len, sequences)])
-    ends = np.concatenate([[0], np.cumsum(standing)])[bounds].tolist()
-    places = places[standing]
-    return {
-        term: Found(one.count, places[start:end])
-        for (term, one), start, end in zip(postings.items(), ends[:-1], ends[1:], strict=True)
-    }
 
 
 @lru_cache(_RARITIES_KEPT)

@@ -17,7 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from nomemory.server.identity.namespace import NamespaceName
 from nomemory.server.identity.scope import Scope
 
-_STRICT: Final = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+_STRICT: Final = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
 
 class KeyRecord(BaseModel):

@@ -11,8 +11,8 @@ import tantivy
 from numpy.typing import NDArray
 
 from nomemory.server.lexical.protocol import Posting
-from nomemory.server.lexical.query import Stream
 from nomemory.server.lexical.tantivy_query import all_of, of_marks, of_term, unscored
+from nomemory.server.lexical.term_frequencies import TermFrequencies
 
 _AT_ONCE: Final = 24
 """Terms in one pass. Each scores a power of two, and 32 bits of the engine's hold such a sum exactly."""
@@ -23,7 +23,6 @@ _RARE: Final = 1000
 _FEW: Final = 1024
 """Of a user with no more messages common terms are looked up in one pass, too: it finds no more than these."""
 
-_TERMS: Final = Stream.TERMS.value
 _NOWHERE: Final = np.array([], dtype=np.int64)
 
 
@@ -42,17 +41,21 @@ class TermLookup:
         searcher: the view.
         mine: what a message has to match: it is the user's, and a filter admits it.
         messages: how many messages the user has in this view.
+        frequencies: of the terms, about.
     """
 
-    def __init__(self, searcher: tantivy.Searcher, mine: Sequence[tantivy.Query], messages: int) -> None:
+    def __init__(
+        self, searcher: tantivy.Searcher, mine: Sequence[tantivy.Query], messages: int, frequencies: TermFrequencies
+    ) -> None:
         self._searcher = searcher
         self._mine = mine
         self._messages = messages
+        self._frequencies = frequencies
 
     def postings(self, terms: Sequence[str], most: int) -> dict[str, Posting]:
         """Return where each term stands; the versions only where they are at most `most`."""
-        in_all = ((term, self._searcher.doc_freq(_TERMS, term)) for term in terms)
-        rare = {term: number for term, number in in_all if number <= _RARE}
+        in_all = self._frequencies.of(self._searcher, terms)
+        rare = {term: number for term, number in in_all.items() if number <= _RARE}
         common = [term for term in terms if term not in rare]
         passes = [self._rare(some, sum(map(rare.__getitem__, some))) for some in _parted(list(rare))]
         if self._messages <= _FEW:
@@ -62,9 +65,9 @@ class TermLookup:
         many = {term: one for term, one in alone.items() if isinstance(one, Posting)}
         return self._told_apart(passes, most) | many
 
-    def _rare(self, terms: Sequence[str], most: int) -> _Pass:
-        """Look up terms that stand in `most` messages of all users together."""
-        return self._marked(terms, all_of([*self._mine, of_marks(list(map(of_term, terms)))]), most)
+    def _rare(self, terms: Sequence[str], likely: int) -> _Pass:
+        """Look up terms that stand in about so many messages of all users together."""
+        return self._marked(terms, all_of([*self._mine, of_marks(list(map(of_term, terms)))]), likely)
 
     def _common(self, terms: Sequence[str]) -> _Pass:
         """Look up terms of a user with few messages."""
@@ -78,8 +81,11 @@ class TermLookup:
             return Posting(count, _NOWHERE)
         return _Pass([term], np.ones(count, dtype=np.int64), [address for _, address in found.hits])
 
-    def _marked(self, terms: Sequence[str], query: tantivy.Query, most: int) -> _Pass:
-        hits = self._searcher.search(query, limit=max(1, min(most, self._messages)), count=False).hits
+    def _marked(self, terms: Sequence[str], query: tantivy.Query, likely: int) -> _Pass:
+        limit = max(1, min(likely, self._messages))
+        hits = self._searcher.search(query, limit=limit, count=False).hits
+        if len(hits) == limit < self._messages:  # there may be more than were thought
+            hits = self._searcher.search(query, limit=self._messages, count=False).hits
         marks = np.array([score for score, _ in hits]).astype(np.int64)
         return _Pass(terms, marks, [address for _, address in hits])
 
@@ -87,9 +93,9 @@ class TermLookup:
         """Read the versions that all passes found at once: it costs as much for one as for many."""
         addresses = list(chain.from_iterable(one.addresses for one in passes))
         sequences = np.array(self._searcher.fast_field_values("seq", addresses), dtype=np.int64)
-        ends = np.cumsum([len(one.addresses) for one in passes], dtype=np.int64)[:-1]
+        ends = np.cumsum([len(one.addresses) for one in passes], dtype=np.int64)
         found: dict[str, Posting] = {}
-        for one, versions in zip(passes, np.split(sequences, ends), strict=True):
+        for one, versions in zip(passes, np.split(sequences, ends)[:-1], strict=True):  # nothing is beyond the last end
             found |= _postings(one, versions, most)
         return found
 

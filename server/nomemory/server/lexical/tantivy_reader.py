@@ -16,7 +16,7 @@ from nomemory.server.lexical.form import FORMS
 from nomemory.server.lexical.kept_postings import KeptPostings
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
 from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, Posting, RankPosition, Weighing
-from nomemory.server.lexical.query import Leaf, Query, Sign
+from nomemory.server.lexical.query import Leaf, Query, Sign, Stream
 from nomemory.server.lexical.rarity import Telling, expected, expected_all, rarity, telling, weight_of_sign
 from nomemory.server.lexical.tantivy_listing import Listing, count
 from nomemory.server.lexical.tantivy_postings import TermLookup
@@ -32,6 +32,7 @@ from nomemory.server.lexical.tantivy_query import (
     of_user,
 )
 from nomemory.server.lexical.tantivy_schema import open_index, read_checkpoint, reload_index
+from nomemory.server.lexical.term_frequencies import TermFrequencies
 from nomemory.server.message import EVERYTHING, Filter
 
 _RETRY_AFTER_S = 1.0
@@ -113,6 +114,7 @@ class TantivyLexicalIndex:
         self._count = lru_cache(_COUNTS_KEPT)(self._counted)
         self._span = lru_cache(_SPANS_KEPT)(self._spanned)
         self._postings = KeptPostings(_POSTINGS_BYTES)
+        self._frequencies = TermFrequencies(Stream.TERMS.value)
         with _answering():
             self._take_latest()
 
@@ -156,7 +158,7 @@ class TantivyLexicalIndex:
             if not missing:
                 return [kept[term] for term in terms]
             mine = [of_user(user_id), *of_filter(narrowed)]
-            fresh = TermLookup(self._searcher, mine, shelf.state.messages).postings(missing, most)
+            fresh = TermLookup(self._searcher, mine, shelf.state.messages, self._frequencies).postings(missing, most)
         found = [fresh[term] if term in fresh else kept[term] for term in terms]
         self._postings.keep(shelf, fresh)
         return found

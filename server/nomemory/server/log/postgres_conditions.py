@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from nomemory.server.log.bucket import bucket_of
+from nomemory.server.log.further_page import beyond
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import Position
 from nomemory.server.log.sqlite_metadata import stored_mark
@@ -79,10 +79,10 @@ def all_clauses(user_id: str, narrowed: Filter) -> list[Clause]:
 def stretch(user_id: str, narrowed: Filter, after: Position | None, *, oldest_first: bool) -> list[Clause]:
     """Return the conditions of a filter for what stands after a position in either order."""
     past = ">" if oldest_first else "<"
-    some = all_clauses(user_id, _beyond(narrowed, after, oldest_first=oldest_first))
+    some = all_clauses(user_id, beyond(narrowed, after, oldest_first=oldest_first))
     if after is not None:
-        beyond = f"(messages.ts_us, messages.message_id) {past} (?, ?)"
-        some.append(Clause(beyond, (after.ts_us, after.message_id)))
+        further = f"(messages.ts_us, messages.message_id) {past} (?, ?)"
+        some.append(Clause(further, (after.ts_us, after.message_id)))
     return some
 
 
@@ -126,15 +126,3 @@ class Expiry:
 
 EVERYTHING: Final = Clause("TRUE")
 """What holds for every message, expired or not."""
-
-
-def _beyond(narrowed: Filter, after: Position | None, *, oldest_first: bool) -> Filter:
-    """Drop the bound that a position makes needless."""
-    if after is None:
-        return narrowed
-    since_us, until_us = narrowed.since_us, narrowed.until_us
-    if oldest_first and since_us is not None and after.ts_us >= since_us:
-        return replace(narrowed, since_us=None)
-    if not oldest_first and until_us is not None and after.ts_us < until_us:
-        return replace(narrowed, until_us=None)
-    return narrowed

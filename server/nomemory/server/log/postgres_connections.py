@@ -101,9 +101,13 @@ class Pool:
 
     Args:
         database: where they lead.
+
+    Attributes:
+        opened: how many were opened by now. A new one may lead to another server than those before.
     """
 
     def __init__(self, database: Database) -> None:
+        self.opened = 0
         self._database = database
         self._opening = asyncio.Lock()
         self._pool: _Pool | None = None
@@ -134,10 +138,15 @@ class Pool:
                 self._pool = await asyncpg.create_pool(
                     min_size=0,
                     max_size=self._database.pool_max,
-                    connect=lambda *_args, **_options: self._database.connect(),
+                    connect=lambda *_args, **_options: self._connect(),
                     reset=_keep,
                 )
             return self._pool
+
+    async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
+        connection = await self._database.connect()
+        self.opened += 1
+        return connection
 
 
 @contextmanager

@@ -33,9 +33,6 @@ class PostgresLane:
         announce: called after each commit that changed a message.
         lifetimes: tells what has expired.
         read_words: reads what a row holds for search by words.
-
-    Attributes:
-        committing: the task that commits, or did so last.
     """
 
     def __init__(
@@ -52,17 +49,18 @@ class PostgresLane:
         self._lifetimes = lifetimes
         self._read_words = read_words
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
-        self.committing: asyncio.Task[None] | None = None
+        self._committing: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
         """Have what waits committed."""
-        if self.committing is None or self.committing.done():
-            self.committing = asyncio.get_running_loop().create_task(self._commit_queued())
+        if self._committing is None or self._committing.done():
+            self._committing = asyncio.get_running_loop().create_task(self._commit_queued())
+            self._committing.add_done_callback(self._go_on)
 
     async def close(self) -> None:
         """Finish what waits, then close the connection."""
-        if self.committing is not None:
-            await self.committing
+        while self._committing is not None and not self._committing.done():
+            await asyncio.wait([self._committing])
         if self._connection is not None:
             self._connection.terminate()
 
@@ -77,6 +75,11 @@ class PostgresLane:
                 self._hang_up()
                 _settle(taken, error)
                 raise
+
+    def _go_on(self, ended: asyncio.Task[None]) -> None:
+        """Commit what came while a fault of the program ended a commit. Those whose commit it was were told of it."""
+        if not ended.cancelled() and ended.exception() is not None:
+            self.wake()
 
     async def _commit_together(self, group: Sequence[AnyJob]) -> None:
         """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""

@@ -16,6 +16,7 @@ import orjson
 
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.further_page import beyond
 from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.protocol import (
@@ -204,7 +205,7 @@ class SqliteLogReader:
     ) -> _Statement:
         past, direction = (">", "ASC") if oldest_first else ("<", "DESC")
         source, of_metadata = self._by_metadata(user_id, narrowed)
-        bounded = _beyond(narrowed, after, oldest_first=oldest_first)
+        bounded = beyond(narrowed, after, oldest_first=oldest_first)
         some = [*clauses(user_id, bounded), *of_metadata, Clause("seq <= ?", (pinned,))]
         if after is not None:
             some.append(Clause(f"(ts, message_id) {past} (?, ?)", (after.ts_us, after.message_id)))
@@ -237,15 +238,3 @@ class SqliteLogReader:
 def _by_user(anchors: Sequence[LoggedMessage]) -> Iterator[list[LoggedMessage]]:
     """Return the stretches of anchors of one user each, in their order."""
     return (list(of_user) for _, of_user in groupby(anchors, attrgetter("user_id")))
-
-
-def _beyond(narrowed: Filter, after: Position | None, *, oldest_first: bool) -> Filter:
-    """Drop the bound that a position makes needless: given both, SQLite starts at the wrong one."""
-    if after is None:
-        return narrowed
-    since_us, until_us = narrowed.since_us, narrowed.until_us
-    if oldest_first and since_us is not None and after.ts_us >= since_us:
-        return replace(narrowed, since_us=None)
-    if not oldest_first and until_us is not None and after.ts_us < until_us:
-        return replace(narrowed, until_us=None)
-    return narrowed

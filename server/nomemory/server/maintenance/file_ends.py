@@ -85,8 +85,8 @@ class FileSource:
 
     async def mark_moved(self) -> None:
         """Have no server serve it any more. Its index of words goes: nothing would take out of it what is deleted."""
+        shutil.rmtree(self._directory.lexical, ignore_errors=True)  # first: a log that is marked is not come back to
         mark_moved(self._directory.log)
-        shutil.rmtree(self._directory.lexical, ignore_errors=True)
 
     async def aclose(self) -> None:
         """Close the file."""

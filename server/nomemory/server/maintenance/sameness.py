@@ -107,4 +107,7 @@ def _differing_users(theirs: Sequence[UserCounts], ours: Sequence[UserCounts]) -
 def _said(counts: UserCounts | None) -> str:
     if counts is None:
         return "nothing"
-    return f"{counts.messages:,} messages up to change {counts.state.latest_sequence:,}"
+    return (
+        f"{counts.messages:,} messages up to change {counts.state.latest_sequence:,} ({counts.vectors:,} vectors, "
+        f"{counts.entries:,} entries of metadata, {counts.state.requests:,} requests)"
+    )

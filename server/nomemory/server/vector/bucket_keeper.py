@@ -6,12 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from nomemory.server.faults import Fault
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.bucket_claims import BucketClaims, Held, Progress, surplus
+from nomemory.server.vector.bucket_claims import BucketClaims, Held, Progress, SetAside, surplus
 from nomemory.server.vector.comparison import AtDesk
 from nomemory.server.vector.indexing_store import Desk
 from nomemory.server.vector.protocol import VectorIndex
@@ -62,6 +63,7 @@ class BucketKeeper:
         self._work_came = work_came
         self._generations: dict[int, int] = {}
         self._published = Progress()
+        self._aside_owed: frozenset[SetAside] | None = None
         self._is_begun = False
         self._safe_until = 0.0
         self._progressed, self._stopping = asyncio.Event(), asyncio.Event()
@@ -115,11 +117,17 @@ class BucketKeeper:
 
     async def _hand_over(self, buckets: Sequence[int]) -> None:
         """Give up buckets between two batches; if one takes long, the next time."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._claims.lease_s * _MARGIN), self._writing:
-                await self._publish()
-                await self._give_up(buckets)
-                await self._claims.release(buckets)
+        try:
+            async with asyncio.timeout(self._claims.lease_s * _MARGIN):  # what follows is not broken off half-way
+                await self._writing.acquire()
+        except TimeoutError:
+            return
+        try:
+            await self._publish()
+            await self._give_up(buckets)
+            await self._claims.release(buckets)
+        finally:
+            self._writing.release()
 
     async def _begin(self) -> None:
         """Begin the books, and again where the engine has lost everything that was put into it."""
@@ -141,6 +149,7 @@ class BucketKeeper:
         if not self._generations or any(claim.was_abandoned for claim in claims):
             self._index.suspect.set()  # who held them may have been in the middle of something
         self._generations |= {claim.bucket: claim.generation for claim in claims}
+        self._published = Progress()  # in the books the buckets are where another server left them
         _log.info("buckets of the vector index are filled here", claimed=len(claims), held=len(self._generations))
         self._work_came()
 
@@ -160,9 +169,13 @@ class BucketKeeper:
 
     async def _publish(self) -> None:
         progress = await self._at_desk(partial(self._desk.progress, self._hot_users()))
+        if progress.aside is None:
+            progress = replace(progress, aside=self._aside_owed)
+        self._aside_owed = progress.aside  # the desk says it once
         if progress != self._published:
             await self._claims.publish(self._generations, progress)
             self._published = progress
+        self._aside_owed = None
 
 
 async def _wait(event: asyncio.Event, longest_s: float) -> None:

@@ -18,7 +18,7 @@ from nomemory.server.vector.qdrant_layout import QdrantLayout
 
 
 def choose_vector_index(
-    settings: Settings, vectors: Path, embedder: Embedder, vigil: Vigil | None = None
+    settings: Settings, vectors: Path, embedder: Embedder, vigil: Vigil | None = None, *, log_id: str = ""
 ) -> VectorIndex:
     """Make the index for an embedder's vectors. Nothing is started or sent yet.
 
@@ -27,11 +27,12 @@ def choose_vector_index(
         vectors: the directory of all collections.
         embedder: whose vectors.
         vigil: how a process of its own is watched.
+        log_id: the log that it is filled from. On a server it has to be the only one.
     """
     collection = collection_of(settings, vectors, embedder)
     if settings.vector.qdrant_url is None:
         return _embedded(settings, collection, embedder.dimension, vigil)
-    return _on_server(settings.vector.qdrant_url, settings, collection, embedder.dimension)
+    return _on_server(settings.vector.qdrant_url, settings, collection, embedder.dimension, log_id)
 
 
 def _embedded(settings: Settings, collection: Collection, dimension: int, vigil: Vigil | None) -> EdgeShards:
@@ -46,7 +47,7 @@ def _embedded(settings: Settings, collection: Collection, dimension: int, vigil:
     return EdgeShards(collection.shard, dimension, open_shard, CopyRoom(settings.server.free_bytes_min))
 
 
-def _on_server(url: str, settings: Settings, collection: Collection, dimension: int) -> VectorIndex:
+def _on_server(url: str, settings: Settings, collection: Collection, dimension: int, log_id: str) -> VectorIndex:
     """Import the client only where there is a server: it takes half a second and 40 MB."""
     from nomemory.server.vector.qdrant_index import QdrantIndex, connect  # noqa: PLC0415
 
@@ -61,4 +62,5 @@ def _on_server(url: str, settings: Settings, collection: Collection, dimension: 
         timeout_s=vector.timeout_s,
         probe_s=vector.probe_s,
         is_new=settings.server.log is None and not is_begun(collection.backlog),
+        log_id=log_id,
     )

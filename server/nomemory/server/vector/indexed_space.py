@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from nomemory.server.faults import Fault
 from nomemory.server.processes.supervisor import JobFault
+from nomemory.server.vector.foreign_collection import ForeignCollectionError
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorIndex
 from nomemory.server.vector.space import VectorSpace
@@ -66,6 +68,20 @@ class SpacesInUse:
     def all(self) -> list[IndexedSpace]:
         """Return them all."""
         return [one for one in (self.serving, self.coming, self.former) if one is not None]
+
+    async def refuse_foreign(self) -> None:
+        """Look whether an index is filled from another log, as far as the engines answer.
+
+        Raises:
+            ForeignCollectionError: one is.
+        """
+        for one in self.all():
+            try:
+                await one.index.probe()
+            except ForeignCollectionError:
+                raise
+            except Fault:
+                continue  # it is away: who needs it later is told so
 
     def advance(self, coming: IndexedSpace, notice: str) -> None:
         """Have the coming one serve."""

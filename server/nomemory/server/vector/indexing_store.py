@@ -166,8 +166,11 @@ class Desk:
 
     def reached(self) -> FeedPosition:
         """Return how far the log is, in the buckets that this follows."""
-        reached = self._log.reached()
-        return reached if self._held is None else reached.only(self._held)
+        return self.ours(self._log.reached())
+
+    def ours(self, position: FeedPosition) -> FeedPosition:
+        """Return a position in the buckets that this follows."""
+        return position if self._held is None else position.only(self._held)
 
     def fed(self) -> FeedPosition:
         """Return up to where the feed has been taken in."""

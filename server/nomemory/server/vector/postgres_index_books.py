@@ -16,7 +16,7 @@ from nomemory.server.vector.bucket_claims import Claim, Held, Progress, SetAside
 if TYPE_CHECKING:
     import asyncpg
 
-    from nomemory.server.log.postgres_connections import Connection
+    from nomemory.server.log.postgres_connections import Connection, Pool
 
 _HOLDER_BYTES: Final = 8
 _QUERIED: Final = "nomemory_queried"
@@ -62,7 +62,9 @@ WHERE b.collection = ? AND b.bucket = now.bucket AND b.generation = now.generati
   AND b.checkpoint < now.checkpoint
 """
 _STILL: Final = """
-SELECT bucket FROM index_buckets WHERE collection = ? AND holder = ? AND bucket = ANY(?) FOR UPDATE
+SELECT b.bucket FROM index_buckets AS b JOIN unnest(?::smallint[], ?::bigint[]) AS held(bucket, generation)
+  USING (bucket, generation)
+WHERE b.collection = ? AND b.holder = ? ORDER BY b.bucket FOR UPDATE OF b
 """
 _USERS: Final = """
 INSERT INTO index_users (collection, bucket, user_id, sequence)
@@ -71,8 +73,11 @@ ON CONFLICT (collection, bucket, user_id) DO UPDATE SET sequence = greatest(inde
 """
 _PASSED: Final = """
 DELETE FROM index_users AS u USING index_buckets AS b
-WHERE (b.collection, b.bucket) = (u.collection, u.bucket) AND u.collection = ? AND u.sequence <= b.checkpoint
+WHERE (b.collection, b.bucket) = (u.collection, u.bucket) AND u.sequence <= b.checkpoint
+  AND u.collection = ? AND u.bucket = ANY(?)
 """
+_FURTHER: Final = "SELECT EXISTS (SELECT 1 FROM index_users WHERE collection = ? AND bucket = ANY(?))"
+_NOBODY_FURTHER: Final = "DELETE FROM index_users WHERE collection = ?"
 _NO_LONGER_ASIDE: Final = "DELETE FROM index_aside WHERE collection = ? AND bucket = ANY(?)"
 _SET_ASIDE: Final = """
 INSERT INTO index_aside (collection, bucket, user_id, message_id, latest, reason)
@@ -85,7 +90,7 @@ _START_OVER: Final = """
 UPDATE index_buckets SET checkpoint = 0, generation = generation + 1, holder = '', until = '-infinity'
 WHERE collection = ?
 """
-CHECKPOINTS: Final = "SELECT checkpoint FROM index_buckets WHERE collection = ? ORDER BY bucket"
+_CHECKPOINTS: Final = "SELECT checkpoint FROM index_buckets WHERE collection = ? ORDER BY bucket"
 _LEAVE: Final = "DELETE FROM index_members WHERE collection = ? AND name = ?"
 _LONG_GONE: Final = "DELETE FROM index_members WHERE collection = ? AND seen < now() - interval '1 day'"
 
@@ -106,6 +111,7 @@ class PostgresIndexBooks:
         self._collection = collection
         self._holder = os.urandom(_HOLDER_BYTES).hex()
         self._listening: asyncpg.Connection[asyncpg.Record] | None = None
+        self._may_name_users = True
 
     async def begin(self, log: str, seed: FeedPosition | None, empty: Callable[[], Awaitable[None]]) -> None:
         """Begin the books of this log, unless another server has."""
@@ -146,36 +152,45 @@ class PostgresIndexBooks:
             return
         with faults("written"):
             async with self._pool.connection() as connection, connection.transaction():
-                if progress.aside is not None:
-                    await self._put_aside(connection, buckets, progress.aside)
-                if progress.users:
-                    columns = map(list, zip(*progress.users, strict=True))
-                    await connection.execute(numbered(_USERS), self._collection, *columns)
+                if progress.aside is not None or progress.users:
+                    await self._name(connection, await self._still_held(connection, generations), progress)
                 numbers = [generations[bucket] for bucket in buckets]
                 reached = [progress.checkpoint.of(bucket) for bucket in buckets]
                 await connection.execute(numbered(_PUBLISH), buckets, numbers, reached, self._collection, self._holder)
+                names_users = bool(progress.users) or self._may_name_users
+                if names_users:
+                    await connection.execute(numbered(_PASSED), self._collection, buckets)
+                    names_users = await connection.fetchval(numbered(_FURTHER), self._collection, buckets)
+        self._may_name_users = names_users
 
     async def release(self, buckets: Collection[int]) -> None:
         """Give buckets up at once."""
         await self._fetch(numbered(_RELEASE), self._collection, self._holder, list(buckets))
-        await self._fetch(numbered(_PASSED), self._collection)
+        await self._fetch(numbered(_PASSED), self._collection, list(range(BUCKETS)))
 
     async def start_over(self) -> None:
         """Have all buckets filled from the beginning. All claims end."""
-        await self._fetch(numbered(_START_OVER), self._collection)
+        with faults("written"):
+            async with self._pool.connection() as connection, connection.transaction():
+                await connection.execute(numbered(_START_OVER), self._collection)
+                await connection.execute(numbered(_NOBODY_FURTHER), self._collection)  # sees what the lock waited for
 
     async def checkpoints(self) -> FeedPosition:
         """Return up to where everything has been applied or set aside, whoever did it."""
-        rows = await self._fetch(numbered(CHECKPOINTS), self._collection)
-        return FeedPosition(tuple(checkpoint for (checkpoint,) in rows)) if rows else FeedPosition()
+        return await checkpoints_of(self._pool, self._collection)
 
     async def queried(self, note: Callable[[str], None]) -> None:
         """Have `note` called with each user that any server is queried about and whose messages are not all there."""
         if self._listening is not None and not self._listening.is_closed():
             return
         with faults("read"):
-            self._listening = await self._database.connect()
-            await self._listening.add_listener(_QUERIED, lambda *told: self._heard(note, str(told[-1])))
+            connection = await self._database.connect()
+            try:
+                await connection.add_listener(_QUERIED, lambda *told: self._heard(note, str(told[-1])))
+            except BaseException:
+                connection.terminate()
+                raise
+            self._listening = connection
 
     async def leave(self) -> None:
         """Give up everything, and be no longer there."""
@@ -193,17 +208,32 @@ class PostgresIndexBooks:
         if collection == self._collection:
             note(user_id)
 
-    async def _put_aside(self, connection: Connection, buckets: list[int], aside: Collection[SetAside]) -> None:
-        rows = await connection.fetch(numbered(_STILL), self._collection, self._holder, buckets)
-        ours = [bucket for (bucket,) in rows]
-        await connection.execute(numbered(_NO_LONGER_ASIDE), self._collection, ours)
-        if mine := [one for one in aside if one.bucket in ours]:
-            await connection.execute(numbered(_SET_ASIDE), self._collection, *map(list, zip(*mine, strict=True)))
+    async def _still_held(self, connection: Connection, generations: dict[int, int]) -> set[int]:
+        """Return which buckets are held in that generation, and stay so until the transaction ends."""
+        held = list(generations), list(generations.values())
+        return {bucket for (bucket,) in await connection.fetch(numbered(_STILL), *held, self._collection, self._holder)}
+
+    async def _name(self, connection: Connection, held: Collection[int], progress: Progress) -> None:
+        """Name users who are further, and what is set aside, in buckets that are held."""
+        if progress.aside is not None:
+            await connection.execute(numbered(_NO_LONGER_ASIDE), self._collection, list(held))
+            if aside := [one for one in progress.aside if one.bucket in held]:
+                await connection.execute(numbered(_SET_ASIDE), self._collection, *map(list, zip(*aside, strict=True)))
+        if users := [one for one in progress.users if one.bucket in held]:
+            await connection.execute(numbered(_USERS), self._collection, *map(list, zip(*users, strict=True)))
 
     async def _fetch(self, statement: str, *values: Value | float) -> list[Any]:
         with faults("read"):
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(statement, *values))
+
+
+async def checkpoints_of(pool: Pool, collection: str) -> FeedPosition:
+    """Return up to where everything has been applied or set aside in a collection, whoever did it."""
+    with faults("read"):
+        async with pool.connection() as connection:
+            rows = await connection.fetch(numbered(_CHECKPOINTS), collection)
+    return FeedPosition(tuple(checkpoint for (checkpoint,) in rows)) if rows else FeedPosition()
 
 
 def told_of(collection: str, user_id: str) -> tuple[str, str]:

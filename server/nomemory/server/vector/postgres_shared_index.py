@@ -12,7 +12,7 @@ from nomemory.server.log.postgres_conditions import Value, numbered, users_claus
 from nomemory.server.log.postgres_connections import ERRORS, Database, faults
 from nomemory.server.vector.hot_users import HotUsers
 from nomemory.server.vector.index_progress import IndexerStatus
-from nomemory.server.vector.postgres_index_books import CHECKPOINTS, TABLES, PostgresIndexBooks, told_of
+from nomemory.server.vector.postgres_index_books import TABLES, PostgresIndexBooks, checkpoints_of, told_of
 
 if TYPE_CHECKING:
     from nomemory.server.log.postgres_connections import Pool
@@ -91,8 +91,7 @@ class PostgresSharedIndex:
 
     async def checkpoints(self) -> FeedPosition:
         """Return up to where everything has been applied or set aside, whoever did it."""
-        rows = await self._fetch(CHECKPOINTS, self._collection)
-        return FeedPosition(tuple(checkpoint for (checkpoint,) in rows)) if rows else FeedPosition()
+        return await checkpoints_of(self._pool, self._collection)
 
     async def abandoned(self) -> bool:
         """Close the books if no server has used the index for a while; return whether that is so."""

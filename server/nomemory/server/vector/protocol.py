@@ -126,7 +126,11 @@ class VectorIndex(VectorSearch, Protocol):
         """Delete another collection on the engine's server, if it has one. Files are none of its business."""
 
     async def probe(self) -> None:
-        """Return if the engine answers."""
+        """Return if the engine answers.
+
+        Raises:
+            ForeignCollectionError: what it has is filled from another log.
+        """
 
     @property
     def suspect(self) -> asyncio.Event:

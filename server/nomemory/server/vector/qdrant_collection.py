@@ -73,9 +73,9 @@ class QdrantCollection:
         return points, [field for field in _OF_EVERY_POINT if field in known and known[field].points < points]
 
     async def discard(self) -> None:
-        """Delete it, because it is of another log: its sequences would be taken for those of this one."""
+        """Delete it, because this log has put nothing into it: what it has would be taken for what this log has."""
         if await self.exists():
-            _log.warning("the collection is of another log and is built anew", collection=self._name)
+            _log.warning("the collection is not of this log as it is now, and is built anew", collection=self._name)
             await answered(self._client.delete_collection(self._name))
 
     async def _create(self) -> None:

@@ -16,6 +16,7 @@ from nomemory.server.faults import Fault
 from nomemory.server.message import Filter
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.best_parts import nearest
+from nomemory.server.vector.foreign_collection import ForeignCollectionError
 from nomemory.server.vector.points import (
     SEQUENCE,
     TIME,
@@ -31,6 +32,7 @@ from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
 from nomemory.server.vector.qdrant_answers import answered, unavailable
 from nomemory.server.vector.qdrant_collection import QdrantCollection
 from nomemory.server.vector.qdrant_layout import QdrantLayout
+from nomemory.server.vector.qdrant_owner import QdrantOwner
 from nomemory.server.vector.usable import usable_points, usable_query
 
 _log = get_logger("vectors")
@@ -76,8 +78,11 @@ class QdrantIndex:
         layout: how it is spread over a cluster.
         timeout_s: how long the server may work on a search.
         probe_s: how long the server may take to say that it is there.
-        is_new: whether nothing was ever put into it from this log. Whatever is there is of another one, and is deleted
-            before anything else: its sequences would be taken for those of this log.
+        is_new: whether nothing was ever put into it from this log. Whatever is there is of another epoch of it, or of
+            nobody, and is deleted before anything else: its sequences would be taken for those of this log.
+        log_id: the log that it is filled from; empty: nobody's, as in tests.
+
+    Any method raises ForeignCollectionError if the collection is filled from another log.
     """
 
     def __init__(
@@ -90,11 +95,13 @@ class QdrantIndex:
         timeout_s: float = 30.0,
         probe_s: float = 5.0,
         is_new: bool = False,
+        log_id: str = "",
     ) -> None:
         self.suspect = asyncio.Event()
         self._probe_s = probe_s
         self._is_away = False
         self._client = client
+        self._owner = QdrantOwner(client, log_id)
         self._collection = layout.named(collection)
         self._layout = layout
         self._timeout_s = max(1, round(timeout_s))
@@ -212,24 +219,38 @@ class QdrantIndex:
 
     async def give_up(self) -> None:
         """Remove the collection; the next call that needs it makes it again."""
+        await self._owner.refuse_other(self._collection)
         await answered(self._client.delete_collection(self._collection))
         self._is_made = False
 
     async def drop(self, collection: str) -> None:
-        """Delete another collection, if the server has it."""
-        if collection != self._collection and await answered(self._client.collection_exists(collection)):
-            await answered(self._client.delete_collection(collection))
+        """Delete another collection, if the server has it, and it is not another log's."""
+        if collection == self._collection or not await answered(self._client.collection_exists(collection)):
+            return
+        try:
+            await self._owner.refuse_other(collection)
+        except ForeignCollectionError:
+            _log.warning("a collection is kept: another log fills it", collection=collection)
+            return
+        await answered(self._client.delete_collection(collection))
 
     async def probe(self) -> None:
         """Return if the server answers. While it does not, other calls fail at once instead of waiting for it."""
         try:
             async with asyncio.timeout(self._probe_s):
                 exists = await answered(self._client.collection_exists(self._collection))
+                if exists and not self._is_made:
+                    await self._owner.refuse_other(self._collection)
+        except ForeignCollectionError:
+            self._is_away = False
+            raise
         except (Fault, TimeoutError) as error:
             self._is_away = True
             raise unavailable(error) from error
         self._is_away = False
-        self._is_made = self._is_made and exists
+        if self._is_made and not exists:  # somebody has deleted it
+            self._is_made = False
+            self.suspect.set()
 
     async def close(self) -> None:
         """Close the connection."""
@@ -299,9 +320,11 @@ class QdrantIndex:
             if self._is_made:
                 return
             whole = QdrantCollection(self._client, self._collection, self._dimension, self._layout)
+            await self._owner.refuse_other(self._collection)
             if self._is_new:
                 await whole.discard()
             await whole.make()
+            await self._owner.own(self._collection)
             self._is_made = True
 
 

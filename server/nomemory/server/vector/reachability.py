@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from nomemory.server.faults import Fault
 from nomemory.server.standing_faults import QDRANT, UNREACHABLE, StandingFaults
+from nomemory.server.vector.foreign_collection import ForeignCollectionError
 from nomemory.server.vector.protocol import VectorIndex
 
 
@@ -35,6 +36,9 @@ class Reachability:
         while not self._stopping.is_set():
             try:
                 await self._index.probe()
+            except ForeignCollectionError as error:
+                self._is_away = True
+                self._faults.stand(QDRANT, UNREACHABLE, error.message)
             except Fault:
                 self._is_away = True
                 self._faults.stand(QDRANT, UNREACHABLE, "the Qdrant server does not answer")

@@ -143,7 +143,8 @@ class Upkeep:
         self._faults.stand(VECTOR_INDEX, INDEX_DAMAGED, detail)
 
     async def _worked_off(self) -> None:
-        """Wait until everything that the log has now is in the index, or was set aside."""
+        """Wait until everything that the log has now is in the index, or was set aside, or is another server's work."""
         until = await self._at_desk(self._desk.reached)
-        while not self._progress.checkpoint().has(until):  # noqa: ASYNC110 - what is waited for is a state on disk
+        while not self._progress.checkpoint().has(until):
             await asyncio.sleep(_LOOK_S)
+            until = await self._at_desk(partial(self._desk.ours, until))

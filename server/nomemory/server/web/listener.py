@@ -90,7 +90,7 @@ class Listener:
         port = address.port
         places = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, place in places:
-            own = socket.socket(family, socket.SOCK_STREAM)
+            own = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
             self._sockets.append(own)
             own.setblocking(False)  # noqa: FBT003 - the system's own call
             if family == socket.AF_INET6:

@@ -1,0 +1,127 @@
+"""Where terms stand in a short talk is read from its messages: that says what the index says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hybrid.asking import MINUTE, ask, chat, delete, found, until, write
+from lexical.engine import open_tantivy_index
+from lexical.shelf import message, shelved
+
+from conftest import Server
+from nomemory.server.hybrid import timeline as timelines
+from nomemory.server.hybrid.found_terms import found_in, read_in
+from nomemory.server.hybrid.timeline import Timeline, timeline
+from nomemory.server.message import EVERYTHING, LoggedMessage
+from nomemory.server.wire import encode
+from nomemory.text.analysis import streams
+from nomemory.v1 import message_pb2 as m
+
+WORDS = (
+    "tea",
+    "Teas",
+    "running",
+    "runs",
+    "café",
+    "火锅",
+    "我喜欢火锅",
+    "北京",
+    "Straße",
+    "ＡＢＣ",
+    "the",
+    "5",
+    "🙂",
+    "don't",
+)
+LONG = "prelude " * 400 + "coda"
+
+
+def texts(count: int, seed: int) -> list[str]:
+    rng = random.Random(seed)  # noqa: S311 - any order will do
+    return [*(" ".join(rng.choices(WORDS, k=rng.randrange(6))) for _ in range(count)), LONG]
+
+
+def line_of(some: list[str], known: Timeline | None = None) -> Timeline:
+    made = (message("u", text, ts_us=at) for at, text in enumerate(some, 1))
+    return timeline([LoggedMessage("u", f"m{at}", at, at, encode(one)) for at, one in enumerate(made, 1)], known)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_read_is_what_the_index_says(tmp_path: Path, seed: int) -> None:
+    some = texts(40, seed)
+    terms = sorted({term for text in some for term in streams(text).terms} | {"nowhere"})
+    line = line_of(some)
+    with shelved(open_tantivy_index, tmp_path) as shelf:
+        shelf.put(*(message("u", text) for text in some))
+        shelf.put(message("another", " ".join(WORDS)))
+        looked_up = found_in(line, dict(zip(terms, shelf.postings("u", terms, EVERYTHING, 1000), strict=True)))
+    read = read_in(line, terms)
+    assert {term: (one.count, sorted(one.places)) for term, one in looked_up.items()} == {
+        term: (one.count, one.places.tolist()) for term, one in read.items()
+    }
+    assert read["coda"].places.tolist() == [len(some) - 1]
+    assert read_in(line, []) == {}
+
+
+def test_what_is_long_is_looked_up() -> None:
+    assert line_of(texts(200, 1)).is_short
+    assert not line_of(["tea"] * 300).is_short
+    assert not line_of([LONG] * 20).is_short
+
+
+def test_a_message_is_analysed_once_though_the_talk_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    some, analysed = texts(20, 1), list[str]()
+    monkeypatch.setattr(timelines, "streams", _noting(analysed))
+    before = line_of(some)
+    read_in(before, ["tea"])
+    read_in(before, ["coda"])
+    after = line_of([*some, "tea at last"], before)
+    assert read_in(after, ["tea"])["tea"].places[-1] == len(some)
+    assert sorted(analysed) == sorted([*some, "tea at last"])
+
+
+def test_answers_are_the_same_read_or_looked_up(server: Server, user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = write(server, _talk(user))
+    token = delete(server, user, "talk00011") or token
+    asked = (
+        "Did I watch a film?",
+        "地铁",
+        "What did Ann say about lunch? And 周末?",
+        "nothing of the kind",
+        "prelude coda",
+    )
+    narrowings = (m.Filter(), m.Filter(role=m.ROLE_ASSISTANT), until(40 * MINUTE))
+
+    def answers() -> list[bytes]:
+        return [
+            ask(server, user, text, token, filter=narrowed, explain=True, top_k=50).SerializeToString(
+                deterministic=True
+            )
+            for text in asked
+            for narrowed in narrowings
+        ]
+
+    read = answers()
+    monkeypatch.setattr(timelines, "_SHORT", 0)
+    assert answers() == read
+    assert found(ask(server, user, "coda"))
+
+
+def _talk(user: str) -> list[m.ChatMessage]:
+    talk = chat(user, 80)
+    for n, one in enumerate(talk):
+        one.name = ("Ann", "Bob")[n % 2]
+        one.conversation_id = f"c{n // 30}"
+    talk[50].content = LONG
+    return talk
+
+
+def _noting(analysed: list[str]) -> Callable[[str], object]:
+    def noting(text: str) -> object:
+        analysed.append(text)
+        return streams(text)
+
+    return noting

@@ -1,0 +1,51 @@
+"""Two logs that name the same Qdrant: the second server does not start, and nothing of the first one's is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from postgres import PrivatePostgres, fresh_schema
+
+from nomemory.server.settings import Settings
+from nomemory.server.vector.foreign_collection import ForeignCollectionError
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from proofs.qdrant_stand_in import qdrant_stand_in
+from talk import said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+    Start = Callable[[Settings], AbstractContextManager[Server]]
+
+EAST = [1.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("in_database", [False, True])
+def test_a_server_of_another_log_does_not_start_on_a_qdrant_that_is_used(
+    own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path, *, in_database: bool
+) -> None:
+    with qdrant_stand_in() as qdrant:
+        ours, theirs = (
+            own_settings.with_changes(
+                data=tmp_path / name,
+                qdrant_url=qdrant.url,
+                log=fresh_schema(postgres) if in_database else None,
+            )
+            for name in ("ours", "theirs")
+        )
+        with start(ours) as server:
+            batch = i.WriteMessagesRequest(messages=[said("u", "e", "east", embedding=EAST)])
+            token = server.ingest.WriteMessages(batch).write_token
+            near = q.SemanticSearchRequest(user_id="u", query_embedding=q.Embedding(values=EAST), at_least=token)
+            assert len(server.query.SemanticSearch(near, timeout=60).items) == 1
+            with pytest.raises(ForeignCollectionError, match="is filled from another message log"), start(theirs):
+                pass
+            assert len(server.query.SemanticSearch(near, timeout=60).items) == 1
+        with start(ours) as server:
+            assert len(server.query.SemanticSearch(near, timeout=60).items) == 1
+            assert sum(qdrant.points.count(one.name).count for one in qdrant.points.get_collections().collections) == 1
