@@ -197,3 +197,25 @@ async def test_a_text_without_a_usable_vector_is_refused_where_others_have_one(t
             await embedder.embed_documents(["tea", "coffee"])
     finally:
         await embedder.close()
+
+
+async def test_a_token_that_the_model_does_not_know_costs_its_text_and_not_the_process(tmp_path: Path) -> None:
+    write_model(tmp_path)
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    mark = {"id": 77, "content": "<mask>", "special": True} | dict.fromkeys(
+        ("single_word", "lstrip", "rstrip", "normalized"), False
+    )
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer | {"added_tokens": [mark]}), encoding="utf-8")
+    embedder = local_embedder(settings(tmp_path))
+    try:
+        await embedder.start()
+        processes = embedder.process_ids
+        with pytest.raises(TextRefusedError) as refused:
+            await embedder.embed_documents(["tea", "tea <mask>", "coffee"])
+        assert refused.value.position == 1
+        with pytest.raises(Fault) as failed:
+            await embedder.embed_query("<mask>")
+        assert failed.value.reason == Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE
+        assert embedder.process_ids == processes
+    finally:
+        await embedder.close()

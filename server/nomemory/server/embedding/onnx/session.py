@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Final
 
 import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as engine  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.server.embedding.onnx.capacity import Capacity
+
+RUN_ERRORS: Final = (engine.InvalidArgument, engine.Fail, engine.RuntimeException, engine.NotImplemented)
+"""What a model raises that cannot compute what it is given. They have no class in common."""
 
 _ERRORS_ONLY: Final = 3
 

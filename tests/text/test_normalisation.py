@@ -1,0 +1,43 @@
+"""Forms of characters are worked out one by one, when they are met, and are those that all of them have together."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import unicodedata
+
+import opencc
+
+from nomemory.text import normalisation
+from nomemory.text.normalisation import normalise
+
+EVERY_CODE = range(sys.maxunicode + 1)
+SURROGATES = range(0xD800, 0xE000)
+HAN = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x34000))
+
+
+def table_of_all() -> dict[int, str]:
+    """Return every form but those that change nothing, made at once."""
+    characters = [chr(code) for block in HAN for code in block]
+    simplified = opencc.OpenCC("t2s").convert("\n".join(characters)).split("\n")
+    table = {ord(old): new for old, new in zip(characters, simplified, strict=True) if len(new) == 1}
+    for code in EVERY_CODE:
+        character = chr(code)
+        if code not in SURROGATES and (unicodedata.decomposition(character) or character.casefold() != character):
+            table[code] = normalisation._folded(character)
+    table |= {ord(character): normalisation._folded(character) for character in normalisation._EXTRA}
+    table |= dict.fromkeys(SURROGATES, "\N{REPLACEMENT CHARACTER}")
+    return {code: form.translate(table) for code, form in table.items()}
+
+
+def test_every_character_has_the_form_that_it_has_in_a_table_of_all() -> None:
+    every = "".join(map(chr, EVERY_CODE))
+    expected = every.translate(table_of_all())
+    assert normalise(every) == expected
+    assert normalise(every) == expected, "remembered as it was worked out"
+
+
+def test_a_process_works_out_no_forms_before_it_needs_them() -> None:
+    code = "from nomemory.text import normalisation as n; print(len(n._FORMS), n.normalise('漢A 漢'), len(n._FORMS))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == "0 汉a 汉 3"
