@@ -80,7 +80,7 @@ def test_a_former_model_that_is_another_one_by_now_leaves_the_file_of_kept_vecto
     backlog = Backlog(collection_named(settings(HERE, "large"), directory.vectors, "gone-8").backlog)
     backlog.follow(log.identity.name)
     backlog.feed([Touched(1, "u", "m")], FeedPosition.at(1))
-    backlog.forget_applied()
+    backlog.mark_applied(backlog.take([], 1))
     backlog.close()
     write_remembered(directory.model, RememberedModel.of(settings(HERE, "small"), "gone-8"))
     now = settings(HERE, "large", embedding_cache=tmp_path / "kept.db")
