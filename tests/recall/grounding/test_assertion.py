@@ -29,6 +29,7 @@ LONG_LIST = "\n".join(f"line {number}" for number in range(6))
         "这条裙子好不好看",
         "你觉得去哪里爬山比较好？",
         "有没有便宜一点的琴行",
+        "琴行下周搬家，新地址在哪",
         "Can you fix this?\nThe cat sat on the mat.",
     ],
 )
@@ -44,6 +45,8 @@ def test_what_only_asks_asserts_nothing_with_a_question_mark_or_without(content:
         "我把钢琴搬到阁楼去了。",
         "我把钢琴搬到阁楼去了，你说好不好？我自己是挺满意的。",
         "我们乐队排练改到周四了",
+        "帮我想想给琴老师送什么，下月9号是她生日",
+        "我倒是啥乐器都不会，我弟会拉琴",
         "Whatever happens, the piano stays.",
         "",
         "…",

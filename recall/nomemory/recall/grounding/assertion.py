@@ -22,6 +22,7 @@ _ASKS_ENGLISH: Final = re.compile(
     re.IGNORECASE,
 )
 """The closed classes of words that open a question, for people who type no question mark."""
+_CLAUSE: Final = re.compile(r"[，,；;]")
 _LONGEST_CHINESE: Final = 30
 _LONGEST_ENGLISH: Final = 90
 """Characters of a sentence without a question mark that can still be a question."""
@@ -77,9 +78,14 @@ def _is_heard(message: Retrieved, question: Question, *, named: bool) -> bool:
     return named or message.role is Role.USER or question.reading.asks_of_assistant
 
 
+def _last_clause(sentence: str) -> str:
+    """Return what a sentence ends with: "I wonder what to give her, the 14th is near" states a date."""
+    return next((clause for clause in reversed(_CLAUSE.split(sentence)) if len(clause) >= _SHORTEST), sentence)
+
+
 def _asks(sentence: str) -> bool:
     if _MARKED.search(sentence):
         return True
     if language_of(sentence) is Language.CHINESE:
-        return len(sentence) <= _LONGEST_CHINESE and _ASKS_CHINESE.search(sentence) is not None
+        return len(sentence) <= _LONGEST_CHINESE and _ASKS_CHINESE.search(_last_clause(sentence)) is not None
     return len(sentence) <= _LONGEST_ENGLISH and _ASKS_ENGLISH.search(sentence) is not None
