@@ -65,7 +65,7 @@ def test_what_a_filter_admits_and_matches_is_found_and_nothing_else(
     by_words = ask(vector_server, user, "tea", token, filter=FILTERS[name], top_k=200)
     assert set(found(by_words)) == {one.message_id for one in admitted if "tea" in one.content}
     vector = q.Embedding(values=EAST)
-    by_both = ask(vector_server, user, "tea", filter=FILTERS[name], top_k=200, query_embedding=vector)
+    by_both = ask(vector_server, user, "tea", token, filter=FILTERS[name], top_k=200, query_embedding=vector)
     assert set(found(by_both)) == {one.message_id for one in admitted if "tea" in one.content or one.embedding}
 
 

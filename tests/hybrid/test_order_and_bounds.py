@@ -179,7 +179,7 @@ def test_meaning_finds_what_no_word_does(vector_server: Server, user: str) -> No
     assert not by_words.embedding_model
     assert not by_words.items
     assert by_words.sufficiency == 0
-    by_meaning = ask(vector_server, user, "flowers", query_embedding=q.Embedding(values=EAST), explain=True)
+    by_meaning = ask(vector_server, user, "flowers", token, query_embedding=q.Embedding(values=EAST), explain=True)
     assert not by_meaning.words_only
     assert by_meaning.sufficiency_by_words, "cosines of a model that the server does not know"
     assert by_meaning.embedding_model == "none"

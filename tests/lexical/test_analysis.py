@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nomemory.text.analysis import WORD_MAX_CHARS, streams, terms, tokenise
 from nomemory.text.irregular_forms import BASES
-from nomemory.text.normalisation import _LAST_MAPPED, normalise, plain
+from nomemory.text.normalisation import normalise
 from nomemory.text.stop_words import STOP_WORDS
 
 ANYTHING = st.text(st.characters(), max_size=60)
@@ -30,11 +30,6 @@ def test_every_character_becomes_exactly_one_and_stays_what_it_became() -> None:
     once = [normalise(character) for character in EVERY_CHARACTER]
     assert {len(character) for character in once} == {1}
     assert [normalise(character) for character in once] == once
-
-
-def test_no_character_has_another_form_beyond_where_they_are_looked_up() -> None:
-    beyond = "".join(EVERY_CHARACTER[_LAST_MAPPED + 1 :])
-    assert plain(beyond) == beyond
 
 
 def test_normalising_neither_makes_nor_loses_a_space() -> None:

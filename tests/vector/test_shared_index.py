@@ -23,6 +23,7 @@ from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Message
 from nomemory.server.settings import Settings
 from nomemory.server.vector.bucket_claims import Claim, Held
+from nomemory.server.vector.bucket_keeper import BucketKeeper
 from nomemory.server.vector.indexer import VectorIndexer
 from nomemory.server.vector.postgres_index_books import PostgresIndexBooks
 from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex
@@ -172,17 +173,23 @@ async def test_another_server_takes_over_what_one_that_died_held(postgres: Priva
         await other.stop()
 
 
+async def with_a_message_in_hand(c: Cluster) -> tuple[Server, BucketKeeper]:
+    """Start a server that has all buckets, and waits for the vector of a message."""
+    slow = c.server("slow", ScriptedEmbedder())
+    await slow.until(lambda: slow.buckets == BUCKETS)
+    slow.embedder.gate.clear()
+    await c.write(said("tea"))
+    await slow.embedder.called.wait()
+    keeper = slow.indexer._keeper
+    assert keeper is not None
+    return slow, keeper
+
+
 async def test_a_server_whose_time_is_over_writes_nothing(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(postgres, tmp_path) as c:
-        slow = c.server("slow", ScriptedEmbedder())
-        await slow.until(lambda: slow.buckets == BUCKETS)
-        slow.embedder.gate.clear()
-        await c.write(said("tea"))
-        await slow.embedder.called.wait()
-        keeper = slow.indexer._keeper
-        assert keeper is not None
+        slow, keeper = await with_a_message_in_hand(c)
         monkeypatch.setattr(keeper._claims, "renew", _hang)
         await slow.until(lambda: not slow.indexer._may_write())
         quick = c.server("quick", ScriptedEmbedder())
@@ -200,14 +207,8 @@ async def test_what_a_server_had_in_hand_when_it_lost_its_buckets_is_not_written
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(postgres, tmp_path) as c:
-        slow, goes_on = c.server("slow", ScriptedEmbedder()), asyncio.Event()
-        await slow.until(lambda: slow.buckets == BUCKETS)
-        slow.embedder.gate.clear()
-        await c.write(said("tea"))
-        await slow.embedder.called.wait()
-        keeper = slow.indexer._keeper
-        assert keeper is not None
-        renew = keeper._claims.renew
+        slow, keeper = await with_a_message_in_hand(c)
+        renew, goes_on = keeper._claims.renew, asyncio.Event()
 
         async def renew_late() -> Held:
             await goes_on.wait()

@@ -31,8 +31,6 @@ _AROUND: Final = 4
 _NO_BOUND: Final = 2**62
 _AT_ONCE: Final = 128
 """Messages that are read from the log at once."""
-_ANALYSED_CHARS: Final = 4_000
-"""About how much is analysed in one go, which takes a millisecond or two."""
 _READ_BYTES: Final = 16_000_000
 """About how many bytes are read for one ranking. A user with longer messages is treated as one with many."""
 
@@ -139,8 +137,7 @@ class Stretches:
     ) -> Mapping[str, Found]:
         """Return the places of terms. One in more than `most` messages may have a count and no places."""
         if stretch.is_whole and stretch.timeline.is_short:
-            await _read_terms(stretch.timeline)
-            return read_in(stretch.timeline, terms)
+            return await read_in(stretch.timeline, terms)
         postings = await self._words.postings(user_id, terms, stretch.narrowed, most)
         return found_in(stretch.timeline, dict(zip(terms, postings, strict=True)))
 
@@ -208,19 +205,6 @@ class Stretches:
 def _end(until_us: int | None) -> Position | None:
     """Return the position before which all messages were said before a time. It bounds a page better than a filter."""
     return None if until_us is None else Position(until_us, "")
-
-
-async def _read_terms(timeline: Timeline) -> None:
-    """Analyse the messages. Other calls run in between."""
-    if timeline.is_read:
-        return
-    chars = 0
-    for place, one in enumerate(timeline.features):
-        timeline.terms_at(place)
-        chars += one.chars
-        if chars >= _ANALYSED_CHARS:
-            await asyncio.sleep(0)
-            chars = 0
 
 
 async def _read(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:

@@ -26,7 +26,7 @@ _WINDOW: Final = 4
 _TERMS_CHARS: Final = 1_000
 _SHORT: Final = 256
 _SHORT_CHARS: Final = 32_000
-"""A timeline of so few messages, together so short, is read for words: once. An index is asked again each time."""
+"""A timeline of no more messages, and of no more characters, is read for words once; an index is asked each time."""
 
 _MESSAGE_BYTES: Final = 350
 """About how many bytes of memory a message takes beside its own."""
