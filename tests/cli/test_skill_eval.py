@@ -53,7 +53,7 @@ def few(tmp_path: Path) -> Path:
 
 def answers(*found: tuple[str, ...]) -> list[Answer]:
     """Answer the three questions below, the last of which nothing answers."""
-    given = [Found(ids, is_supported=bool(ids)) for ids in found]
+    given = [Found(ids, verdict="SUPPORTED" if ids else "INSUFFICIENT") for ids in found]
     return [Answer(asked, one, 12.3, None) for asked, one in zip(QUESTIONS, given, strict=True)]
 
 

@@ -14,7 +14,7 @@ def answer(user: str, cited: str, sufficiency: float, needed: str = "a") -> Answ
     proof = frozenset(needed)
     question = Question("q", user, "?", "single", proof, None, (proof,) if needed else (), verdict="SUPPORTED")
     view = View(tuple(frozenset(one) for one in cited))
-    return Answer(question, Found((), sufficiency, is_supported=True, view=view), 1.0, None)
+    return Answer(question, Found((), sufficiency, verdict="SUPPORTED", view=view), 1.0, None)
 
 
 def asked_at(settings: Mapping[str, str]) -> Asked:

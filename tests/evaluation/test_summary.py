@@ -19,11 +19,11 @@ def answer(category: str, evidence: set[str], found: Found, ms: float = 1.0, cpu
 
 
 RECALLED = [
-    answer("easy", {"a"}, Found(("a", "b"), 0.9, is_supported=True), 1, 10),
-    answer("easy", {"a", "c"}, Found(("b", "a"), 0.2, is_supported=False, is_cut=True), 2, 20),
-    answer("hard", {"a"}, Found((), 0.5, is_supported=True), 3, 30),
-    answer("adversarial", set(), Found(("a",), 0.4, is_supported=True), 4, 40),
-    answer("adversarial", {"a"}, Found(("a",), 0.1, is_supported=False), 5, 50),
+    answer("easy", {"a"}, Found(("a", "b"), 0.9, verdict="SUPPORTED"), 1, 10),
+    answer("easy", {"a", "c"}, Found(("b", "a"), 0.2, verdict="INSUFFICIENT", is_cut=True), 2, 20),
+    answer("hard", {"a"}, Found((), 0.5, verdict="SUPPORTED"), 3, 30),
+    answer("adversarial", set(), Found(("a",), 0.4, verdict="SUPPORTED"), 4, 40),
+    answer("adversarial", {"a"}, Found(("a",), 0.1, verdict="INSUFFICIENT"), 5, 50),
 ]
 
 
@@ -66,7 +66,7 @@ def test_verdicts_are_held_against_the_other_side_of_the_whole_set() -> None:
 def test_what_cannot_be_known_is_left_out() -> None:
     plain = summarise([answer("easy", {"a"}, Found(("a",)), cpu_ms=None)])["all"]
     assert set(plain) == RANKING | COUNTS - {"cpu_p50_ms"} | {"ci"}
-    one_sided = summarise([answer("easy", {"a"}, Found(("a",), 0.5, is_supported=True))])["all"]
+    one_sided = summarise([answer("easy", {"a"}, Found(("a",), 0.5, verdict="SUPPORTED"))])["all"]
     assert "sufficiency_auc" not in one_sided
     assert one_sided["answered"] == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -26,27 +26,27 @@ from nomemory.evaluation.ablation import ablation, ablation_tables
 from nomemory.evaluation.asking import MethodMissingError, ask_all
 from nomemory.evaluation.destination import Destination, destination_options
 from nomemory.evaluation.labelled_file import LabelledDataError
-from nomemory.evaluation.labelled_set import LabelledSet, read_sets
+from nomemory.evaluation.labelled_set import LabelledSet
 from nomemory.evaluation.leave_one_out import Asked, leave_one_out
 from nomemory.evaluation.loading import IndexesBehindError, load, wait_for_indexes
 from nomemory.evaluation.methods import Method
 from nomemory.evaluation.off_topic import off_topic
 from nomemory.evaluation.question import Question
+from nomemory.evaluation.recorded_endpoint import RecordedEndpoint, serving
+from nomemory.evaluation.selection import Selection, listed, selection_options
 from nomemory.evaluation.summary import summarise
 from nomemory.evaluation.table import left_out_table, tables
 from nomemory.evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
 from nomemory.server.embedding import vector_store as kept_vectors
 
 _WIDTH: Final = 160
+_WAITING: Final = 3
+_CALL_MAX_S: Final = 600.0
 _FAILURES: Final = (LabelledDataError, IndexesBehindError, ServerStartError, kept_vectors.KeptVectorsError)
 
 
-def _listed(_: click.Context, __: click.Parameter, text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def _known(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
-    names = _listed(context, parameter, text)
+    names = listed(context, parameter, text)
     if unknown := set(names) - set(methods.NAMES):
         raise click.BadParameter(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(methods.NAMES)}.")
     return names
@@ -57,15 +57,11 @@ def _cache_folder() -> Path:
 
 
 @click.command("bench_recall", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True, help="Folder of the sets."
-)
+@selection_options
 @destination_options
 @click.option(
     "--methods", "names", callback=_known, default=",".join(methods.NAMES), show_default=True, help="What to ask."
 )
-@click.option("--sets", callback=_listed, default="", help="The sets to use, parted by commas. Default: all.")
-@click.option("--limit", type=click.IntRange(min=0), default=0, help="Questions of each set, spread over it. 0: all.")
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),
@@ -79,28 +75,45 @@ def _cache_folder() -> Path:
     help="Judge the memory views of each labelled person at operating points that the others chose.",
 )
 @click.option("--ablate", is_flag=True, help="Measure HybridSearch again without each step of its ranking.")
+@click.option(
+    "--prompts",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Recall with a model whose answers are recorded here. Every prompt is written to HASH.prompt.md; what "
+    "stands in HASH.answer.json is the answer.",
+)
 def bench_recall(
     *,
-    data: Path,
+    selection: Selection,
     destination: Destination,
     names: Sequence[str],
-    sets: Sequence[str],
-    limit: int,
     cache: Path,
     loo: bool,
     ablate: bool,
+    prompts: Path | None,
 ) -> None:
     """Load labelled sets into a fresh server, ask their questions, and report how much of the evidence comes back.
 
     A set is NAME.messages.jsonl with NAME.questions.jsonl beside it, in the form of sample/. What was said at or after
     a question's `now` is not looked at. Settings of the server can be given as environment variables; recall plans with
-    `rules`.
+    `rules`, or with --prompts with `llm`.
+
+    With --prompts nothing is asked but Recall. A question whose prompt has no answer yet is left out of the figures,
+    and the command ends with 3 after it has said how many prompts wait. Write answers and run it again: an answer may
+    lead to a further prompt.
     """
+    if prompts and (loo or ablate):
+        raise click.UsageError("--prompts goes with neither --leave-one-out nor --ablate.")
     try:
-        chosen = [one.thinned(limit) for one in read_sets(data, sets)]
-        results = _measured(chosen, names, cache / "embeddings.db", {})
-        left_out = leave_one_out(partial(_recalled, chosen, cache / "embeddings.db")) if loo else {}
-        steps = ablation(partial(_measured, chosen, [methods.HYBRID], cache / "embeddings.db")) if ablate else {}
+        chosen = selection.read()
+        kept = cache / "embeddings.db"
+        waiting: Collection[str] = ()
+        if prompts:
+            results, waiting = _with_recorded_answers(chosen, kept, prompts)
+        else:
+            results = _measured(chosen, methods.methods(names), kept, {})
+        left_out = leave_one_out(partial(_recalled, chosen, kept)) if loo else {}
+        steps = ablation(partial(_measured, chosen, methods.methods([methods.HYBRID]), kept)) if ablate else {}
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
@@ -109,15 +122,37 @@ def bench_recall(
     _show(list(ablation_tables(steps)))
     _show([left_out_table(left_out)] if left_out else [])
     destination.write(results, {"ablation": steps, "leave_one_out": left_out})
+    if waiting:
+        stderr_console().print(f"{len(waiting):,} prompts wait for answers in {prompts}.", soft_wrap=True)
+        raise click.exceptions.Exit(_WAITING)
+
+
+def _with_recorded_answers(
+    sets: Sequence[LabelledSet], cache: Path, folder: Path
+) -> tuple[dict[str, dict[str, Any]], Collection[str]]:
+    """Recall with recorded answers; returns the figures, and the prompts that wait for an answer."""
+    if timeless := [asked.question_id for one in sets for asked in one.questions if asked.now is None]:
+        raise LabelledDataError([f"{one}: has no `now`, so its prompts would never be the same" for one in timeless])
+    folder.mkdir(parents=True, exist_ok=True)
+    recorded = RecordedEndpoint(folder)
+    with serving(recorded.answer) as url:
+        settings = {
+            "NOMEMORY_RECALL_PLANNER": "llm",
+            "NOMEMORY_RECALL_MODEL": "recorded",
+            "NOMEMORY_RECALL_MODEL_TIMEOUT_S": str(_CALL_MAX_S),
+            "NOMEMORY_RECALL_DEADLINE_S": str(_CALL_MAX_S),
+            "OPENAI_BASE_URL": url,
+        }
+        found = _measured(sets, {methods.RECALL: methods.RecordedRecall(recorded)}, cache, settings)
+    return found, recorded.waiting
 
 
 def _measured(
-    sets: Sequence[LabelledSet], names: Sequence[str], cache: Path, further: Mapping[str, str]
+    sets: Sequence[LabelledSet], chosen: Mapping[str, Method], cache: Path, further: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     with ExitStack() as stack:
         server = stack.enter_context(temporary_server({**_settings(cache), **further}))
-        client = stack.enter_context(Client(server.target))
-        chosen = methods.methods(names)
+        client = stack.enter_context(Client(server.target, timeout=_CALL_MAX_S))
         _load(client, sets)
         return {one.name: dict(_asked(server, client, one, chosen, cache)) for one in sets}
 
@@ -148,7 +183,7 @@ def _load(client: Client, sets: Sequence[LabelledSet]) -> None:
 
 
 def _asked(
-    server: TemporaryServer, client: Client, one: LabelledSet, chosen: dict[str, Method], cache: Path
+    server: TemporaryServer, client: Client, one: LabelledSet, chosen: Mapping[str, Method], cache: Path
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Ask a set with each method; one that the server does not offer is left out, and that is said."""
     console = stderr_console()
@@ -162,7 +197,7 @@ def _asked(
         if made := kept_vectors.count(cache) - kept:
             told = f"{one.name}, {name}: {made:,} texts were embedded meanwhile; its times are higher for it."
             console.print(told, soft_wrap=True)
-        others = off_topic(one.questions) if name == methods.RECALL else []
+        others = off_topic(one.questions) if isinstance(method, methods.Recall) else []
         yield name, summarise(answers, list(ask_all(client, method, others, server.cpu_ms)))
 
 
@@ -179,7 +214,7 @@ def _show(parts: Sequence[Text | Table]) -> None:
 
 
 def main() -> None:
-    """Run. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+    """Run. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 prompts wait for answers."""
     sys.exit(bench_recall.main(prog_name="scripts/bench_recall"))
 
 

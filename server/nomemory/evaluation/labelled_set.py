@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -37,6 +37,10 @@ class LabelledSet:
     def users(self) -> frozenset[str]:
         """Whose messages these are."""
         return frozenset(one.message.user_id for one in self.messages)
+
+    def of(self, users: Collection[str]) -> LabelledSet:
+        """Keep the questions of these users; none: of all. The messages stay, of whomever they are."""
+        return replace(self, questions=tuple(one for one in self.questions if not users or one.user_id in users))
 
     def thinned(self, most: int) -> LabelledSet:
         """Keep at most so many questions, evenly spread over the set; 0 keeps all."""
@@ -74,7 +78,7 @@ def read_set(name: str, messages: Path, questions: Path) -> LabelledSet:
     """
     said = read_messages(messages)
     known = frozenset((one.message.user_id, one.message.message_id) for one in said)
-    return LabelledSet(name, messages, tuple(said), tuple(read_questions(questions, known)))
+    return LabelledSet(name, messages, tuple(said), tuple(_in_conversations(read_questions(questions, known), said)))
 
 
 def pair(messages: Path) -> Path:
@@ -87,6 +91,14 @@ def pair(messages: Path) -> Path:
     if not path.is_file():
         raise LabelledDataError([f"{messages} has no {path.name} beside it"])
     return path
+
+
+def _in_conversations(questions: Iterable[Question], said: Iterable[Accepted]) -> Iterator[Question]:
+    conversations: dict[str, dict[str, str]] = defaultdict(dict)
+    for message in (one.message for one in said if one.message.conversation_id):
+        conversations[message.user_id][message.message_id] = message.conversation_id
+    for one in questions:
+        yield replace(one, conversations=conversations.get(one.user_id, {}))
 
 
 def _name(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from nomemory.client.errors import NoMemoryError
@@ -11,16 +11,15 @@ from nomemory.client.sync import Client
 from nomemory.evaluation.answer import Found
 from nomemory.evaluation.metrics import DEPTH
 from nomemory.evaluation.question import Question
+from nomemory.evaluation.recorded_endpoint import RecordedEndpoint
 from nomemory.evaluation.view import view_of
-from nomemory.v1 import recall_service_pb2
+from nomemory.v1 import recall_service_pb2 as pb
 
 TEXT_MAX: Final = 2_000
 """Longest question that the contract takes."""
 
 _TOO_COMPLEX: Final = "ERROR_REASON_QUERY_TOO_COMPLEX"
 _IDS_ONLY: Final = ("message_id",)
-
-_UNANSWERED: Final = frozenset({recall_service_pb2.VERDICT_INSUFFICIENT, recall_service_pb2.VERDICT_PENDING})
 
 Method = Callable[[Client, Question], Found]
 
@@ -74,10 +73,27 @@ class Recall:
         return Found(
             tuple(one.message.message_id for one in reply.evidence),
             sufficiency=limits.sufficiency if limits.HasField("sufficiency") else None,
-            is_supported=reply.verdict not in _UNANSWERED,
+            verdict=pb.Verdict.Name(reply.verdict).removeprefix("VERDICT_"),
             is_cut=text != question.text,
             view=view_of(reply),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRecall:
+    """Let the recall agent answer with a model whose answers are recorded.
+
+    Args:
+        endpoint: what the server takes for the model. Nothing else may ask it meanwhile.
+    """
+
+    endpoint: RecordedEndpoint
+
+    def __call__(self, client: Client, question: Question) -> Found:
+        """Answer a question; what is found has the prompts."""
+        self.endpoint.begin()
+        found = Recall()(client, question)
+        return replace(found, prompts=tuple(self.endpoint.prompts), is_waiting=self.endpoint.is_waiting)
 
 
 HYBRID: Final = "HybridSearch"

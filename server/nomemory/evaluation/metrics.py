@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 HIT_AT: Final = (1, 6)
 RECALL_AT: Final = (6, 10, 20, 50)
 NDCG_AT: Final = 10
+SESSIONS_AT: Final = (5, 10)
 DEPTH: Final = max(RECALL_AT)
 """How many messages a ranking is asked for."""
 
@@ -29,6 +30,19 @@ def ranking_metrics(ranked: Sequence[str], evidence: Collection[str]) -> dict[st
         "mrr": 1 / (hits.index(True) + 1) if any(hits) else 0.0,
         f"ndcg@{NDCG_AT}": _gain(hits[:NDCG_AT]) / _gain([True] * min(len(evidence), NDCG_AT)),
     }
+
+
+def session_metrics(
+    ranked: Sequence[str], evidence: Collection[str], conversations: Mapping[str, str]
+) -> dict[str, float]:
+    """Judge a ranking by conversations, which is how many others report it; {} where the evidence names none.
+
+    `session_recall@k` is the share of the evidence's conversations that are among the first k different ones of the
+    ranking. A message without a conversation counts for none.
+    """
+    found = list(dict.fromkeys(conversations[one] for one in ranked if one in conversations))
+    wanted = {conversations[one] for one in evidence if one in conversations}
+    return {f"session_recall@{k}": len(wanted.intersection(found[:k])) / len(wanted) for k in SESSIONS_AT if wanted}
 
 
 def precision(ranked: Sequence[str], evidence: Collection[str]) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -30,6 +31,7 @@ class Question:
         old: messages that state a value which no longer holds.
         verdict: what a recall should say, in the contract's words without their prefix; empty: not labelled.
         language: the question's, such as `en`; empty: not labelled.
+        conversations: which conversation each of the user's messages belongs to, by message id, so far as it has one.
     """
 
     question_id: str
@@ -42,6 +44,7 @@ class Question:
     old: frozenset[str] = frozenset()
     verdict: str = ""
     language: str = ""
+    conversations: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def is_answerable(self) -> bool:

@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, median
 from typing import Any, Final
 
+import numpy as np
+
+from nomemory.client.token_estimate import tokens
 from nomemory.evaluation.answer import Answer
 from nomemory.evaluation.bootstrap import Interval, mean_interval
-from nomemory.evaluation.metrics import precision, ranking_metrics
+from nomemory.evaluation.metrics import precision, ranking_metrics, session_metrics
 from nomemory.evaluation.verdicts import auc, balanced_accuracy, refusal_curve
-from nomemory.evaluation.view import Judged, conflict_metrics, view_metrics
+from nomemory.evaluation.view import Judged, conflict_metrics, is_right, view_metrics
 
 Figures = dict[str, Any]
 """Metrics by name. `ci` has the 95 % intervals of those that have one, by the same names."""
@@ -26,13 +29,16 @@ def summarise(answers: Sequence[Answer], off_topic: Sequence[Answer] = ()) -> di
 
     Unanswerable questions count for verdicts, contradictions and costs alone. A group of answerable questions is held
     against all unanswerable ones of the set, and the other way round. A figure that nothing can be said about is left
-    out; `languages` is, where questions name none.
+    out; `languages` is, where questions name none. An answer that waits for a model counts for `waiting` alone.
 
     Args:
         answers: what the method said.
         off_topic: what it said to questions about somebody else.
     """
-    everything = _figures(answers, answers)
+    recorded = any(one.found.prompts for one in answers)
+    asked, answers = answers, [one for one in answers if not one.found.is_waiting]
+    waiting = {"waiting": len(asked) - len(answers)} if recorded else {}
+    everything = waiting | _figures(answers, answers)
     curve = _curve(answers)
     languages = _groups(answers, lambda one: one.question.language)
     return {
@@ -69,6 +75,7 @@ def _figures(answers: Sequence[Answer], everything: Sequence[Answer]) -> Figures
     _add(figures, intervals, _verdicts(answers, everything))
     _add(figures, intervals, _views(answers))
     _add(figures, intervals, _costs(answers))
+    _add(figures, intervals, _asked_of_model(answers))
     figures["ci"] = {name: [round(bound, _DIGITS) for bound in bounds] for name, bounds in intervals.items()}
     return figures
 
@@ -82,12 +89,13 @@ def _add(figures: Figures, intervals: dict[str, Interval], found: Found) -> None
 
 def _evidence(answers: Sequence[Answer]) -> Found:
     judged = [_judged(one) for one in answers]
-    return {name: _mean([one[name] for one in judged]) for name in (judged[0] if judged else ())}
+    names = dict.fromkeys(name for one in judged for name in one)
+    return {name: _mean([one[name] for one in judged if name in one]) for name in names}
 
 
 def _judged(answer: Answer) -> dict[str, float]:
     ranked, evidence = answer.found.message_ids, answer.question.evidence
-    judged = ranking_metrics(ranked, evidence)
+    judged = ranking_metrics(ranked, evidence) | session_metrics(ranked, evidence, answer.question.conversations)
     if answer.found.is_supported is not None:  # it chose its evidence; a ranking is as long as one asks for
         judged["evidence_recall"] = len(evidence.intersection(ranked)) / len(evidence)
         judged["precision"] = precision(ranked, evidence)
@@ -100,30 +108,52 @@ def _verdicts(answers: Sequence[Answer], everything: Sequence[Answer]) -> Found:
     scores = _sides(answers, everything, lambda one: one.found.sufficiency)
     if all(scores):
         found["sufficiency_auc"] = auc(*scores)
-    right = _sides(answers, everything, _is_right)
+    right = _sides(answers, everything, _verdict_is_right)
     if all(right):
         found["balanced_accuracy"] = balanced_accuracy(*right)
-    for name, values in zip(("answered", "refused"), _parted(answers, _is_right), strict=True):
+    for name, values in zip(("answered", "refused"), _parted(answers, _verdict_is_right), strict=True):
         if values:
             found[name] = _mean(values)
     return found
 
 
 def _views(answers: Sequence[Answer]) -> Found:
-    judged = [Judged(one.question, one.found.view) for one in answers if one.question.verdict and one.found.view]
-    if not judged:
+    labelled = [(one, one.found.view) for one in answers if one.question.verdict]
+    verdicts = [(Judged(one.question, view), one.found.verdict) for one, view in labelled if view]
+    if not verdicts:
         return {}
+    judged = [one for one, _ in verdicts]
+    answerable = [one for one in verdicts if one[0].question.is_answerable]
+    right = {
+        name: _mean([float(is_right(*one)) for one in of])
+        for name, of in (("right", verdicts), ("right_answerable", answerable))
+        if of
+    }
     metrics = view_metrics([one for one in judged if one.question.is_answerable and one.question.needed])
-    return {name: (value, None) for name, value in (metrics | conflict_metrics(judged)).items()}
+    return right | {name: (value, None) for name, value in (metrics | conflict_metrics(judged)).items()}
 
 
 def _costs(answers: Sequence[Answer]) -> Found:
+    if not answers:
+        return {}
     costs = [one.cpu_ms for one in answers if one.cpu_ms is not None]
     cpu: Found = {"cpu_p50_ms": (median(costs), None)} if costs else {}
     return {"latency_p50_ms": (median(one.latency_ms for one in answers), None)} | cpu
 
 
-def _is_right(answer: Answer) -> float | None:
+def _asked_of_model(answers: Sequence[Answer]) -> Found:
+    """Sum up the prompts of which a record was kept: how many a question took, and how long one is."""
+    prompts = [prompt for one in answers for prompt in one.found.prompts]
+    if not prompts:
+        return {}
+    lengths = {"prompt_tokens": [tokens(one) for one in prompts], "prompt_chars": [len(one) for one in prompts]}
+    found: Found = {"calls": (len(prompts) / len(answers), None)}
+    for name, values in lengths.items():
+        found |= {f"{name}_p{rank}": (float(np.percentile(values, rank)), None) for rank in (50, 95)}
+    return found
+
+
+def _verdict_is_right(answer: Answer) -> float | None:
     verdict = answer.found.is_supported
     return None if verdict is None else float(verdict is answer.question.is_answerable)
 

@@ -13,23 +13,28 @@ from nomemory.evaluation.summary import Figures
 
 _RANKING: Final = (
     *("hit@1", "hit@6", "recall@6", "recall@10", "recall@20", "recall@50", "full@6", "mrr", "ndcg@10"),
+    *("session_recall@5", "session_recall@10"),
     *("precision", "evidence_messages"),
 )
 _COSTS: Final = ("latency_p50_ms", "cpu_p50_ms")
 _VERDICTS: Final = ("sufficiency_auc", "answered", "refused", "off_topic_refused", "balanced_accuracy")
 _VIEWS: Final = (
-    *("view_full", "view_recall", "view_precision", "current_first"),
+    *("right", "right_answerable", "view_full", "view_recall", "view_precision", "current_first"),
     *("contradictions", "contradictions_found", "contradictions_false"),
 )
 _BY_CATEGORY: Final = (
     *("hit@1", "hit@6", "recall@6", "recall@10", "mrr", "answered", "refused"),
-    *("view_full", "view_recall", "view_precision"),
+    *("right", "view_full", "view_recall", "view_precision"),
 )
 _OF_SKILLS: Final = (
     *("evidence_recall", "precision", "hit@1", "answered", "refused"),
     "latency_p50_ms",
 )
-_COUNTS: Final = frozenset({"contradictions", "contradictions_found"})
+_MODEL: Final = (
+    *("calls", "prompt_tokens_p50", "prompt_tokens_p95", "prompt_chars_p50", "prompt_chars_p95"),
+    "waiting",
+)
+_COUNTS: Final = frozenset({"contradictions", "contradictions_found", "waiting", *_MODEL[1:5]})
 _WITH_INTERVAL: Final = frozenset({"recall@6", "sufficiency_auc", "balanced_accuracy"})
 _SHORT: Final = {
     "evidence_messages": "messages",
@@ -38,11 +43,18 @@ _SHORT: Final = {
     "cpu_p50_ms": "CPU ms",
     "sufficiency_auc": "AUC",
     "precision": "prec.",
+    "right_answerable": "of answerable",
+    "session_recall@5": "session@5",
+    "session_recall@10": "session@10",
     "answered": "answ.",
     "off_topic_refused": "off topic",
     "contradictions_found": "found",
     "contradictions_false": "false",
     "balanced_accuracy": "balanced",
+    "prompt_tokens_p50": "tokens p50",
+    "prompt_tokens_p95": "tokens p95",
+    "prompt_chars_p50": "chars p50",
+    "prompt_chars_p95": "chars p95",
 }
 
 
@@ -61,6 +73,10 @@ def tables(name: str, by_method: Mapping[str, Mapping[str, Any]]) -> Iterator[Te
     if composed:
         yield _title(f"{name}: the memory view")
         yield _table(("method",), composed, _VIEWS)
+    modelled = [row for row in rows if "waiting" in row[1]]
+    if modelled:
+        yield _title(f"{name}: what the model was asked")
+        yield _table(("method",), modelled, _MODEL)
     yield _title(f"{name}, by category")
     yield _table(("category", "method", "n"), list(_groups(by_method, "categories")), _BY_CATEGORY)
     languages = list(_groups(by_method, "languages"))
@@ -115,7 +131,9 @@ def cell(figures: Figures, metric: str) -> Text:
     if metric.endswith("_ms") or metric == "evidence_messages":
         return Text(f"{figures[metric]:.1f}")
     if metric in _COUNTS:
-        return Text(f"{figures[metric]:.0f}")
+        return Text(f"{figures[metric]:,.0f}")
+    if metric == "calls":
+        return Text(f"{figures[metric]:.2f}")
     text = Text(share(figures[metric]))
     if metric in _WITH_INTERVAL and metric in figures["ci"]:
         low, high = figures["ci"][metric]

@@ -53,7 +53,7 @@ def view_metrics(judged: Sequence[Judged]) -> dict[str, float]:
     """
     found = [[_is_cited(needed, one.view) for needed in one.question.needed] for one in judged]
     relevant = [_is_relevant(cited, one.question) for one in judged for cited in one.view.statements]
-    changed = [one for one in judged if one.question.category == CURRENT and one.question.old]
+    changed = [one for one in judged if _has_changed(one.question)]
     shares: dict[str, Sequence[bool]] = {
         "view_recall": [cited for of_question in found for cited in of_question],
         "view_full": [all(of_question) for of_question in found],
@@ -79,6 +79,21 @@ def conflict_metrics(judged: Sequence[Judged]) -> dict[str, float]:
     return found
 
 
+def is_right(judged: Judged, verdict: str) -> bool:
+    """Return whether a recall is right in all respects.
+
+    Where nothing answers the question, that is its verdict. A contradiction is right if its pair is reported. Else the
+    verdict is as labelled, some statement cites each needed thing, and of a value that changed the new one comes first.
+    """
+    question = judged.question
+    if not question.is_answerable or verdict != question.verdict:
+        return verdict == question.verdict
+    if question.is_contradictory:
+        return _names_both_sides(judged)
+    is_full = all(_is_cited(needed, judged.view) for needed in question.needed)
+    return is_full and (not _has_changed(question) or _new_first(judged))
+
+
 def _cited(statement: pb.Statement) -> Cited:
     return frozenset(citation.message_id for citation in statement.citations)
 
@@ -89,6 +104,10 @@ def _is_cited(needed: frozenset[str], view: View) -> bool:
 
 def _is_relevant(cited: Cited, question: Question) -> bool:
     return bool(cited & (question.evidence | question.old))
+
+
+def _has_changed(question: Question) -> bool:
+    return question.category == CURRENT and bool(question.old)
 
 
 def _new_first(judged: Judged) -> bool:

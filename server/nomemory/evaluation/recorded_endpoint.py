@@ -1,0 +1,114 @@
+"""A chat endpoint that answers from files: every prompt under the hash of its text, its answer beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+
+PROMPT: Final = ".prompt.md"
+ANSWER: Final = ".answer.json"
+_DIGITS: Final = 16
+_CODE: Final = re.compile(r"(?<=<<<DATA )[0-9a-f]+$|(?<=^DATA )[0-9a-f]+(?=>>>$)", re.MULTILINE)
+
+Body = Mapping[str, Any]
+Reply = tuple[int, dict[str, Any]]
+
+
+class RecordedEndpoint:
+    """Answers `/v1/chat/completions` with the files of a folder, for one question at a time.
+
+    A prompt is written to `HASH.prompt.md`. If there is a `HASH.answer.json`, its text is what the model says. Else the
+    request is refused, and so is every further one of the same question: what comes after a missing answer depends
+    on it.
+
+    Args:
+        folder: where prompts and answers are; it exists.
+
+    Attributes:
+        prompts: those of the question in hand, in their order.
+        is_waiting: whether one of them has no answer yet.
+        waiting: the hashes of all prompts so far that have none.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.prompts: list[str] = []
+        self.is_waiting = False
+        self.waiting: set[str] = set()
+
+    def begin(self) -> None:
+        """Begin with the next question."""
+        self.prompts = []
+        self.is_waiting = False
+
+    def answer(self, body: Body) -> Reply:
+        """Answer a request: the status and the body. A refusal is one after which nobody asks again."""
+        said = None if self.is_waiting else self._said(prompt_text(body))
+        if said is None:
+            self.is_waiting = True
+            return 401, {"error": {"message": "no answer was recorded"}}
+        message = {"role": "assistant", "content": said}
+        return 200, {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}]}
+
+    def _said(self, prompt: str) -> str | None:
+        """Write a prompt down; returns its answer, None if there is none."""
+        name = prompt_hash(prompt)
+        self.prompts.append(prompt)
+        (self._folder / f"{name}{PROMPT}").write_text(prompt, encoding="utf-8")
+        answer = self._folder / f"{name}{ANSWER}"
+        if answer.is_file():
+            return answer.read_text(encoding="utf-8")
+        self.waiting.add(name)
+        return None
+
+
+def prompt_text(body: Body) -> str:
+    """Write a request of a chat for people: what the system says, what the user says, the schema of the answer."""
+    parts = [f"# {one['role'].capitalize()}\n\n{_CODE.sub('code', one['content'])}" for one in body["messages"]]
+    schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
+    return "\n\n".join([*parts, f"# Schema\n\n{json.dumps(schema, ensure_ascii=False, indent=1)}\n"])
+
+
+def prompt_hash(prompt: str) -> str:
+    """Return what a prompt's files are called."""
+    return hashlib.sha256(prompt.encode()).hexdigest()[:_DIGITS]
+
+
+@contextmanager
+def serving(answer: Callable[[Body], Reply]) -> Iterator[str]:
+    """Serve chats on a free port of this machine for the time of a `with`; returns the base URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            status, reply = answer(body) if self.path == "/v1/chat/completions" else (404, {})
+            content = json.dumps(reply).encode()
+            with suppress(OSError):  # whoever asked has gone
+                self.send_response(status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
