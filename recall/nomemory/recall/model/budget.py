@@ -41,6 +41,11 @@ class Budget:
     neighbors_after: int = 0
     anchors: int = 3
 
+    @property
+    def ranked_messages(self) -> int:
+        """How many messages of the ranking a recall needs: for its evidence, and for a chat model to read."""
+        return max(self.evidence_messages, self.read_messages)
+
     def tightened(
         self,
         *,

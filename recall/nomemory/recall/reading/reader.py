@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from nomemory.recall.errors import RecallError
-from nomemory.recall.llm.client import ChatModel
-from nomemory.recall.llm.errors import ChatFailedError
+from nomemory.recall.llm.chat_model import ChatFailedError, ChatModel
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.budget import Budget
