@@ -22,10 +22,11 @@ def answer(question: str, found: pb.RecallResponse) -> str:
     if "OPENAI_API_KEY" not in os.environ:
         said = [one.message.content for one in found.evidence if one.message.role == ROLE_USER]
         return f"You said: {said[0]}" if said and found.verdict != pb.VERDICT_INSUFFICIENT else UNKNOWN
+    instructions = INSTRUCTIONS + as_prompt(found, question=question)
     reply = openai.OpenAI().chat.completions.create(
         model=os.environ.get("ASSISTANT_MODEL", "gpt-4o-mini"),
         messages=[
-            {"role": "system", "content": INSTRUCTIONS + as_prompt(found, question=question)},
+            {"role": "system", "content": instructions},
             {"role": "user", "content": question},
         ],
     )

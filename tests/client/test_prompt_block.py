@@ -95,7 +95,7 @@ FILLER = "The weather was mild and the talk went on about other things. "
 
 
 def test_of_a_long_message_the_passages_are_shown_that_were_quoted() -> None:
-    content = f"{FILLER * 40}My locker at the pool is number 27. {FILLER * 40}"
+    content = f"{FILLER * 200}My locker at the pool is number 27. {FILLER * 200}"
     said = Marks(quotes={"m1": ("number 27",)})
     (only,) = shown(Block([message("m1", content)], said).text())
     assert "My locker at the pool is number 27." in str(only[3])
@@ -151,12 +151,8 @@ MESSAGES = st.builds(
 )
 
 
-@given(
-    st.lists(MESSAGES, max_size=6, unique_by=lambda one: one.message_id), TEXTS, st.integers(LEAST_TOKENS, 1_500)
-)
-def test_whatever_was_said_stays_data_within_the_tokens(
-    found: list[RecalledMessage], question: str, most: int
-) -> None:
+@given(st.lists(MESSAGES, max_size=6, unique_by=lambda one: one.message_id), TEXTS, st.integers(LEAST_TOKENS, 1_500))
+def test_whatever_was_said_stays_data_within_the_tokens(found: list[RecalledMessage], question: str, most: int) -> None:
     block = Block(found, question=question)
     text = block.text(most)
     assert text == block.text(most)
