@@ -121,11 +121,11 @@ def test_it_does_not_open_a_guarded_store_to_anybody_on_the_machine(
 
 @pytest.mark.parametrize(("wanted", "given"), [(0, 6), (9, 9), (1_000_000, 50)])
 def test_a_request_may_ask_for_more_evidence(server: Server, wanted: int, given: int) -> None:
-    days = [f"On day {number} I walked around the lake. {'It was quiet there. ' * 60}" for number in range(60)]
+    days = [f"On day {number} I walked around the lake." for number in range(60)]
     with Client(server.target) as client:
         messages = [said("eve", f"m{number}", day, 1_700_000_000 + number) for number, day in enumerate(days)]
-        token = client.write(messages).write_token
-        reply = client.recall("Where do I walk?", user_id="eve", at_least=token, evidence_messages=wanted)
+        client.lexical_search("eve", "lake", at_least=client.write(messages).write_token)
+        reply = client.recall("Where around the lake do I walk?", user_id="eve", evidence_messages=wanted)
     assert len(reply.evidence) == given
     assert all(one.message.content in days for one in reply.evidence)
 
