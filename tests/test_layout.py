@@ -17,7 +17,14 @@ LADDER = {
     "nomemory.v1": (),
     "nomemory.client": ("nomemory.v1",),
     "nomemory.frameworks": ("nomemory.v1", "nomemory.client"),
-    "nomemory.recall": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.client.prompt_block"),
+    "nomemory.recall": (
+        "nomemory.spans",
+        "nomemory.text",
+        "nomemory.v1",
+        "nomemory.client.prompt_block",
+        "nomemory.client.prompt_passages",
+        "nomemory.client.token_estimate",
+    ),
     "nomemory.server": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.recall"),
     "nomemory.mcp": ("nomemory.v1", "nomemory.client", "nomemory.recall.tools", "nomemory.recall.model"),
     "nomemory.inspector": (

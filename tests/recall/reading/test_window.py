@@ -7,13 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from nomemory.client.token_estimate import tokens
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Role
-from nomemory.recall.reading.passages import WHOLE, passages
 from nomemory.recall.reading.window import ContextWindow, Line, ReadingBudget
 
 FIRST = datetime(2026, 6, 14, 23, 30, tzinfo=UTC)
@@ -79,14 +75,5 @@ def test_of_a_long_message_the_passages_that_matter_are_shown() -> None:
     assert isinstance(parts, list)
     assert "text" not in line
     assert any("behind the boiler" in str(part) for part in parts)
-    assert sum(len(str(part)) for part in parts) <= WHOLE
-
-
-@given(st.text(alphabet="key 钥匙。.\n`,", max_size=3_000), st.text(alphabet="key 钥匙", max_size=20))
-def test_passages_are_verbatim_in_order_and_bounded(content: str, asked: str) -> None:
-    shown = passages(content, asked)
-    at = 0
-    for part in shown:
-        at = content.index(part, at) + len(part)
-    assert sum(map(len, shown)) <= max(WHOLE, 0)
-    assert shown
+    assert all(str(part) in long for part in parts)
+    assert sum(tokens(str(part)) for part in parts) <= 250

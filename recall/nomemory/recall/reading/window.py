@@ -13,15 +13,17 @@ from datetime import datetime, tzinfo
 from itertools import zip_longest
 from typing import Final
 
+from nomemory.client.prompt_passages import Passages
 from nomemory.client.token_estimate import tokens
 from nomemory.recall.grounding.assertion import is_passed_on
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.trace import JsonValue
-from nomemory.recall.reading.passages import passages
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _REPLIED_CHARS: Final = 120
 """Characters of the end of a message that a short reply replies to."""
+_WHOLE_TOKENS: Final = 250
+"""Tokens of a message that is shown whole. Of a longer one, passages of as many in all are shown."""
 _SHORT_TOKENS: Final = 14
 """Tokens of a message that may say nothing by itself, such as `both, since March`."""
 
@@ -117,5 +119,5 @@ class ContextWindow:
             yield "passed_on", True
         if replied_to is not None:
             yield "replies_to", replied_to.content[-_REPLIED_CHARS:]
-        shown = passages(message.content, self._asked)
-        yield ("text", message.content) if shown == (message.content,) else ("parts", list(shown))
+        shown = Passages(message.content, question=self._asked).stretches(_WHOLE_TOKENS)
+        yield ("text", message.content) if shown == [message.content] else ("parts", list[JsonValue](shown))
