@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
-from nomemory.recall.model.budget import EVIDENCE_MESSAGES_MAX
 from nomemory.server.settings.group import SettingsGroup, variables
 
 
@@ -33,7 +32,7 @@ class RecallSettings(SettingsGroup):
     evidence_messages: int = Field(
         6,
         ge=1,
-        le=EVIDENCE_MESSAGES_MAX,
+        le=50,
         description="Messages in a recall's evidence where the request does not say how many.",
     )
     evidence_chars: int = Field(16_000, ge=100, description="Longest content of an evidence message; more is cut.")
