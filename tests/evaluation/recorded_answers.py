@@ -24,8 +24,8 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from nomemory.evaluation.bench import bench_recall
-from nomemory.evaluation.recorded_endpoint import ANSWER, PROMPT
+from evaluation.bench import bench_recall
+from evaluation.recorded_endpoint import ANSWER, PROMPT
 
 SET = Path(__file__).parent / "recorded"
 _ANSWERS = SET / "answers.json"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.evaluation.labelled_file import LabelledDataError, read_questions
-from nomemory.evaluation.labelled_set import read_sets
+from evaluation.labelled_file import LabelledDataError, read_questions
+from evaluation.labelled_set import read_sets
 
 SAMPLE = Path(__file__).parent.parent.parent / "sample"
 

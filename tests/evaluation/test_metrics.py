@@ -10,9 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.evaluation.bootstrap import mean_interval, weights
-from nomemory.evaluation.metrics import precision, ranking_metrics, session_metrics
-from nomemory.evaluation.verdicts import auc, balanced_accuracy
+from evaluation.metrics import (
+    auc,
+    balanced_accuracy,
+    mean_interval,
+    precision,
+    ranking_metrics,
+    session_metrics,
+    weights,
+)
 
 IDS = [f"m{n}" for n in range(80)]
 rankings = st.lists(st.sampled_from(IDS), unique=True, max_size=60)

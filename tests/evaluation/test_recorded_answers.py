@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.recorded_answers import run
-
-from nomemory.evaluation.recorded_endpoint import ANSWER, PROMPT, RecordedEndpoint, prompt_hash, prompt_text
+from evaluation.recorded_endpoint import ANSWER, PROMPT, RecordedEndpoint, prompt_hash, prompt_text
 
 QUESTIONS = 6
 """Those of one of the two."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nomemory.evaluation.answer import Answer, Found
-from nomemory.evaluation.question import Question
-from nomemory.evaluation.summary import summarise
+from evaluation.asking import Answer, Found
+from evaluation.labelled_file import Question
+from evaluation.summary import summarise
 
 RANKING = {"hit@1", "hit@6", "recall@6", "recall@10", "recall@20", "recall@50", "full@6", "mrr", "ndcg@10"}
 CHOICE = {"precision", "evidence_recall", "evidence_messages"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nomemory.evaluation.off_topic import off_topic
-from nomemory.evaluation.question import Question
-from nomemory.evaluation.view import Judged, View, conflict_metrics, is_right, view_metrics, view_of
+from evaluation.labelled_file import Question
+from evaluation.labelled_set import off_topic
+from evaluation.view import Judged, View, conflict_metrics, is_right, view_metrics, view_of
 from nomemory.v1 import recall_service_pb2 as pb
 
 

@@ -8,12 +8,19 @@ from typing import Any, Final
 
 import numpy as np
 
+from evaluation.asking import Answer
+from evaluation.metrics import (
+    Interval,
+    auc,
+    balanced_accuracy,
+    mean_interval,
+    precision,
+    ranking_metrics,
+    refusal_curve,
+    session_metrics,
+)
+from evaluation.view import Judged, conflict_metrics, is_right, view_metrics
 from nomemory.client.token_estimate import tokens
-from nomemory.evaluation.answer import Answer
-from nomemory.evaluation.bootstrap import Interval, mean_interval
-from nomemory.evaluation.metrics import precision, ranking_metrics, session_metrics
-from nomemory.evaluation.verdicts import auc, balanced_accuracy, refusal_curve
-from nomemory.evaluation.view import Judged, conflict_metrics, is_right, view_metrics
 
 Figures = dict[str, Any]
 """Metrics by name. `ci` has the 95 % intervals of those that have one, by the same names."""
