@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 
@@ -14,7 +15,10 @@ class Budget:
         tool_calls: calls in all, those that the host makes for neighbours included.
         evidence_messages: messages in the answer's evidence.
         deadline_s: seconds for searching.
-        compose_s: seconds for composing the statements, after that.
+        answer_s: seconds until the whole recall has to answer, a chat model's reading included.
+        model_s: seconds that one answer of a chat model may take.
+        read_messages: messages of the ranking that a chat model reads; 0: there is none.
+        read_tokens: tokens that these may take, as estimated.
         result_items: messages that one call of a tool may bring.
         result_chars: characters of content that one call may show to a planner.
         evidence_chars: characters of content of one evidence message; longer ones are cut and marked.
@@ -26,7 +30,10 @@ class Budget:
     tool_calls: int = 12
     evidence_messages: int = 6
     deadline_s: float = 10.0
-    compose_s: float = 5.0
+    answer_s: float = math.inf
+    model_s: float = 20.0
+    read_messages: int = 0
+    read_tokens: int = 4_000
     result_items: int = 50
     result_chars: int = 12_000
     evidence_chars: int = 16_000
@@ -41,7 +48,7 @@ class Budget:
         tool_calls: int = 0,
         evidence_messages: int = 0,
         deadline_s: float = 0.0,
-        compose_s: float = 0.0,
+        answer_s: float = 0.0,
     ) -> Budget:
         """Return this budget with the lower limits that a request asks for; 0 keeps a limit."""
         return replace(
@@ -50,5 +57,5 @@ class Budget:
             tool_calls=min(tool_calls or self.tool_calls, self.tool_calls),
             evidence_messages=min(evidence_messages or self.evidence_messages, self.evidence_messages),
             deadline_s=min(deadline_s or self.deadline_s, self.deadline_s),
-            compose_s=min(compose_s or self.compose_s, self.compose_s),
+            answer_s=min(answer_s or self.answer_s, self.answer_s),
         )

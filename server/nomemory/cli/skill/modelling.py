@@ -30,4 +30,4 @@ def improved(draft: Draft, settings: Settings) -> tuple[Draft, str]:
 
 async def _improved(draft: Draft, settings: Settings) -> Draft:
     async with AsyncExitStack() as stack:
-        return await model_draft.improved(draft, recall_model(settings, stack).endpoint)
+        return await model_draft.improved(draft, recall_model(settings, stack))
