@@ -26,6 +26,7 @@ NAMES: Final = ("LexicalSearch", "SemanticSearch", HYBRID, RECALL)
 """What results call the methods, cheap ones first."""
 
 _TOO_COMPLEX: Final = "ERROR_REASON_QUERY_TOO_COMPLEX"
+_MODEL: Final = "llm"
 _IDS_ONLY: Final = ("message_id",)
 _NO_EMBEDDER: Final = "ERROR_REASON_EMBEDDER_DISABLED"
 _UNANSWERED: Final = frozenset({"INSUFFICIENT", "PENDING"})
@@ -41,7 +42,8 @@ class Found:
         verdict: what it says of the answer, in the contract's words without their prefix; empty: nothing.
         is_cut: whether the question had to be shortened to be a valid request.
         view: the memory view, if the method composes one.
-        prompts: what a model was asked for it, if that is written down.
+        prompts: what was said to a model for it, if that is written down.
+        is_by_rules: whether rules took over from the model.
         is_waiting: whether a model's answer is missing, so that what was found is not to be judged.
     """
 
@@ -51,6 +53,7 @@ class Found:
     is_cut: bool = False
     view: View | None = None
     prompts: tuple[str, ...] = ()
+    is_by_rules: bool = False
     is_waiting: bool = False
 
     @property
@@ -130,6 +133,7 @@ class Recall:
             verdict=pb.Verdict.Name(reply.verdict).removeprefix("VERDICT_"),
             is_cut=text != question.text,
             view=view_of(reply),
+            is_by_rules=limits.planner != _MODEL,
         )
 
 

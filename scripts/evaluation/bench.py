@@ -173,7 +173,11 @@ def _recalled(sets: Sequence[LabelledSet], cache: Path, further: Mapping[str, st
 
 
 def _settings(cache: Path) -> dict[str, str]:
-    return {"NOMEMORY_EMBEDDING_CACHE": str(cache), "NOMEMORY_RECALL_PLANNER": "rules"}
+    return {
+        "NOMEMORY_EMBEDDING_CACHE": str(cache),
+        "NOMEMORY_RECALL_PLANNER": "rules",
+        "NOMEMORY_AUDIT": "false",
+    }
 
 
 def _load(client: Client, sets: Sequence[LabelledSet]) -> None:

@@ -154,7 +154,8 @@ def _asked_of_model(answers: Sequence[Answer]) -> Found:
     if not prompts:
         return {}
     lengths = {"prompt_tokens": [tokens(one) for one in prompts], "prompt_chars": [len(one) for one in prompts]}
-    found: Found = {"calls": (len(prompts) / len(answers), None)}
+    by_rules = sum(one.found.is_by_rules for one in answers)
+    found: Found = {"calls": (len(prompts) / len(answers), None), "by_rules": (by_rules, None)}
     for name, values in lengths.items():
         found |= {f"{name}_p{rank}": (float(np.percentile(values, rank)), None) for rank in (50, 95)}
     return found

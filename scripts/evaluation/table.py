@@ -32,9 +32,9 @@ _OF_SKILLS: Final = (
 )
 _MODEL: Final = (
     *("calls", "prompt_tokens_p50", "prompt_tokens_p95", "prompt_chars_p50", "prompt_chars_p95"),
-    "waiting",
+    *("by_rules", "waiting"),
 )
-_COUNTS: Final = frozenset({"contradictions", "contradictions_found", "waiting", *_MODEL[1:5]})
+_COUNTS: Final = frozenset({"contradictions", "contradictions_found", *_MODEL[1:]})
 _WITH_INTERVAL: Final = frozenset({"recall@6", "sufficiency_auc", "balanced_accuracy"})
 _SHORT: Final = {
     "evidence_messages": "messages",

@@ -4,7 +4,7 @@
 model, one a prompt, each with the hash of the prompt that it answers. A prompt that changes has another hash, and the
 test that runs the set says so. Then:
 
-    .venv/bin/python tests/evaluation/recorded_answers.py FOLDER
+    PYTHONPATH=tests:scripts .venv/bin/python tests/evaluation/recorded_answers.py FOLDER
 
 gives every prompt the answer that stands at its place in `answers.json`, and writes the new hashes there. Do this where
 the answers are still what a model would say to the prompts. Prompts that have no answer there are left in FOLDER: let
@@ -91,6 +91,12 @@ def _answer_name(prompt: Path) -> str:
     return prompt.name.removesuffix(PROMPT) + ANSWER
 
 
+def _write(answers: Recorded) -> None:
+    """Write the answers, those of a question on a line."""
+    lines = (f"{json.dumps(asked)}: {json.dumps(given, ensure_ascii=False)}" for asked, given in answers.items())
+    _ANSWERS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
 def rerecord(left: Path) -> int:
     """Record all answers again; returns how many prompts have none. They are in the folder `left`."""
     ours = Rerecording({asked: [dict(one, prompt="") for one in given] for asked, given in recorded().items()}, {})
@@ -105,7 +111,7 @@ def rerecord(left: Path) -> int:
         for prompt in waiting:
             shutil.copy(prompt, left)
     kept = {asked: [one for one in given if one["prompt"]] for asked, given in ours.answers.items()}
-    _ANSWERS.write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    _write(kept)
     return len(waiting)
 
 

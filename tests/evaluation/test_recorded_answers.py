@@ -9,11 +9,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from evaluation.recorded_answers import run
+import pytest
+
+from evaluation.recorded_answers import lay_out, recorded, run
 from evaluation.recorded_endpoint import ANSWER, PROMPT, RecordedEndpoint, prompt_hash, prompt_text
 
 QUESTIONS = 6
-"""Those of one of the two."""
+"""Those of one of the two people."""
 
 
 def body(user: str) -> dict[str, Any]:
@@ -22,6 +24,20 @@ def body(user: str) -> dict[str, Any]:
 
 def hashes(folder: Path) -> set[str]:
     return {one.name.removesuffix(PROMPT) for one in folder.glob(f"*{PROMPT}")}
+
+
+def test_a_model_recalls_the_set_right_with_recorded_answers(tmp_path: Path) -> None:
+    answers = recorded()
+    lay_out(answers, tmp_path)
+    result = run(tmp_path, "--json", str(tmp_path / "figures.json"))
+    assert result.exit_code == 0, f"prompts have changed: see recorded_answers.py. {result.stderr}"
+    figures = json.loads((tmp_path / "figures.json").read_text("utf-8"))["sets"]["recorded"]["Recall"]["all"]
+    assert hashes(tmp_path) == {one["prompt"] for given in answers.values() for one in given}
+    assert (figures["questions"], figures["waiting"], figures["by_rules"]) == (len(answers), 0, 0)
+    assert figures["calls"] == pytest.approx(13 / 12, abs=1e-3), "one question is looked up first"
+    assert figures["contradictions_found"] == figures["contradictions"] == 2
+    assert figures["refused"] == figures["current_first"] == figures["right"] == 1
+    assert 1_000 < figures["prompt_tokens_p50"] <= figures["prompt_tokens_p95"] < 4_000
 
 
 def test_what_has_no_answer_waits_and_an_answer_leads_on(tmp_path: Path) -> None:
