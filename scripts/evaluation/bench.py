@@ -136,7 +136,7 @@ def _with_recorded_answers(
         raise LabelledDataError([f"{one}: has no `now`, so its prompts would never be the same" for one in timeless])
     folder.mkdir(parents=True, exist_ok=True)
     recorded = RecordedEndpoint(folder)
-    with serving(recorded.answer) as url:
+    with serving(recorded) as url:
         settings = {
             "NOMEMORY_RECALL_PLANNER": "llm",
             "NOMEMORY_RECALL_MODEL": "recorded",

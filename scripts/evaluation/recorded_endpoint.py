@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+
+from proofs.scripted_endpoint import Body, json_server
 
 PROMPT: Final = ".prompt.md"
 ANSWER: Final = ".answer.json"
 _DIGITS: Final = 16
 
-Body = Mapping[str, Any]
 Reply = tuple[int, dict[str, Any]]
 
 
@@ -81,28 +81,14 @@ def prompt_hash(prompt: str) -> str:
 
 
 @contextmanager
-def serving(answer: Callable[[Body], Reply]) -> Iterator[str]:
-    """Serve chats on a free port of this machine for the time of a `with`; returns the base URL."""
+def serving(endpoint: RecordedEndpoint) -> Iterator[str]:
+    """Serve an endpoint on a free port of this machine for the time of a `with`; returns the base URL."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(path: str, body: Body) -> tuple[int, bytes]:
+        status, reply = endpoint.answer(body) if path.endswith("/chat/completions") else (404, {})
+        return status, json.dumps(reply).encode()
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            status, reply = answer(body) if self.path == "/v1/chat/completions" else (404, {})
-            content = json.dumps(reply).encode()
-            with suppress(OSError):  # whoever asked has gone
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = json_server(answer)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
