@@ -38,13 +38,6 @@ LADDER = {
         "nomemory.server.metrics.meters",
         "nomemory.server.settings",
     ),
-    "nomemory.evaluation": (
-        "nomemory.v1",
-        "nomemory.client",
-        "nomemory.cli",
-        "nomemory.server.embedding",
-        "nomemory.server.hybrid.weights",
-    ),
 }
 """What each part may import beside itself."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nomemory.evaluation.answer import Answer, Found
-from nomemory.evaluation.leave_one_out import QUOTED, QUOTED_AT, Asked, leave_one_out
-from nomemory.evaluation.question import Question
-from nomemory.evaluation.view import View
+from evaluation.asking import Answer, Found
+from evaluation.labelled_file import Question
+from evaluation.variants import QUOTED, QUOTED_AT, Asked, leave_one_out
+from evaluation.view import View
 
 
 def answer(user: str, cited: str, sufficiency: float, needed: str = "a") -> Answer:

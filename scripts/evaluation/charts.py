@@ -1,14 +1,20 @@
-"""Bars as an SVG picture: the same figures make the same bytes."""
+"""Bars as an SVG picture, and the figures of `scripts/bench_recall` as one: the same figures make the same bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
+
+from evaluation.asking import NAMES
 
 SERIES_MAX: Final = 4
 """How many series can be told apart."""
+FIGURES: Final = "quality.json"
+PICTURE: Final = "quality.svg"
 
 _WIDTH: Final = 760
 _LABELS: Final = 264
@@ -22,6 +28,12 @@ _FONT: Final = "font-family='system-ui, -apple-system, Segoe UI, Roboto, sans-se
 _LIGHT: Final = ("#ffffff", "#1f2328", "#59636e", "#0550ae", "#bc4c00", "#1a7f37", "#8250df")
 _DARK: Final = ("#0d1117", "#e6edf3", "#9198a1", "#79c0ff", "#ffa657", "#56d364", "#d2a8ff")
 _CLASSES: Final = ("ground", "text", "quiet", *(f"s{number}" for number in range(SERIES_MAX)))
+_METRIC: Final = "recall@6"
+_KEPT: Final = (_METRIC, "recall@10", "hit@1")
+_NOTE: Final = "Share of the evidence among the first six messages. Longer is better."
+
+Sets = Mapping[str, Mapping[str, Any]]
+"""What was measured of each method, by set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +125,40 @@ def _row(chart: BarChart, row: Row, top: int, scale: float) -> Iterator[str]:
             y, length = top + _BAR * number, max(1.0, value * scale)
             yield f"<rect class='s{number}' x='{_LABELS}' y='{y}' width='{length:.1f}' height='{_BAR - 2}' rx='2'/>"
             yield f"<text class='text' x='{_LABELS + length + 6:.1f}' y='{y + 10}'>{chart.written(value)}</text>"
+
+
+def draw(sets: Sets, folder: Path) -> None:
+    """Write the figures that the picture shows, and the picture."""
+    kept = shown(sets)
+    (folder / FIGURES).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (folder / PICTURE).write_text(picture(kept), encoding="utf-8")
+
+
+def shown(sets: Sets) -> dict[str, Any]:
+    """Return those of the benchmark's figures that stand on the page, in the benchmark's form."""
+    return {"sets": {name: {method: _of_all(one) for method, one in found.items()} for name, found in sets.items()}}
+
+
+def picture(figures: Mapping[str, Any]) -> str:
+    """Draw the figures of a benchmark; of more than four sets the first four."""
+    sets = dict(list(figures["sets"].items())[:SERIES_MAX])
+    methods = [method for method in NAMES if any(method in found for found in sets.values())]
+    rows = tuple(Row(method, tuple(_value(found, method) for found in sets.values())) for method in methods)
+    return svg(BarChart("How much of the evidence comes back", _NOTE, tuple(sets), rows, written))
+
+
+def written(value: float) -> str:
+    """Write a share as the page does."""
+    return f"{value:.3f}".removeprefix("0")
+
+
+def _of_all(one: Mapping[str, Any]) -> dict[str, Any]:
+    figures = one["all"]
+    return {"all": {name: figures[name] for name in _KEPT if name in figures}}
+
+
+def _value(found: Mapping[str, Any], method: str) -> float | None:
+    if method not in found:
+        return None
+    value: float | None = found[method]["all"].get(_METRIC)
+    return value

@@ -17,26 +17,29 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
+from evaluation.asking import (
+    HYBRID,
+    NAMES,
+    RECALL,
+    Method,
+    MethodMissingError,
+    Recall,
+    RecordedRecall,
+    ask_all,
+    methods,
+)
+from evaluation.labelled_file import LabelledDataError, Question
+from evaluation.labelled_set import IndexesBehindError, LabelledSet, load, off_topic, wait_for_indexes
+from evaluation.options import Destination, Selection, destination_options, listed, selection_options
+from evaluation.recorded_endpoint import RecordedEndpoint, serving
+from evaluation.summary import summarise
+from evaluation.table import left_out_table, tables
+from evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
+from evaluation.variants import Asked, ablation, ablation_tables, leave_one_out
 from nomemory.cli.importing.progress import catching_up
 from nomemory.cli.terminal import stderr_console, stdout_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
-from nomemory.evaluation import methods
-from nomemory.evaluation.ablation import ablation, ablation_tables
-from nomemory.evaluation.asking import MethodMissingError, ask_all
-from nomemory.evaluation.destination import Destination, destination_options
-from nomemory.evaluation.labelled_file import LabelledDataError
-from nomemory.evaluation.labelled_set import LabelledSet
-from nomemory.evaluation.leave_one_out import Asked, leave_one_out
-from nomemory.evaluation.loading import IndexesBehindError, load, wait_for_indexes
-from nomemory.evaluation.methods import Method
-from nomemory.evaluation.off_topic import off_topic
-from nomemory.evaluation.question import Question
-from nomemory.evaluation.recorded_endpoint import RecordedEndpoint, serving
-from nomemory.evaluation.selection import Selection, listed, selection_options
-from nomemory.evaluation.summary import summarise
-from nomemory.evaluation.table import left_out_table, tables
-from nomemory.evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
 from nomemory.server.embedding import vector_store as kept_vectors
 
 _WIDTH: Final = 160
@@ -47,8 +50,8 @@ _FAILURES: Final = (LabelledDataError, IndexesBehindError, ServerStartError, kep
 
 def _known(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
     names = listed(context, parameter, text)
-    if unknown := set(names) - set(methods.NAMES):
-        raise click.BadParameter(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(methods.NAMES)}.")
+    if unknown := set(names) - set(NAMES):
+        raise click.BadParameter(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}.")
     return names
 
 
@@ -59,9 +62,7 @@ def _cache_folder() -> Path:
 @click.command("bench_recall", context_settings={"help_option_names": ["-h", "--help"]})
 @selection_options
 @destination_options
-@click.option(
-    "--methods", "names", callback=_known, default=",".join(methods.NAMES), show_default=True, help="What to ask."
-)
+@click.option("--methods", "names", callback=_known, default=",".join(NAMES), show_default=True, help="What to ask.")
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),
@@ -111,9 +112,9 @@ def bench_recall(
         if prompts:
             results, waiting = _with_recorded_answers(chosen, kept, prompts)
         else:
-            results = _measured(chosen, methods.methods(names), kept, {})
+            results = _measured(chosen, methods(names), kept, {})
         left_out = leave_one_out(partial(_recalled, chosen, kept)) if loo else {}
-        steps = ablation(partial(_measured, chosen, methods.methods([methods.HYBRID]), kept)) if ablate else {}
+        steps = ablation(partial(_measured, chosen, methods([HYBRID]), kept)) if ablate else {}
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
@@ -135,7 +136,7 @@ def _with_recorded_answers(
         raise LabelledDataError([f"{one}: has no `now`, so its prompts would never be the same" for one in timeless])
     folder.mkdir(parents=True, exist_ok=True)
     recorded = RecordedEndpoint(folder)
-    with serving(recorded.answer) as url:
+    with serving(recorded) as url:
         settings = {
             "NOMEMORY_RECALL_PLANNER": "llm",
             "NOMEMORY_RECALL_MODEL": "recorded",
@@ -143,7 +144,7 @@ def _with_recorded_answers(
             "NOMEMORY_RECALL_DEADLINE_S": str(_CALL_MAX_S),
             "OPENAI_BASE_URL": url,
         }
-        found = _measured(sets, {methods.RECALL: methods.RecordedRecall(recorded)}, cache, settings)
+        found = _measured(sets, {RECALL: RecordedRecall(recorded)}, cache, settings)
     return found, recorded.waiting
 
 
@@ -166,13 +167,17 @@ def _recalled(sets: Sequence[LabelledSet], cache: Path, further: Mapping[str, st
         client = stack.enter_context(Client(server.target))
         _load(client, labelled)
         questions = [question for one in labelled for question in one.questions]
-        recall = methods.Recall()
+        recall = Recall()
         answers = list(ask_all(client, recall, questions, server.cpu_ms))
         return Asked(answers, list(ask_all(client, recall, off_topic(questions), server.cpu_ms)))
 
 
 def _settings(cache: Path) -> dict[str, str]:
-    return {"NOMEMORY_EMBEDDING_CACHE": str(cache), "NOMEMORY_RECALL_PLANNER": "rules"}
+    return {
+        "NOMEMORY_EMBEDDING_CACHE": str(cache),
+        "NOMEMORY_RECALL_PLANNER": "rules",
+        "NOMEMORY_AUDIT": "false",
+    }
 
 
 def _load(client: Client, sets: Sequence[LabelledSet]) -> None:
@@ -197,7 +202,7 @@ def _asked(
         if made := kept_vectors.count(cache) - kept:
             told = f"{one.name}, {name}: {made:,} texts were embedded meanwhile; its times are higher for it."
             console.print(told, soft_wrap=True)
-        others = off_topic(one.questions) if isinstance(method, methods.Recall) else []
+        others = off_topic(one.questions) if isinstance(method, Recall) else []
         yield name, summarise(answers, list(ask_all(client, method, others, server.cpu_ms)))
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from evaluation.summary import Figures
 from nomemory.cli.printable import one_line
-from nomemory.evaluation.summary import Figures
 
 _RANKING: Final = (
     *("hit@1", "hit@6", "recall@6", "recall@10", "recall@20", "recall@50", "full@6", "mrr", "ndcg@10"),
@@ -32,9 +32,9 @@ _OF_SKILLS: Final = (
 )
 _MODEL: Final = (
     *("calls", "prompt_tokens_p50", "prompt_tokens_p95", "prompt_chars_p50", "prompt_chars_p95"),
-    "waiting",
+    *("by_rules", "waiting"),
 )
-_COUNTS: Final = frozenset({"contradictions", "contradictions_found", "waiting", *_MODEL[1:5]})
+_COUNTS: Final = frozenset({"contradictions", "contradictions_found", *_MODEL[1:]})
 _WITH_INTERVAL: Final = frozenset({"recall@6", "sufficiency_auc", "balanced_accuracy"})
 _SHORT: Final = {
     "evidence_messages": "messages",

@@ -1,16 +1,19 @@
-"""Which questions a benchmark asks."""
+"""What a benchmark's command line takes: which questions it asks, and where its figures go."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
-from nomemory.evaluation.labelled_file import LabelledDataError
-from nomemory.evaluation.labelled_set import LabelledSet, read_sets
+from evaluation.charts import Sets, draw
+from evaluation.labelled_file import LabelledDataError
+from evaluation.labelled_set import LabelledSet, read_sets
 
 Command = Callable[..., None]
 
@@ -65,5 +68,59 @@ def selection_options(command: Command) -> Command:
     @functools.wraps(command)
     def chosen(*, data: Path, sets: Sequence[str], users: Sequence[str], limit: int, **others: object) -> None:
         command(selection=Selection(data, sets, users, limit), **others)
+
+    return chosen
+
+
+def _in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse, before minutes of work, a file that cannot be made after them."""
+    if path and not path.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {path.parent}.")
+    return path
+
+
+json_file_option = click.option(
+    "--json",
+    "out",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    callback=_in_a_folder,
+    help="Where to write the figures.",
+)
+
+
+def write_json(out: Path | None, figures: Mapping[str, Any]) -> None:
+    """Write the figures, if there is a file to write them to."""
+    if out:
+        out.write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A file and a folder; None: nobody wants it."""
+
+    file: Path | None
+    charts: Path | None
+
+    def write(self, sets: Sets, more: Mapping[str, Any]) -> None:
+        """Write what was measured of each set, and what else was measured."""
+        if self.charts:
+            draw(sets, self.charts)
+        write_json(self.file, {"sets": sets, **{name: found for name, found in more.items() if found}})
+
+
+def destination_options(command: Command) -> Command:
+    """Add --json and --charts, and give the command its `destination`."""
+
+    @json_file_option
+    @click.option(
+        "--charts",
+        type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
+        metavar="FOLDER",
+        help="Where to draw the figures: docs/charts has those of the pages.",
+    )
+    @functools.wraps(command)
+    def chosen(*, out: Path | None, charts: Path | None, **others: object) -> None:
+        command(destination=Destination(out, charts), **others)
 
     return chosen

@@ -8,12 +8,19 @@ from typing import Any, Final
 
 import numpy as np
 
+from evaluation.asking import Answer
+from evaluation.metrics import (
+    Interval,
+    auc,
+    balanced_accuracy,
+    mean_interval,
+    precision,
+    ranking_metrics,
+    refusal_curve,
+    session_metrics,
+)
+from evaluation.view import Judged, conflict_metrics, is_right, view_metrics
 from nomemory.client.token_estimate import tokens
-from nomemory.evaluation.answer import Answer
-from nomemory.evaluation.bootstrap import Interval, mean_interval
-from nomemory.evaluation.metrics import precision, ranking_metrics, session_metrics
-from nomemory.evaluation.verdicts import auc, balanced_accuracy, refusal_curve
-from nomemory.evaluation.view import Judged, conflict_metrics, is_right, view_metrics
 
 Figures = dict[str, Any]
 """Metrics by name. `ci` has the 95 % intervals of those that have one, by the same names."""
@@ -147,7 +154,8 @@ def _asked_of_model(answers: Sequence[Answer]) -> Found:
     if not prompts:
         return {}
     lengths = {"prompt_tokens": [tokens(one) for one in prompts], "prompt_chars": [len(one) for one in prompts]}
-    found: Found = {"calls": (len(prompts) / len(answers), None)}
+    by_rules = sum(one.found.is_by_rules for one in answers)
+    found: Found = {"calls": (len(prompts) / len(answers), None), "by_rules": (by_rules, None)}
     for name, values in lengths.items():
         found |= {f"{name}_p{rank}": (float(np.percentile(values, rank)), None) for rank in (50, 95)}
     return found

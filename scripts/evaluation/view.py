@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nomemory.evaluation.question import CURRENT, Question
+from evaluation.labelled_file import CURRENT, Question
 from nomemory.v1 import recall_service_pb2 as pb
 
 Cited = frozenset[str]

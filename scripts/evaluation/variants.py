@@ -1,4 +1,8 @@
-"""Operating points chosen on other people: nobody's questions are judged at points that they helped to choose."""
+"""The same questions asked of servers with other settings.
+
+Without each step of the hybrid ranking: what is it worth? And at operating points that were chosen on other people:
+nobody's questions are judged at points that they helped to choose.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from nomemory.evaluation.answer import Answer
-from nomemory.evaluation.view import Judged, view_metrics
+from rich.table import Table
+from rich.text import Text
+
+from evaluation.asking import HYBRID, Answer
+from evaluation.view import Judged, view_metrics
+from nomemory.server.hybrid.weights import STEPS
 
 QUOTED: Final = "NOMEMORY_RECALL_QUOTED"
 QUOTED_AT: Final = (0.1, 0.125, 0.15, 0.175, 0.2, 0.25)
@@ -15,6 +23,13 @@ QUOTED_AT: Final = (0.1, 0.125, 0.15, 0.175, 0.2, 0.25)
 _ANSWERED: Final = 0.92
 """Share of the others' answerable questions that a verdict's threshold must leave answered."""
 _DIGITS: Final = 4
+
+SETTING: Final = "NOMEMORY_HYBRID_WITHOUT"
+WHOLE: Final = "everything"
+_ABLATED: Final = ("recall@6", "recall@10", "hit@1", "hit@6")
+
+Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Figures by set, method, and category or `all`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +40,19 @@ class Asked:
     off_topic: Sequence[Answer]
 
 
-Measure = Callable[[Mapping[str, str]], Asked]
+Recalled = Callable[[Mapping[str, str]], Asked]
 """Ask everything of a server with these settings."""
+Measured = Callable[[Mapping[str, str]], Results]
+"""Measure with further settings of the server."""
 
 
-def leave_one_out(measure: Measure) -> dict[str, Any]:
+def leave_one_out(recalled: Recalled) -> dict[str, Any]:
     """Return the figures of left-out people: the cut and the verdict's threshold are the others' choice.
 
     The cut has the greatest harmonic mean of view_recall and view_precision on the others. The threshold is the
     greatest that leaves 92 % of their answerable questions answered.
     """
-    by_cut = {cut: measure({QUOTED: str(cut)}) for cut in QUOTED_AT}
+    by_cut = {cut: recalled({QUOTED: str(cut)}) for cut in QUOTED_AT}
     people = sorted({one.question.user_id for one in by_cut[QUOTED_AT[0]].answers if one.question.verdict})
     cuts = {person: _best_cut(by_cut, person) for person in people}
     judged = [one for person in people for one in _judged(by_cut[cuts[person]].answers, person.__eq__)]
@@ -84,3 +101,24 @@ def _scores(answers: Sequence[Answer], belongs: Callable[[str], bool], *, answer
         and one.question.is_answerable is answerable
         and belongs(one.question.user_id)
     ]
+
+
+def ablation(measured: Measured) -> dict[str, dict[str, Mapping[str, float]]]:
+    """Measure HybridSearch as it is, then without each of its steps; returns figures by set and step left out."""
+    by_step = {WHOLE: measured({SETTING: ""})} | {step: measured({SETTING: step}) for step in STEPS}
+    return {name: {step: results[name][HYBRID]["all"] for step, results in by_step.items()} for name in by_step[WHOLE]}
+
+
+def ablation_tables(by_set: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[Text | Table]:
+    """Lay it out: a table for each set, the difference that a step makes in brackets."""
+    for name, by_step in by_set.items():
+        table = Table("left out", *_ABLATED, box=None)
+        for step, figures in by_step.items():
+            table.add_row(step if step != WHOLE else "nothing", *_cells(figures, by_step[WHOLE]))
+        yield Text(f"\n{name}: HybridSearch without a step", style="bold")
+        yield table
+
+
+def _cells(figures: Mapping[str, float], whole: Mapping[str, float]) -> Iterator[str]:
+    for metric in _ABLATED:
+        yield f"{figures[metric]:.3f} ({figures[metric] - whole[metric]:+.3f})"

@@ -1,20 +1,28 @@
-"""Labelled sets: messages, and questions about them whose evidence is known."""
+"""Labelled sets: messages, and questions about them whose evidence is known; and how they get into a server."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from evaluation.labelled_file import LabelledDataError, Question, fault, read_messages, read_questions
+from nomemory.cli.importing import catching_up
 from nomemory.cli.importing.record import Accepted
-from nomemory.evaluation.labelled_file import LabelledDataError, read_messages, read_questions
-from nomemory.evaluation.question import Question
+from nomemory.cli.importing.upload import Upload
+from nomemory.client.sync import Client
 from nomemory.v1 import message_pb2
 
 _MESSAGES: Final = "messages.jsonl"
 _QUESTIONS: Final = "questions.jsonl"
+INDEXING_MAX_S: Final = 3 * 3600.0
+"""How long the indexes may take: every text has to be embedded once, at 20 a second or so."""
+
+
+class IndexesBehindError(Exception):
+    """The indexes did not catch up in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +132,61 @@ def _of(message: message_pb2.ChatMessage, names: dict[str, str]) -> message_pb2.
     renamed.CopyFrom(message)
     renamed.user_id = names.get(message.user_id, message.user_id)
     return renamed
+
+
+def load(client: Client, path: Path, messages: Sequence[Accepted]) -> None:
+    """Store messages.
+
+    Args:
+        client: the server's.
+        path: the file that they come from.
+        messages: those of it.
+
+    Raises:
+        LabelledDataError: the server refuses some; it names their lines.
+        NoMemoryError: the server does not answer.
+    """
+    faults: list[str] = []
+    upload = Upload(client.import_messages, lambda refused, reasons: faults.append(fault(path, refused, reasons)))
+    for _ in upload.run(messages):
+        pass
+    if faults:
+        raise LabelledDataError(faults)
+
+
+def wait_for_indexes(client: Client, tell: Callable[[int], None] = lambda _: None) -> None:
+    """Wait until everything can be found; without an embedder that is: by words.
+
+    Args:
+        client: the server's.
+        tell: is told now and then how many messages are left.
+
+    Raises:
+        IndexesBehindError: they take longer than `INDEXING_MAX_S`.
+        NoMemoryError: the server does not answer.
+    """
+    if not catching_up.wait(client.status, INDEXING_MAX_S, tell):
+        raise IndexesBehindError("the indexes did not catch up")
+
+
+def off_topic(questions: Sequence[Question]) -> list[Question]:
+    """Ask each labelled question of the next user who is asked in its language; nothing answers it there.
+
+    Questions without a verdict, and those of a language with one user only, are left out. Time stands where it stood
+    for the user who is asked: at the latest of their own questions.
+    """
+    labelled = [one for one in questions if one.verdict]
+    latest = {one.user_id: one.now for one in labelled}
+    asked = [(one, _next(one, labelled)) for one in labelled]
+    return [
+        replace(one, user_id=other, now=latest[other], evidence=frozenset(), needed=(), old=frozenset())
+        for one, other in asked
+        if other is not None
+    ]
+
+
+def _next(question: Question, questions: Sequence[Question]) -> str | None:
+    users = sorted({one.user_id for one in questions if one.language == question.language})
+    if len(users) == 1:
+        return None
+    return users[(users.index(question.user_id) + 1) % len(users)]

@@ -1,11 +1,10 @@
-"""`nomemory skill eval`: what people see, what programs read, and what is refused."""
+"""`scripts/compare_skills`: what people see, what programs read, and what is refused."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,23 +14,22 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from conftest import Server
-from nomemory.cli.skill import eval_output
-from nomemory.cli.skill.eval import eval_
+from evaluation.asking import Answer, Found
+from evaluation.labelled_file import Question
+from evaluation.skill_comparison import compare_skills, shown
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
-from nomemory.evaluation.answer import Answer, Found
-from nomemory.evaluation.question import Question
-
-Golden = Callable[[str, str], None]
 
 SAMPLE = Path(__file__).parent.parent.parent / "sample"
+SHOWN = Path(__file__).parent / "skill_comparison.txt"
 DEFAULT = "nomemory-recall-default"
 LATE = "---\nname: {name}\ndescription: Looks at the last day only.\n---\n## Defaults\n- time_range_default: P1D\n"
 """A skill that finds less, so that something changes."""
 
 
 def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(eval_, [str(one) for one in arguments], env=PLAIN | {"NOMEMORY_EMBEDDER": "none"})
+    environment = PLAIN | {"NOMEMORY_EMBEDDER": "none"}
+    return CliRunner().invoke(compare_skills, [str(one) for one in arguments], env=environment)
 
 
 @pytest.fixture
@@ -69,12 +67,13 @@ ANSWERS = {
 }
 
 
-def test_what_people_see(golden: Golden) -> None:
+def test_what_people_see() -> None:
     console = Console(file=io.StringIO(), width=88, markup=False)
-    for part in eval_output.shown(ANSWERS):
+    for part in shown(ANSWERS):
         console.print(part)
     assert isinstance(console.file, io.StringIO)
-    golden("skill_eval.txt", console.file.getvalue())
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert lines == SHOWN.read_text("utf-8").splitlines()
     assert "\x1b" not in console.file.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""A fresh server in a process of its own, over a directory that goes away with it."""
+"""A fresh server in a process of its own, over a directory that goes away with it, and the CPU time that it uses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
-
-from nomemory.evaluation import process_tree
 
 _START: Final = "from nomemory.cli.main import main; main()"
 _EXIT_MAX_S: Final = 20.0
+_PROC: Final = Path("/proc")
 _ELSEWHERE: Final = tuple(
     f"NOMEMORY_{name}"
     for name in (
@@ -39,7 +39,7 @@ class TemporaryServer:
 
     def cpu_ms(self) -> float | None:
         """Return the CPU time of its whole process tree; None where the system does not tell."""
-        return process_tree.cpu_ms(process_tree.tree(self.process_id))
+        return cpu_ms(process_tree(self.process_id))
 
 
 @contextmanager
@@ -93,3 +93,29 @@ def _stop(process: subprocess.Popen[str]) -> None:
         process.wait(_EXIT_MAX_S)
     except subprocess.TimeoutExpired:
         process.kill()
+
+
+def process_tree(pid: int) -> list[int]:
+    """Return a process and all its descendants; only itself where the system does not list them."""
+    children = [child for thread in (_PROC / f"{pid}/task").glob("*") for child in _children(thread)]
+    return [pid] + [below for child in children for below in process_tree(child)]
+
+
+def cpu_ms(pids: list[int]) -> float | None:
+    """Return the CPU time that processes have used so far, over all running threads; None where it is unknown."""
+    spent = [_thread_ns(thread) for pid in pids for thread in (_PROC / f"{pid}/task").glob("*")]
+    return sum(spent) / 1e6 if spent else None
+
+
+def _children(thread: Path) -> list[int]:
+    try:
+        return [int(child) for child in (thread / "children").read_text(encoding="ascii").split()]
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended, or the system does not tell
+        return []
+
+
+def _thread_ns(thread: Path) -> int:
+    try:
+        return int((thread / "schedstat").read_text(encoding="ascii").split()[0])
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        return 0

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+
+from proofs.scripted_endpoint import Body, json_server
 
 PROMPT: Final = ".prompt.md"
 ANSWER: Final = ".answer.json"
 _DIGITS: Final = 16
-_CODE: Final = re.compile(r"(?<=<<<DATA )[0-9a-f]+$|(?<=^DATA )[0-9a-f]+(?=>>>$)", re.MULTILINE)
 
-Body = Mapping[str, Any]
 Reply = tuple[int, dict[str, Any]]
 
 
@@ -32,7 +30,7 @@ class RecordedEndpoint:
         folder: where prompts and answers are; it exists.
 
     Attributes:
-        prompts: those of the question in hand, in their order.
+        prompts: what was said to the model for the question in hand, without the schema, a text for each request.
         is_waiting: whether one of them has no answer yet.
         waiting: the hashes of all prompts so far that have none.
     """
@@ -50,17 +48,18 @@ class RecordedEndpoint:
 
     def answer(self, body: Body) -> Reply:
         """Answer a request: the status and the body. A refusal is one after which nobody asks again."""
-        said = None if self.is_waiting else self._said(prompt_text(body))
+        said = None if self.is_waiting else self._said(body)
         if said is None:
             self.is_waiting = True
             return 401, {"error": {"message": "no answer was recorded"}}
         message = {"role": "assistant", "content": said}
         return 200, {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}]}
 
-    def _said(self, prompt: str) -> str | None:
+    def _said(self, body: Body) -> str | None:
         """Write a prompt down; returns its answer, None if there is none."""
+        prompt = prompt_text(body)
         name = prompt_hash(prompt)
-        self.prompts.append(prompt)
+        self.prompts.append("\n\n".join(one["content"] for one in body["messages"]))
         (self._folder / f"{name}{PROMPT}").write_text(prompt, encoding="utf-8")
         answer = self._folder / f"{name}{ANSWER}"
         if answer.is_file():
@@ -71,9 +70,9 @@ class RecordedEndpoint:
 
 def prompt_text(body: Body) -> str:
     """Write a request of a chat for people: what the system says, what the user says, the schema of the answer."""
-    parts = [f"# {one['role'].capitalize()}\n\n{_CODE.sub('code', one['content'])}" for one in body["messages"]]
+    parts = [f"# {one['role'].capitalize()}\n\n{one['content']}" for one in body["messages"]]
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
-    return "\n\n".join([*parts, f"# Schema\n\n{json.dumps(schema, ensure_ascii=False, indent=1)}\n"])
+    return "\n\n".join([*parts, f"# Schema\n\n{json.dumps(schema, ensure_ascii=False)}\n"])
 
 
 def prompt_hash(prompt: str) -> str:
@@ -82,28 +81,14 @@ def prompt_hash(prompt: str) -> str:
 
 
 @contextmanager
-def serving(answer: Callable[[Body], Reply]) -> Iterator[str]:
-    """Serve chats on a free port of this machine for the time of a `with`; returns the base URL."""
+def serving(endpoint: RecordedEndpoint) -> Iterator[str]:
+    """Serve an endpoint on a free port of this machine for the time of a `with`; returns the base URL."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(path: str, body: Body) -> tuple[int, bytes]:
+        status, reply = endpoint.answer(body) if path.endswith("/chat/completions") else (404, {})
+        return status, json.dumps(reply).encode()
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            status, reply = answer(body) if self.path == "/v1/chat/completions" else (404, {})
-            content = json.dumps(reply).encode()
-            with suppress(OSError):  # whoever asked has gone
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = json_server(answer)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
