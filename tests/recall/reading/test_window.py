@@ -77,3 +77,14 @@ def test_of_a_long_message_the_passages_that_matter_are_shown() -> None:
     assert any("behind the boiler" in str(part) for part in parts)
     assert all(str(part) in long for part in parts)
     assert sum(tokens(str(part)) for part in parts) <= 250
+
+
+def test_a_message_that_was_shown_in_parts_is_shown_again_under_its_label_if_it_is_asked_for() -> None:
+    long = said(1, "Some words about the weather. " * 60)
+    shown = window()
+    shown.rank([long], {})
+    assert shown.add([[long]]) == []
+    (line,) = shown.add([[long]], {"id-1"})
+    assert (line["id"], line["text"]) == ("m1", long.content)
+    assert shown.add([[long]], {"id-1"}) == []
+    assert len(shown) == 1

@@ -62,7 +62,7 @@ of its `parts`, missing items of a list; never the same in other words.
 - lexical_search {query_text, filter: {role, time_range: {since?, until}}, page_size?, cursor?}: words, "phrases", \
 AND, OR, NOT
 - semantic_search {query_text, filter, top_k?}: by meaning; it always brings something
-- neighbors {message_id, before?, after?}: around a shown message; with before 0 and after 0 all of its text
+- neighbors {message_id, before?, after?}: around a shown message; with before 0 and after 0 more of its `parts`
 role: user, assistant, system, tool, any. Times: ISO 8601; until alone for the whole history. Budgets are the host's."""
 
 _GUIDANCE: Final = "# The skill chosen for this question. Where it asks for another form, the form above holds."
