@@ -14,11 +14,11 @@ from click.testing import Result
 from server.fleet import until
 
 from conftest import Server
-from nomemory.server.log.postgres_tables import PostgresTables
-from nomemory.server.log.postgres_words import no_words
-from nomemory.server.log.sqlite_schema import open_for_reading
-from nomemory.server.log.sqlite_tables import SqliteTables
-from nomemory.server.log.tables import LogTables
+from nomemory.server.log.move import LogTables
+from nomemory.server.log.postgres.changes import no_words
+from nomemory.server.log.postgres.move import PostgresTables
+from nomemory.server.log.sqlite.move import SqliteTables
+from nomemory.server.log.sqlite.schema import open_for_reading
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m

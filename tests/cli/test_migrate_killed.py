@@ -20,7 +20,7 @@ from postgres import PrivatePostgres, count, fresh_schema
 from conftest import Server
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.protocol import LogUnusableError
-from nomemory.server.log.sqlite_move import mark_moved
+from nomemory.server.log.sqlite.move import mark_moved
 from nomemory.server.maintenance import file_ends
 from nomemory.server.maintenance.database_ends import DatabaseTarget
 from nomemory.server.maintenance.file_ends import FileTarget

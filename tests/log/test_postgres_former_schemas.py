@@ -6,14 +6,14 @@ import asyncpg
 import pytest
 
 from nomemory.server import wire
-from nomemory.server.log.bucket import BUCKETS, bucket_of
-from nomemory.server.log.checksum import checksum
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_feed import PostgresChangeFeed
-from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.log.postgres_reader import PostgresLogReader
-from nomemory.server.log.postgres_schema import MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE
-from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.damage import checksum
+from nomemory.server.log.position import BUCKETS, bucket_of
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.feed import PostgresChangeFeed
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.schema import MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE
+from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import Message, Role
 from nomemory.server.message_id import id_of

@@ -8,9 +8,9 @@ import os
 import pytest
 from postgres import PrivatePostgres, execute
 
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.log.postgres_schema import SCHEMA_VERSION
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.schema import SCHEMA_VERSION
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import LogUnusableError, OnConflict, Written
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
-from nomemory.server.log.write_queue import WriteQueue
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
+from nomemory.server.log.writing import WriteQueue
 from nomemory.server.message import Message, Role
 
 

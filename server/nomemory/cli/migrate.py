@@ -96,7 +96,7 @@ def _is_url(text: str) -> bool:
 
 async def _move(settings: Settings, ends: _Ends, *, switches: bool) -> Outcome:
     from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415 - loads the engines
-    from nomemory.server.log.postgres_connections import LONG_S, Database  # noqa: PLC0415 - its driver is an extra
+    from nomemory.server.log.postgres.connections import LONG_S, Database  # noqa: PLC0415 - its driver is an extra
     from nomemory.server.maintenance.moving import move_to_database, move_to_file  # noqa: PLC0415
 
     directory = DataDirectory(ends.directory)
@@ -119,7 +119,7 @@ def _told() -> Iterator[None]:
     try:
         from nomemory.server.data_directory import DataDirectoryBusyError as Busy  # noqa: PLC0415
         from nomemory.server.data_directory import DataDirectoryUnusableError as Unusable  # noqa: PLC0415
-        from nomemory.server.log.postgres_connections import ERRORS  # noqa: PLC0415
+        from nomemory.server.log.postgres.connections import ERRORS  # noqa: PLC0415
         from nomemory.server.log.protocol import LogUnusableError, LogVersionError  # noqa: PLC0415
         from nomemory.server.maintenance.migration import MigrationError  # noqa: PLC0415
     except ImportError:

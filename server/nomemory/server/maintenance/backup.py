@@ -18,10 +18,10 @@ from typing import Final
 import orjson
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.inspection import inspect
-from nomemory.server.log.record import write_record
-from nomemory.server.log.sqlite_schema import SCHEMA_VERSION, begin_epoch, open_for_writing, position_at
+from nomemory.server.log.position import LogPosition
+from nomemory.server.log.sqlite.inspection import inspect
+from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, begin_epoch, open_for_writing, position_at
+from nomemory.server.maintenance.loss import write_record
 from nomemory.server.private_files import sync
 
 _LOG, _KEY, _MANIFEST = "log.db", "server.key", "backup.json"

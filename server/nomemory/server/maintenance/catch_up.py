@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from nomemory.server.log.checksum import checksum
-from nomemory.server.log.protocol import StoredVersion
-from nomemory.server.log.tables import LogCopy, LogTables, Piece, StoredMessage, UserState, VersionKey
+from nomemory.server.log.damage import checksum
+from nomemory.server.log.feed import StoredVersion
+from nomemory.server.log.move import LogCopy, LogTables, Piece, StoredMessage, UserState, VersionKey
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_followers import follower_name
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.erasure import follower_name
 from nomemory.server.maintenance.catch_up import Pass
 from nomemory.server.maintenance.database_ends import open_source, open_target
 from nomemory.server.maintenance.file_ends import FileSource, FileTarget

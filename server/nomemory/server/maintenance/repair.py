@@ -10,12 +10,11 @@ from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.comparison import compare_words
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy_schema import discard_index, lexical_checkpoint
-from nomemory.server.log.books import compare_books, mend
-from nomemory.server.log.inspection import inspect
-from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.sqlite_given_ids import GivenIds
-from nomemory.server.log.sqlite_schema import latest_sequence, open_for_writing, position
-from nomemory.server.log.sqlite_transaction import Transaction
+from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.sqlite.given_ids import GivenIds
+from nomemory.server.log.sqlite.inspection import compare_books, inspect, mend
+from nomemory.server.log.sqlite.schema import latest_sequence, open_for_writing, position
+from nomemory.server.log.sqlite.transaction import Transaction
 
 
 def repair(directory: DataDirectory) -> list[str]:

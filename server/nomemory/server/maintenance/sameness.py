@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from nomemory.server.log.move import LogTables, Totals, UserCounts
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.tables import LogTables, Totals, UserCounts
 from nomemory.server.message import EVERYTHING
 
 _PAGE: Final = 1_000
