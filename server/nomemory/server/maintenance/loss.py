@@ -6,9 +6,7 @@ beside the log, so that a log that is gone, or older than it was, is noticed. Th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,8 +132,7 @@ def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]
         LogUnusableError, LogVersionError: the log cannot be used.
         OSError: the record cannot be written.
     """
-    with ExitStack() as stack:
-        stack.callback(os.close, directory.lock())
+    with directory.taken():
         log = begin_epoch()
         write_record(directory.record, log)
     return log

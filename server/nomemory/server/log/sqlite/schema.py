@@ -167,6 +167,12 @@ def begin_epoch(connection: sqlite3.Connection) -> LogPosition:
     return position(connection)
 
 
+def remove_log(path: Path) -> None:
+    """Delete a log's file, with those that SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
 def open_for_reading(path: Path) -> sqlite3.Connection:
     """Open an existing log. The connection belongs to the thread that opened it."""
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
@@ -205,11 +211,6 @@ def meta(connection: sqlite3.Connection, key: str) -> str | None:
 def latest_sequence(connection: sqlite3.Connection) -> int:
     """Return the sequence of the latest change (0 in an empty log)."""
     return int(connection.execute(_LATEST, (FORGOTTEN,)).fetchone()[0])
-
-
-def forgotten_sequence(connection: sqlite3.Connection) -> int:
-    """Return the sequence up to which removals are forgotten (0 if none is)."""
-    return int(meta(connection, FORGOTTEN) or "0")
 
 
 def be_durable(connection: sqlite3.Connection) -> None:

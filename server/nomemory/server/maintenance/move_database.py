@@ -1,4 +1,4 @@
-"""A log in PostgreSQL as what is moved, and as where a log is moved to."""
+"""A log in PostgreSQL as what is moved, and as where a log is moved to; and the two moves between it and a file."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.postgres_words import words_of
-from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.move import Condition
-from nomemory.server.log.position import LogIdentity
+from nomemory.server.log.position import LogPosition
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.erasure import follower_name
 from nomemory.server.log.postgres.migration import bring_forward
@@ -20,16 +19,15 @@ from nomemory.server.log.postgres.move import (
     condition_of,
     finish_copy,
     follows,
+    index_copy,
     is_marked,
     lock_out_writers,
     mark_moved,
     reached,
     take,
-    tidy_copy,
 )
-from nomemory.server.log.postgres.reader import PostgresLogReader
-from nomemory.server.log.protocol import LogReader
-from nomemory.server.maintenance.migration import ALREADY, HandOver, MigrationError
+from nomemory.server.maintenance import move_file
+from nomemory.server.maintenance.move import ALREADY, HandOver, MigrationError, Outcome, Tell, move
 from nomemory.server.vector.moved_backlog import follow_buckets
 from nomemory.server.vector.postgres_moved_books import books_of
 
@@ -39,18 +37,45 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 _NOTHING: Final = "there are no messages to move in the database"
-_COPY: Final = "the database has an unfinished copy itself: finish it with --switch"
+_COPY: Final = "the database has an unfinished copy itself: finish that move first"
 _IN_USE: Final = "there is a message log in the database already. Choose another database, or another schema in it"
 _WAS_MOVED: Final = "the database has what was moved from there once. Choose another database, or another schema in it"
 _OTHER_COPY: Final = "the database has the unfinished copy of another log. Delete its tables, or choose another schema"
 _NOT_ALONE: Final = "another migration is at work in the database"
 
 
+async def move_to_database(directory: DataDirectory, database: Database, tell: Tell) -> Outcome:
+    """Move the log of a data directory to a database.
+
+    Args:
+        directory: the server's.
+        database: empty, or with the unfinished copy of this log.
+        tell: told of progress.
+
+    Raises:
+        MigrationError, DataDirectoryBusyError, LogUnusableError, LogVersionError: it cannot be moved; says why.
+        sqlite3.Error, OSError, one of the database's errors: something else stands in the way.
+    """
+    with move_file.open_source(directory) as source:
+        log = await source.tables.position()
+        async with open_target(database, log, directory, may_begin=not source.was_moved) as target:
+            return await move(source, target, tell)
+
+
+async def move_to_file(database: Database, directory: DataDirectory, tell: Tell) -> Outcome:
+    """Move the log of a database to a data directory. The arguments and errors are those of `move_to_database`."""
+    async with open_source(database) as source:
+        log = await source.tables.position()
+        has_followed = directory.follower.exists() and await source.follows(follower_name(directory.follower))
+        may_begin = not source.was_moved
+        with move_file.open_target(directory, log, has_followed=has_followed, may_begin=may_begin) as target:
+            return await move(source, target, tell)
+
+
 class DatabaseSource:
     """The log of a database; implements `Source`. `open_source` makes it."""
 
-    def __init__(self, database: Database, connection: Connection, *, was_moved: bool) -> None:
-        self._database = database
+    def __init__(self, connection: Connection, *, was_moved: bool) -> None:
         self._connection = connection
         self._was_moved = was_moved
         self._tables = PostgresTables(connection, words_of)
@@ -62,26 +87,12 @@ class DatabaseSource:
 
     @property
     def was_moved(self) -> bool:
-        """Whether it was switched off before."""
+        """Whether it was marked as moved before."""
         return self._was_moved
 
     async def follows(self, follower: str) -> bool:
         """Return whether removals are kept until a server has wiped them out of its indexes."""
         return await follows(self._connection, follower)
-
-    def reader(self, lifetimes: Lifetimes) -> LogReader:
-        """Open it as a server reads it."""
-        return PostgresLogReader(self._database, lifetimes)
-
-    def refuse_running(self) -> None:
-        """Do nothing: whoever writes is kept waiting, and refused from then on."""
-
-    @asynccontextmanager
-    async def still(self) -> AsyncIterator[None]:
-        """Keep every server from writing."""
-        async with self._connection.transaction(isolation="read_committed"):
-            await lock_out_writers(self._connection)
-            yield
 
     async def handed_over(self) -> HandOver:
         """Return what the target has to know."""
@@ -90,21 +101,20 @@ class DatabaseSource:
         return HandOver(log, await self._tables.last_id(), await reached(self._connection), shared)
 
     async def mark_moved(self) -> None:
-        """Have no server serve it any more."""
+        """Mark the database, and answer the writes that were kept waiting that the log was moved."""
         await mark_moved(self._connection)
+        await self._connection.execute("COMMIT")
 
 
 class DatabaseTarget:
     """A database that gets a log; implements `Target`. `open_target` makes it.
 
     Args:
-        database: which.
         connection: to it.
-        directory: of the server whose log it was.
+        directory: of the server whose log it was, which is locked.
     """
 
-    def __init__(self, database: Database, connection: Connection, directory: DataDirectory) -> None:
-        self._database = database
+    def __init__(self, connection: Connection, directory: DataDirectory) -> None:
         self._connection = connection
         self._directory = directory
         self._copy = PostgresTables(connection, words_of)
@@ -114,28 +124,20 @@ class DatabaseTarget:
         """The rows of the copy."""
         return self._copy
 
-    def reader(self, lifetimes: Lifetimes) -> LogReader:
-        """Open the copy as a server reads it."""
-        return PostgresLogReader(self._database, lifetimes)
-
-    def refuse_running(self) -> None:
-        """Do nothing: no server starts on an unfinished copy."""
-
-    async def tidy(self) -> None:
+    async def prepare(self) -> None:
         """Index the words."""
-        await tidy_copy(self._connection)
+        await index_copy(self._connection)
 
     async def finish(self, given: HandOver) -> None:
         """Make the copy a log. Removals are kept until the server that had it has wiped them out of its indexes."""
-        with self._directory.taken():
-            follow_buckets(self._directory.vectors)
-            follower = follower_name(self._directory.follower)
-            await finish_copy(self._connection, given.position.sequence, given.last_id, follower)
+        follow_buckets(self._directory.vectors)
+        follower = follower_name(self._directory.follower)
+        await finish_copy(self._connection, given.position.sequence, given.last_id, follower)
 
 
 @asynccontextmanager
 async def open_source(database: Database) -> AsyncIterator[DatabaseSource]:
-    """Open the log of a database.
+    """Open the log of a database. Servers that still run on it wait with their writes until the move is over.
 
     Raises:
         MigrationError: there is nothing to move.
@@ -146,18 +148,19 @@ async def open_source(database: Database) -> AsyncIterator[DatabaseSource]:
         condition = await condition_of(connection)
         if condition in {Condition.EMPTY, Condition.UNFINISHED}:
             raise MigrationError(_NOTHING if condition is Condition.EMPTY else _COPY)
-        yield DatabaseSource(database, connection, was_moved=condition is Condition.MOVED)
+        await lock_out_writers(connection)
+        yield DatabaseSource(connection, was_moved=condition is Condition.MOVED)
 
 
 @asynccontextmanager
 async def open_target(
-    database: Database, log: LogIdentity, directory: DataDirectory, *, may_begin: bool
+    database: Database, log: LogPosition, directory: DataDirectory, *, may_begin: bool
 ) -> AsyncIterator[DatabaseTarget]:
     """Open a database for a log, or the unfinished copy of it that is there.
 
     Args:
         database: which.
-        log: which log.
+        log: which log. A copy that was begun when the log was not as far is of no use, and begun anew.
         directory: of the server whose log it is.
         may_begin: whether there may be nothing of it yet.
 
@@ -172,13 +175,14 @@ async def open_target(
         condition = await condition_of(connection)
         if condition in {Condition.IN_USE, Condition.MOVED}:
             raise MigrationError(_IN_USE if condition is Condition.IN_USE else _WAS_MOVED)
-        if condition is Condition.EMPTY:
-            if not may_begin:
-                raise MigrationError(ALREADY)
-            await begin_copy(connection, log)
-        target = DatabaseTarget(database, connection, directory)
-        if (await target.copy.position()).identity != log:
+        if condition is Condition.EMPTY and not may_begin:
+            raise MigrationError(ALREADY)
+        target = DatabaseTarget(connection, directory)
+        found = await target.copy.position()
+        if condition is Condition.UNFINISHED and found.identity != log.identity:
             raise MigrationError(_OTHER_COPY)
+        if condition is Condition.EMPTY or found != log:
+            await begin_copy(connection, log)
         yield target
 
 
