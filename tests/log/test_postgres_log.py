@@ -144,7 +144,7 @@ async def test_many_callers_share_commits(postgres_url: str) -> None:
             nonlocal commits
             commits += 1
 
-        writer._lanes[0]._announce = count
+        writer._committers[0]._announce = count
         await asyncio.gather(*calls)
         assert commits <= 4
         assert len(await _everything(reader)) == 128

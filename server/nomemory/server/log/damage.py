@@ -61,12 +61,20 @@ class DamagedMessage(NamedTuple):
     sequence: int
 
 
-Met = DamagedMessage | str
+class DamagedRow(NamedTuple):
+    """Where a damaged version stands in the feed."""
+
+    sequence: int
+    user_id: str
+    message_id: str
+
+
+Damage = DamagedMessage | str
 """What a read may meet: a damaged message, or a file that cannot be read somewhere, in SQLite's words."""
 
 
-def _tell_nobody(_met: Met) -> None:
-    """Keep it."""
+def _ignore(_found: Damage) -> None:
+    """Tell nobody."""
 
 
 class LogDamage:
@@ -79,7 +87,7 @@ class LogDamage:
         suspected: set when a read meets damage, for the background check to look at all.
     """
 
-    def __init__(self, tell: Callable[[Met], None] = _tell_nobody) -> None:
+    def __init__(self, tell: Callable[[Damage], None] = _ignore) -> None:
         self._tell = tell
         self.suspected = threading.Event()
         self._messages: frozenset[DamagedMessage] = frozenset()
@@ -101,13 +109,13 @@ class LogDamage:
         own = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
         return sorted(own, key=lambda message: message.sequence)
 
-    def note(self, met: Met) -> None:
+    def note(self, found: Damage) -> None:
         """Remember what a read has met."""
-        if isinstance(met, str):
-            self.suspect(met)
+        if isinstance(found, str):
+            self.suspect(found)
         else:
-            self._messages |= {met}
-            self._tell(met)
+            self._messages |= {found}
+            self._tell(found)
 
     def note_all(self, messages: Iterable[DamagedMessage], file: str, checked_at: float) -> None:
         """Replace what was known by what a whole check has found."""
@@ -119,7 +127,7 @@ class LogDamage:
         self.suspected.set()
         self._tell(cause)
 
-    def met(self, user_id: str, sequence: int) -> Fault:
+    def report(self, user_id: str, sequence: int) -> Fault:
         """Remember a damaged message that somebody asks for; return what to tell them."""
         self.note(DamagedMessage(user_id, sequence))
         return _fault("a message of this answer is damaged in the message log", "CHECKSUM", None)

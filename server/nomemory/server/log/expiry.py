@@ -7,9 +7,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from nomemory.server.faults import Fault, Reason
+
+NEVER_US: Final = 2**63 - 1
+"""Later than every moment of the contract."""
 
 
 def _now_us() -> int:

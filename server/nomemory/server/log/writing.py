@@ -21,25 +21,31 @@ _RETRY_AFTER_S = 0.2
 Job = TypeVar("Job")
 
 
+def size_of(message: Message) -> int:
+    """Return about how many bytes a message takes, from its content, metadata and vector."""
+    metadata = sum(len(key) + len(value) for key, value in message.metadata.items())
+    return len(message.content.encode()) + metadata + len(message.embedding or b"")
+
+
 class WriteQueue(Generic[Job]):
     """First in, first out, between the event loop that puts and the thread that takes.
 
     Args:
         jobs_max: how many jobs may wait.
         bytes_max: how large they may be together. A larger one can wait alone.
-        lanes: how many queues it is. The bounds are of all together.
+        partitions: how many queues it is. The limits are of all together.
     """
 
-    def __init__(self, jobs_max: int, bytes_max: int, lanes: int = 1) -> None:
+    def __init__(self, jobs_max: int, bytes_max: int, partitions: int = 1) -> None:
         self._jobs_max = jobs_max
         self._bytes_max = bytes_max
-        self._lanes: list[deque[tuple[Job, int]]] = [deque() for _ in range(lanes)]
+        self._partitions: list[deque[tuple[Job, int]]] = [deque() for _ in range(partitions)]
         self._waiting = 0
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def put(self, job: Job, size: int, lane: int = 0) -> None:
-        """Append a job of `size` bytes to a lane.
+    def put(self, job: Job, size: int, partition: int = 0) -> None:
+        """Append a job of `size` bytes to a partition.
 
         Raises:
             Fault: OVERLOADED, too much is waiting already.
@@ -47,7 +53,7 @@ class WriteQueue(Generic[Job]):
         with self._lock:
             if self._is_full_for(size):
                 raise Fault(Reason.ERROR_REASON_OVERLOADED, "too many writes are waiting", retry_after_s=_RETRY_AFTER_S)
-            self._lanes[lane].append((job, size))
+            self._partitions[partition].append((job, size))
             self._waiting += 1
             self._bytes += size
 
@@ -56,9 +62,9 @@ class WriteQueue(Generic[Job]):
         """How many jobs wait."""
         return self._waiting
 
-    def take(self, most: int, lane: int = 0) -> list[Job]:
-        """Take up to `most` jobs of a lane."""
-        jobs = self._lanes[lane]
+    def take(self, most: int, partition: int = 0) -> list[Job]:
+        """Take up to `most` jobs of a partition."""
+        jobs = self._partitions[partition]
         with self._lock:
             taken = [jobs.popleft() for _ in range(min(len(jobs), most))]
             self._waiting -= len(taken)

@@ -170,7 +170,7 @@ class PostgresLogErasure:
         return by_all
 
     async def give_back(self, most: int) -> bool:  # noqa: ARG002 - the protocol's
-        """Return False: PostgreSQL gives room back by itself."""
+        """Return False: PostgreSQL reuses free space by itself."""
         return False
 
     async def wipe(self, after: int, most: int) -> int | None:  # noqa: ARG002 - as above

@@ -194,9 +194,9 @@ async def remove_expired(transaction: PostgresTransaction, *, after: str, most: 
         ((until,),) = await transaction.fetch(_NEXT_USERS, after, _USERS_MAX)
         next_after = None
         if oldest_us is not None and until is not None:
-            room = most - len(found)
-            too_old = await _keys(transaction, _TOO_OLD, oldest_us, after, until, room)
-            next_after = after if len(too_old) == room else until
+            remaining = most - len(found)
+            too_old = await _keys(transaction, _TOO_OLD, oldest_us, after, until, remaining)
+            next_after = after if len(too_old) == remaining else until
             found |= too_old
     if not found:
         return Swept(0, next_after)

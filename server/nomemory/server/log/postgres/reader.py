@@ -20,7 +20,7 @@ from nomemory.server.log.postgres.rows import (
     clauses,
     joined,
     of_user,
-    stretch,
+    page_clauses,
     users_clause,
 )
 from nomemory.server.log.protocol import (
@@ -154,7 +154,7 @@ class PostgresLogReader:
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
-        which, order = _stretch(user_id, narrowed, before, pinned, limit, oldest_first=False)
+        which, order = _page(user_id, narrowed, before, pinned, limit, oldest_first=False)
         return await self._rows.messages(user_id, which, order)
 
     async def wires(
@@ -168,12 +168,12 @@ class PostgresLogReader:
         oldest_first: bool = False,
     ) -> list[bytes]:
         """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
-        which, order = _stretch(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
+        which, order = _page(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
         return await self._rows.wires(user_id, which, order)
 
     async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
         """Return what `wires` returns of the beginning of a listing, and what pins the rest of it, as of one moment."""
-        which = stretch(user_id, narrowed, None, oldest_first=oldest_first)
+        which = page_clauses(user_id, narrowed, None, oldest_first=oldest_first)
         order = Clause(f"{_OLDEST_FIRST if oldest_first else _NEWEST_FIRST} LIMIT ?", (limit,))
         return await self._rows.pinned_wires(user_id, which, order)
 
@@ -241,10 +241,10 @@ class PostgresLogReader:
         await self._pool.close()
 
 
-def _stretch(
+def _page(
     user_id: str, narrowed: Filter, after: Position | None, pinned: int, limit: int, *, oldest_first: bool
 ) -> tuple[list[Clause], Clause]:
     """Return the conditions of a page, and its order with its limit."""
-    which = [*stretch(user_id, narrowed, after, oldest_first=oldest_first), Clause("sequence <= ?", (pinned,))]
+    which = [*page_clauses(user_id, narrowed, after, oldest_first=oldest_first), Clause("sequence <= ?", (pinned,))]
     order = _OLDEST_FIRST if oldest_first else _NEWEST_FIRST
     return which, Clause(f"{order} LIMIT ?", (limit,))

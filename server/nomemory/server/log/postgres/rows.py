@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from nomemory.server.log.damage import LogDamage, checksum, hold, start_of
-from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.damage import DamagedRow, LogDamage, checksum, hold, start_of
+from nomemory.server.log.expiry import NEVER_US, Lifetimes
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.postgres.connections import ReadPool, faults
 from nomemory.server.log.protocol import FirstPage, Position, beyond
@@ -16,15 +16,13 @@ from nomemory.server.metadata_mark import stored_mark
 
 Value = str | int | bytes | Sequence[str] | Sequence[int] | Sequence[bytes] | None
 
-_NEVER: Final = 2**63 - 1
-"""Later than every moment of the contract."""
 _STATEMENTS_KEPT: Final = 512
 
 _HAS_ENTRY: Final = (
     "EXISTS (SELECT 1 FROM metadata_entries AS e WHERE e.bucket = messages.bucket AND e.user_id = messages.user_id"
     " AND e.mark = ? AND e.ts_us = messages.ts_us AND e.message_id = messages.message_id)"
 )
-_OWN: Final = f"coalesce(messages.expire_us, {_NEVER}) > ?"
+_OWN: Final = f"coalesce(messages.expire_us, {NEVER_US}) > ?"
 _EXPIRED: Final = "SELECT bucket, user_id, ts_us, message_id FROM messages WHERE expire_us <= ?"
 _TOO_OLD: Final = "SELECT bucket, user_id, ts_us, message_id FROM messages WHERE ts_us <= ?"
 
@@ -77,7 +75,7 @@ def all_clauses(user_id: str, narrowed: Filter) -> list[Clause]:
     return [*clauses(user_id, narrowed), *metadata_clauses(narrowed)]
 
 
-def stretch(user_id: str, narrowed: Filter, after: Position | None, *, oldest_first: bool) -> list[Clause]:
+def page_clauses(user_id: str, narrowed: Filter, after: Position | None, *, oldest_first: bool) -> list[Clause]:
     """Return the conditions of a filter for what stands after a position in either order."""
     past = ">" if oldest_first else "<"
     some = all_clauses(user_id, beyond(narrowed, after, oldest_first=oldest_first))
@@ -139,14 +137,6 @@ _PIN: Final = "(SELECT latest_sequence FROM users WHERE users.bucket = ? AND use
 
 # Any: each statement says what its columns are.
 Row = Any
-
-
-class DamagedRow(NamedTuple):
-    """Where a damaged version stands."""
-
-    sequence: int
-    user_id: str
-    message_id: str
 
 
 class PostgresRows:
@@ -217,8 +207,8 @@ class PostgresRows:
     def _damaged(self, user_id: str, rows: Sequence[Row]) -> Exception:
         damaged = [sequence for wire, sequence, crc in rows if checksum(user_id, sequence, wire) != crc]
         for sequence in damaged[1:]:
-            self._damage.met(user_id, sequence)
-        return self._damage.met(user_id, damaged[0])
+            self._damage.report(user_id, sequence)
+        return self._damage.report(user_id, damaged[0])
 
     async def _read(self, columns: str, where: Sequence[Clause], order: Clause, *of_columns: Value) -> list[Row]:
         condition, values = joined([*where, self._expiry.living()])
@@ -233,6 +223,6 @@ def sifted(rows: Iterable[Row], damage: LogDamage) -> tuple[list[LoggedMessage],
         if checksum(user_id, sequence, wire) == crc:
             sound.append(LoggedMessage(user_id, message_id, ts_us, sequence, wire))
         else:
-            damage.met(user_id, sequence)
+            damage.report(user_id, sequence)
             damaged.append(DamagedRow(sequence, user_id, message_id))
     return sound, damaged

@@ -25,7 +25,7 @@ from nomemory.server.log.postgres.jobs import (
 )
 from nomemory.server.log.postgres.transaction import PostgresTransaction
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
-from nomemory.server.log.writing import WriteQueue
+from nomemory.server.log.writing import WriteQueue, size_of
 from nomemory.server.message import Filter, Message
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ _ATTEMPTS_MAX: Final = 10
 """How often a commit is made again that the database turned back."""
 
 
-class PostgresLane:
+class Committer:
     """Commits jobs in their order. Belongs to one event loop.
 
     Args:
         database: where the log is.
-        take: takes up to so many jobs that wait for this lane.
+        take: takes up to so many jobs that wait for it.
         announce: called after each commit that changed a message.
         lifetimes: tells what has expired.
         read_words: reads what a row holds for search by words.
@@ -183,7 +183,7 @@ class PostgresLogWriter:
         queue_max: how many jobs may wait; more are refused with OVERLOADED.
         queue_max_bytes: how many bytes of messages may wait; the same.
         announce: called after each commit that changed a message.
-        lanes: how many connections it writes through.
+        connections: how many connections it writes through.
         lifetimes: tells what has expired.
         read_words: reads what a row holds for search by words.
     """
@@ -195,15 +195,15 @@ class PostgresLogWriter:
         queue_max: int,
         queue_max_bytes: int,
         announce: Callable[[], None],
-        lanes: int = 1,
+        connections: int = 1,
         lifetimes: Lifetimes | None = None,
         read_words: ReadWords = no_words,
     ) -> None:
         self._lifetimes = lifetimes or Lifetimes()
-        self._queue: WriteQueue[AnyJob] = WriteQueue(queue_max, queue_max_bytes, lanes)
-        self._lanes = [
-            PostgresLane(database, partial(self._queue.take, lane=lane), announce, self._lifetimes, read_words)
-            for lane in range(lanes)
+        self._queue: WriteQueue[AnyJob] = WriteQueue(queue_max, queue_max_bytes, connections)
+        self._committers = [
+            Committer(database, partial(self._queue.take, partition=partition), announce, self._lifetimes, read_words)
+            for partition in range(connections)
         ]
 
     @property
@@ -214,7 +214,7 @@ class PostgresLogWriter:
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
         """Store a batch, all or nothing; returns when it is durable."""
         job = WriteJob(messages=messages, on_conflict=on_conflict, request_id=request_id)
-        return await self._submit(job, sum(map(_size, messages)))
+        return await self._submit(job, sum(map(size_of, messages)))
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of one user; returns when it is durable."""
@@ -237,22 +237,16 @@ class PostgresLogWriter:
 
     async def close(self) -> None:
         """Finish what is queued, then close the connections."""
-        for lane in self._lanes:
-            await lane.close()
+        for committer in self._committers:
+            await committer.close()
 
     async def _submit(self, job: Job[Receipt], size: int) -> Receipt:
-        lane = self._lane_of(job)
-        self._queue.put(job, size, lane)
-        self._lanes[lane].wake()
+        partition = self._partition_of(job)
+        self._queue.put(job, size, partition)
+        self._committers[partition].wake()
         return await job.done
 
-    def _lane_of(self, job: Job[Receipt]) -> int:
-        """Return the lane of the first user's bucket: jobs that need the same lock share a commit."""
+    def _partition_of(self, job: Job[Receipt]) -> int:
+        """Return the partition of the first user's bucket: jobs that need the same lock share a commit."""
         user_id = next(job.user_ids(), None)
-        return 0 if user_id is None else bucket_of(user_id) % len(self._lanes)
-
-
-def _size(message: Message) -> int:
-    """Return about how many bytes a message takes, from its content, metadata and vector."""
-    metadata = sum(len(key) + len(value) for key, value in message.metadata.items())
-    return len(message.content.encode()) + metadata + len(message.embedding or b"")
+        return 0 if user_id is None else bucket_of(user_id) % len(self._committers)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from nomemory.server import wire
-from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.expiry import NEVER_US, Lifetimes
 from nomemory.server.message import Filter, Message
 from nomemory.server.metadata_mark import Entry, stored_mark
 
@@ -123,9 +123,6 @@ def joined(some: Sequence[Clause]) -> Clause:
     return Clause(" AND ".join(one.condition for one in some), [value for one in some for value in one.values])
 
 
-_NEVER = 2**63 - 1
-"""Later than every moment of the contract."""
-
 _EXPIRED = "SELECT user_id, ts, message_id FROM messages INDEXED BY messages_by_expiry WHERE expire_us <= ?"
 _TOO_OLD = "SELECT user_id, ts, message_id FROM messages WHERE user_id = ? AND ts <= ?"
 _ALL_TOO_OLD = """
@@ -145,7 +142,7 @@ class Expiry:
 
     def __init__(self, lifetimes: Lifetimes) -> None:
         self._lifetimes = lifetimes
-        own = f"ifnull(expire_us, {_NEVER}) > ?"
+        own = f"ifnull(expire_us, {NEVER_US}) > ?"
         self._living = own if lifetimes.most_us is None else f"{own} AND +ts > ?"
 
     def living(self) -> Condition:

@@ -214,7 +214,7 @@ def wiped(page: bytes, number: int, layout: PageLayout) -> bytes | None:
 
 
 def _unused(page: bytes, header: int, usable: int) -> Iterator[tuple[int, int]]:
-    """Give the stretches of a page that belong to no row. Of what makes no sense as a page of rows: none."""
+    """Return the ranges of a page that belong to no row; none if it makes no sense as a page of rows."""
     kind = page[header]
     if kind not in _INTERIOR | _LEAF:
         return

@@ -134,8 +134,8 @@ FROM embeddings AS e WHERE NOT EXISTS
 """
 
 
-class Books(NamedTuple):
-    """What does not agree: users with a wrong count, and rows whose messages are gone."""
+class CountCheck(NamedTuple):
+    """What does not agree with the messages: users with a wrong count, and rows whose messages are gone."""
 
     miscounted_users: int
     ownerless_entries: int
@@ -147,17 +147,17 @@ class Books(NamedTuple):
         return not any(self)
 
 
-def compare_books(connection: sqlite3.Connection) -> Books:
-    """Compare; each of the three in one statement."""
-    return Books(
+def check_counts(connection: sqlite3.Connection) -> CountCheck:
+    """Compare the counts and rows beside the messages with them, each in one statement."""
+    return CountCheck(
         _number(connection, _MISCOUNTED),
         _number(connection, f"SELECT count(*) {_OWNERLESS_ENTRY}"),
         _number(connection, f"SELECT count(*) {_OWNERLESS_VECTOR}"),
     )
 
 
-def mend(connection: sqlite3.Connection) -> None:
-    """Make them agree with the messages, in one transaction."""
+def mend_counts(connection: sqlite3.Connection) -> None:
+    """Make counts and rows agree with the messages, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     for statement in (_RECOUNT, _NONE_LEFT, f"DELETE {_OWNERLESS_ENTRY}", f"DELETE {_OWNERLESS_VECTOR}"):
         connection.execute(statement)

@@ -122,7 +122,7 @@ class SqliteLogReader:
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
-        page = self._stretch(user_id, narrowed, before, pinned, limit, oldest_first=False)
+        page = self._page(user_id, narrowed, before, pinned, limit, oldest_first=False)
         return self._rows.messages(user_id, page.where, page.values, source=page.source)
 
     async def wires(
@@ -136,7 +136,7 @@ class SqliteLogReader:
         oldest_first: bool = False,
     ) -> list[bytes]:
         """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
-        page = self._stretch(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
+        page = self._page(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
         return self._rows.wires(user_id, page.where, page.values, source=page.source)
 
     async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
@@ -198,7 +198,7 @@ class SqliteLogReader:
         await self._scans.close()
         self._rows.close()
 
-    def _stretch(
+    def _page(
         self,
         user_id: str,
         narrowed: Filter,
@@ -241,5 +241,5 @@ class SqliteLogReader:
 
 
 def _by_user(anchors: Sequence[LoggedMessage]) -> Iterator[list[LoggedMessage]]:
-    """Return the stretches of anchors of one user each, in their order."""
+    """Return the anchors in their order, those in a row of one user together."""
     return (list(of_user) for _, of_user in groupby(anchors, attrgetter("user_id")))

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
-from nomemory.server.log.damage import LogDamage, checksum, hold, start_of
+from nomemory.server.log.damage import DamagedRow, LogDamage, checksum, hold, start_of
 from nomemory.server.log.sqlite.conditions import Condition, Expiry
 from nomemory.server.log.sqlite.schema import latest_sequence, open_for_reading
 from nomemory.server.message import LoggedMessage
@@ -28,14 +28,6 @@ BY_ID = f"{ALL} INDEXED BY messages_by_id"
 
 # Any: each statement says what its columns are.
 Row = tuple[Any, ...]
-
-
-class DamagedRow(NamedTuple):
-    """Where a damaged version stands."""
-
-    sequence: int
-    user_id: str
-    message_id: str
 
 
 class SqliteRows:
@@ -104,7 +96,7 @@ class SqliteRows:
             if checksum(message.user_id, message.sequence, message.wire) == crc:
                 sound.append(message)
             else:
-                self._damage.met(message.user_id, message.sequence)
+                self._damage.report(message.user_id, message.sequence)
                 damaged.append(DamagedRow(message.sequence, message.user_id, message.message_id))
         return sound, damaged
 
@@ -130,8 +122,8 @@ class SqliteRows:
         versions = zip(starts, wires, sums, strict=True)
         damaged = [start - start_of(user_id) for start, wire, crc in versions if not hold([wire], [start], (crc,))]
         for sequence in damaged[1:]:
-            self._damage.met(user_id, sequence)
-        raise self._damage.met(user_id, damaged[0])
+            self._damage.report(user_id, sequence)
+        raise self._damage.report(user_id, damaged[0])
 
     def _as_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
         if not rows:

@@ -245,9 +245,9 @@ def find_expired(connection: sqlite3.Connection, lifetimes: Lifetimes, after: st
     (until,) = connection.execute(_NEXT_USERS, (after, _USERS_MAX)).fetchone()
     if oldest_us is None or until is None:
         return Piece(found, None)
-    room = most - len(found)
-    too_old = _versions(connection, _TOO_OLD, (oldest_us, after, until, room))
-    return Piece(found | too_old, after if len(too_old) == room else until)
+    remaining = most - len(found)
+    too_old = _versions(connection, _TOO_OLD, (oldest_us, after, until, remaining))
+    return Piece(found | too_old, after if len(too_old) == remaining else until)
 
 
 def _versions(connection: sqlite3.Connection, statement: str, values: tuple[int | str, ...]) -> dict[Key, Version]:

@@ -18,7 +18,7 @@ from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
 from nomemory.server.log.sqlite.given_ids import GivenIds
 from nomemory.server.log.sqlite.schema import latest_sequence, open_for_writing
 from nomemory.server.log.sqlite.transaction import Transaction
-from nomemory.server.log.writing import WriteQueue
+from nomemory.server.log.writing import WriteQueue, size_of
 from nomemory.server.message import Filter, Message
 
 Receipt = TypeVar("Receipt", Written, Deleted, Erased, Swept)
@@ -101,7 +101,7 @@ class SqliteLogWriter:
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
         """Store a batch, all or nothing; returns when it is durable."""
         apply = partial(Transaction.write, messages=messages, on_conflict=on_conflict, request_id=request_id)
-        return await self._submit(_Job(apply), sum(map(_size, messages)))
+        return await self._submit(_Job(apply), sum(map(size_of, messages)))
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of one user; returns when it is durable."""
@@ -173,12 +173,6 @@ class SqliteLogWriter:
             for job in group:
                 job.attempt(transaction)
         self._sequence = transaction.sequence
-
-
-def _size(message: Message) -> int:
-    """Return about how many bytes a message takes, from its content, metadata and vector."""
-    metadata = sum(len(key) + len(value) for key, value in message.metadata.items())
-    return len(message.content.encode()) + metadata + len(message.embedding or b"")
 
 
 def _storage_fault(error: sqlite3.Error) -> Fault:
