@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nomemory.server.data_directory import DataDirectory
@@ -66,73 +67,59 @@ async def move_to_file(database: Database, directory: DataDirectory, tell: Tell)
     """Move the log of a database to a data directory. The arguments and errors are those of `move_to_database`."""
     async with open_source(database) as source:
         log = await source.tables.position()
-        has_followed = directory.follower.exists() and await source.follows(follower_name(directory.follower))
+        has_followed = directory.follower.exists() and await follows(
+            source.connection, follower_name(directory.follower)
+        )
         may_begin = not source.was_moved
         with move_file.open_target(directory, log, has_followed=has_followed, may_begin=may_begin) as target:
             return await move(source, target, tell)
 
 
+@dataclass(frozen=True, slots=True)
 class DatabaseSource:
     """The log of a database; implements `Source`. `open_source` makes it."""
 
-    def __init__(self, connection: Connection, *, was_moved: bool) -> None:
-        self._connection = connection
-        self._was_moved = was_moved
-        self._tables = PostgresTables(connection, words_of)
+    connection: Connection
+    was_moved: bool
 
     @property
     def tables(self) -> PostgresTables:
         """Its rows."""
-        return self._tables
-
-    @property
-    def was_moved(self) -> bool:
-        """Whether it was marked as moved before."""
-        return self._was_moved
-
-    async def follows(self, follower: str) -> bool:
-        """Return whether removals are kept until a server has wiped them out of its indexes."""
-        return await follows(self._connection, follower)
+        return PostgresTables(self.connection, words_of)
 
     async def handed_over(self) -> HandOver:
         """Return what the target has to know."""
-        log = await self._tables.position()
-        shared = await books_of(self._connection, log.identity.name)
-        return HandOver(log, await self._tables.last_id(), await reached(self._connection), shared)
+        log = await self.tables.position()
+        shared = await books_of(self.connection, log.identity.name)
+        return HandOver(log, await self.tables.last_id(), await reached(self.connection), shared)
 
     async def mark_moved(self) -> None:
         """Mark the database, and answer the writes that were kept waiting that the log was moved."""
-        await mark_moved(self._connection)
-        await self._connection.execute("COMMIT")
+        await mark_moved(self.connection)
+        await self.connection.execute("COMMIT")
 
 
+@dataclass(frozen=True, slots=True)
 class DatabaseTarget:
-    """A database that gets a log; implements `Target`. `open_target` makes it.
+    """A database that gets a log; implements `Target`. `open_target` makes it. The data directory is locked."""
 
-    Args:
-        connection: to it.
-        directory: of the server whose log it was, which is locked.
-    """
-
-    def __init__(self, connection: Connection, directory: DataDirectory) -> None:
-        self._connection = connection
-        self._directory = directory
-        self._copy = PostgresTables(connection, words_of)
+    connection: Connection
+    directory: DataDirectory
 
     @property
     def copy(self) -> PostgresTables:
         """The rows of the copy."""
-        return self._copy
+        return PostgresTables(self.connection, words_of)
 
     async def prepare(self) -> None:
         """Index the words."""
-        await index_copy(self._connection)
+        await index_copy(self.connection)
 
     async def finish(self, given: HandOver) -> None:
         """Make the copy a log. Removals are kept until the server that had it has wiped them out of its indexes."""
-        follow_buckets(self._directory.vectors)
-        follower = follower_name(self._directory.follower)
-        await finish_copy(self._connection, given.position.sequence, given.last_id, follower)
+        follow_buckets(self.directory.vectors)
+        follower = follower_name(self.directory.follower)
+        await finish_copy(self.connection, given.position.sequence, given.last_id, follower)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from nomemory.server.data_directory import DataDirectory
@@ -30,57 +31,46 @@ the index by meaning in {root} has not followed the log in the database, and may
 directory `vectors` there, and have it built anew; or choose another directory"""
 
 
+@dataclass(frozen=True, slots=True)
 class FileSource:
     """The log of a data directory; implements `Source`. `open_source` makes it."""
 
-    def __init__(self, directory: DataDirectory, tables: SqliteTables, *, was_moved: bool) -> None:
-        self._directory = directory
-        self._tables = tables
-        self._was_moved = was_moved
-
-    @property
-    def tables(self) -> SqliteTables:
-        """Its rows."""
-        return self._tables
-
-    @property
-    def was_moved(self) -> bool:
-        """Whether it was marked as moved before."""
-        return self._was_moved
+    directory: DataDirectory
+    tables: SqliteTables
+    was_moved: bool
 
     async def handed_over(self) -> HandOver:
         """Return what the target has to know."""
-        log = await self._tables.position()
-        return HandOver(log, await self._tables.last_id(), FeedPosition.at(log.sequence), {})
+        log = await self.tables.position()
+        return HandOver(log, await self.tables.last_id(), FeedPosition.at(log.sequence), {})
 
     async def mark_moved(self) -> None:
         """Mark the file. The index of words goes: nothing would take out of it what is deleted."""
-        shutil.rmtree(self._directory.lexical, ignore_errors=True)  # first: nobody comes back to a log that is marked
-        mark_moved(self._directory.log)
+        shutil.rmtree(self.directory.lexical, ignore_errors=True)  # first: nobody comes back to a log that is marked
+        mark_moved(self.directory.log)
 
 
+@dataclass(frozen=True, slots=True)
 class FileTarget:
     """A data directory that gets a log; implements `Target`. `open_target` makes it."""
 
-    def __init__(self, directory: DataDirectory, connection: sqlite3.Connection) -> None:
-        self._directory = directory
-        self._connection = connection
-        self._copy = SqliteTables(connection)
+    directory: DataDirectory
+    connection: sqlite3.Connection
 
     @property
     def copy(self) -> SqliteTables:
         """The rows of the copy."""
-        return self._copy
+        return SqliteTables(self.connection)
 
     async def prepare(self) -> None:
         """Do nothing: SQLite has no need."""
 
     async def finish(self, given: HandOver) -> None:
         """Make the copy the directory's log. An index of words that is there goes: it may have missed removals."""
-        shutil.rmtree(self._directory.lexical, ignore_errors=True)
-        follow_one(self._directory.vectors, given.reached, given.shared)
-        write_record(self._directory.record, given.position)
-        finish_copy(self._connection, given.position.sequence, given.last_id)
+        shutil.rmtree(self.directory.lexical, ignore_errors=True)
+        follow_one(self.directory.vectors, given.reached, given.shared)
+        write_record(self.directory.record, given.position)
+        finish_copy(self.connection, given.position.sequence, given.last_id)
 
 
 @contextmanager
