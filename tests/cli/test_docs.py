@@ -28,7 +28,7 @@ def test_every_command_and_option_is_on_the_page() -> None:
         section = CLI.partition(f"## nomemory {name}\n")[2].partition("\n## ")[0]
         for option in command.params:
             if isinstance(option, click.Option):
-                assert f"| `{option.opts[0]}`" in section, f"{name} {option.opts[0]}"
+                assert f"`{option.opts[0]}`" in section, f"{name} {option.opts[0]}"
 
 
 def test_every_command_line_on_the_pages_is_one() -> None:

@@ -99,16 +99,18 @@ LOG_READABLE: Final = Family(
     "missing.",
     "The disk, or the file, is damaged: `nomemory doctor`.",
 )
-LOG_MESSAGES: Final = Family("nomemory_log_messages", Kind.GAUGE, (), "Messages in the log.", "Nothing is bad here.")
+LOG_MESSAGES: Final = Family(
+    "nomemory_log_messages", Kind.GAUGE, (), "Messages in the log.", "For information: no value is bad."
+)
 LOG_USERS: Final = Family(
-    "nomemory_log_users", Kind.GAUGE, (), "Users who have messages in the log.", "Nothing is bad here."
+    "nomemory_log_users", Kind.GAUGE, (), "Users who have messages in the log.", "For information: no value is bad."
 )
 LOG_SEQUENCE: Final = Family(
     "nomemory_log_sequence",
     Kind.GAUGE,
     (),
     "The sequence of the log's latest change. Its rate is the rate of changes.",
-    "Nothing is bad here.",
+    "For information: no value is bad.",
 )
 LOG_DAMAGED: Final = Family(
     "nomemory_log_damaged_messages",
