@@ -24,6 +24,9 @@ Every service, message and field of `nomemory.v1`. `scripts/gen_api_docs.py` mak
 [the contract](../proto/nomemory/v1).
 """
 LEFT_OUT_AFTER_A_NAME: Final = ("is ", "are ")
+ROLES_IN_A_CALL: Final = ("Request", "Response")
+SHORT: Final = 90
+"""A comment of so few characters at a request or a reply says nothing that its method does not say."""
 Comments = Mapping[str, str]
 
 
@@ -59,7 +62,9 @@ def _http(rule: http_pb2.HttpRule) -> str:
 
 def _message(message: DescriptorProto, said: Comments) -> Iterator[str]:
     name = f"{PACKAGE}.{message.name}"
-    yield f"### {message.name}\n\n{_of(message.name, said.get(name, ''))}\n"
+    comment = _of(message.name, said.get(name, ""))
+    says_more = len(comment) > SHORT or not message.name.endswith(ROLES_IN_A_CALL)
+    yield f"### {message.name}\n\n{comment}\n" if says_more else f"### {message.name}\n"
     for field in message.field:
         comment = _of(field.name, _one_line(said.get(f"{name}.{field.name}", "")))
         yield f"- `{field.name}` ({_type(message, field)}): {comment}"

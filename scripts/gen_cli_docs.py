@@ -79,7 +79,7 @@ def _command(name: str, command: click.Command, shared: Collection[str]) -> str:
     own = "\n".join(row for row in map(_row, _options(command)) if row not in shared)
     others = ", ".join(f"`{option.opts[0]}`" for option in _options(command) if _row(option) in shared)
     also = f"[Also](#options-of-many-commands): {others}." if others else ""
-    heading = f"## nomemory {name}\n\n```\nnomemory {name} {usage}\n```"
+    heading = f"## nomemory {name}\n\n`nomemory {name} {usage}`"
     return "\n\n".join(part for part in (heading, _text(command), own, also) if part) + "\n"
 
 
@@ -99,7 +99,7 @@ def _row(option: click.Option) -> str:
 
 def _metavar(option: click.Option) -> str:
     if isinstance(option.type, click.Choice):
-        return " or ".join(f"`{choice}`" for choice in option.type.choices)
+        return "/".join(f"`{choice}`" for choice in option.type.choices)
     return (option.metavar or option.type.name).upper().split()[0]
 
 

@@ -15,22 +15,26 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 HEAD = """# Settings
 
-The server's settings, each an environment variable, with its default in parentheses. `scripts/gen_settings_docs.py` makes
+The settings of the server, each an environment variable, with its default. `scripts/gen_settings_docs.py` makes
 this page from the settings themselves.
 """
+
 
 def page() -> str:
     """Make the page."""
     return HEAD + "".join(_section(group) for group in groups().values())
+
 
 def _section(group: type[SettingsGroup]) -> str:
     variables = group.variables()
     rows = "".join(_row(variables[name], field) for name, field in group.model_fields.items())
     return f"\n## {group.heading}\n\n{rows}"
 
+
 def _row(variable: str, field: FieldInfo) -> str:
     default = "" if field.default in (None, "") else f" (`{field.default}`)"
     return f"- `{variable}`{default}: {field.description}\n"
+
 
 if __name__ == "__main__":
     sys.exit(keep(PAGE, page()))
