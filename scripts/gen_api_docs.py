@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -27,6 +28,8 @@ LEFT_OUT_AFTER_A_NAME: Final = ("is ", "are ")
 ROLES_IN_A_CALL: Final = ("Request", "Response")
 SHORT: Final = 90
 """A comment of so few characters at a request or a reply says nothing that its method does not say."""
+EXAMPLE: Final = re.compile(r'Example: \{"code": "(\w+)".*\}')
+"""What an error looks like, in the comment of a reason; the page says its code alone."""
 Comments = Mapping[str, str]
 
 
@@ -74,9 +77,9 @@ def _message(message: DescriptorProto, said: Comments) -> Iterator[str]:
 
 def _of(name: str, comment: str) -> str:
     """Return a comment without the name that it begins with, which stands above it or before it on the page."""
-    if not comment.startswith(f"{name} "):
+    if not comment.startswith((f"{name} ", f"{name}: ")):
         return comment
-    rest = comment.removeprefix(f"{name} ")
+    rest = comment.removeprefix(name).removeprefix(":").lstrip()
     for word in LEFT_OUT_AFTER_A_NAME:
         rest = rest.removeprefix(word)
     return rest[:1].upper() + rest[1:]
@@ -101,7 +104,7 @@ def _enum(enum: EnumDescriptorProto, said: Comments) -> Iterator[str]:
     name = f"{PACKAGE}.{enum.name}"
     yield f"### {enum.name}\n\n{_of(enum.name, said.get(name, ''))}\n"
     for value in enum.value:
-        comment = _of(value.name, _one_line(said.get(f"{name}.{value.name}", "")))
+        comment = EXAMPLE.sub(r"Code: `\1`.", _of(value.name, _one_line(said.get(f"{name}.{value.name}", ""))))
         yield f"- `{value.name}` ({value.number}): {comment}"
     yield ""
 

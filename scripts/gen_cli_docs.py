@@ -15,6 +15,8 @@ from generated_page import keep
 from nomemory.cli.main import nomemory
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
+CONNECTION: Final = "`--target`, `--api-key`, `--tls`, `--tls-ca`, `--tls-client-cert`, `--tls-client-key`"
+"""The options of a connection, as they stand in the list of those that a command shares with others."""
 SHARED_BY: Final = 5
 """How many commands have to have an option, word for word, for the page to describe it once for all of them."""
 
@@ -78,7 +80,8 @@ def _command(name: str, command: click.Command, shared: Collection[str]) -> str:
     usage = " ".join(command.collect_usage_pieces(context))
     own = "\n".join(row for row in map(_row, _options(command)) if row not in shared)
     others = ", ".join(f"`{option.opts[0]}`" for option in _options(command) if _row(option) in shared)
-    also = f"[Also](#options-of-many-commands): {others}." if others else ""
+    others = others.replace(CONNECTION, "[those of a connection](#options-of-many-commands)")
+    also = f"Also: {others}." if others else ""
     heading = f"## nomemory {name}\n\n`nomemory {name} {usage}`"
     return "\n\n".join(part for part in (heading, _text(command), own, also) if part) + "\n"
 
