@@ -24,18 +24,7 @@ HEAD = """# The command line
 
 This page is generated from `nomemory --help` by `scripts/gen_cli_docs.py`.
 
-```
-nomemory serve --data ./data                                   # a server, until Ctrl-C
-nomemory import chat.jsonl --wait                              # messages in; see importing.md
-nomemory list --user ann --since 7d                            # the last week
-nomemory search '"不吃辣" AND 火锅' --user ann                  # words and exact phrases
-nomemory semantic 'does she eat spicy food?' --user ann        # what means the same
-nomemory hybrid 'what can she eat?' --user ann                 # what answers a question
-nomemory neighbors m_01HX… --user ann --before 5 --after 5     # what was said around it
-nomemory recall 'what can she eat?' --user ann                 # an answer with its quotes
-nomemory top                                                   # what the server does, as it does it
-nomemory export --user ann --out ann.jsonl                     # messages out, as import reads them
-```
+[First steps](first-steps.md) shows the main ones at work.
 
 ## What all commands have in common
 

@@ -64,7 +64,6 @@ RULES = (
     Rule("docs/authentication.md", "sh", KEYS),
     Rule("docs/authentication.md", "python", KEYS),
     Rule("docs/authentication.md", "json", "tests/documentation/test_data.py::test_the_file_of_certificates_is_one"),
-    Rule("docs/cli.md", "", "tests/cli/test_docs.py::test_the_page_of_commands_is_generated_from_the_commands"),
     Rule("docs/clients.md", "sh", COMMANDS, why=IN_CI),
     Rule("docs/deployment.md", "sh", COMMANDS, "docker build", OF_ENGINES),
     Rule("docs/deployment.md", "sh", COMMANDS, "docker run", OF_ENGINES),
