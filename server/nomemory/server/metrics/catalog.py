@@ -57,14 +57,14 @@ READS_RUNNING: Final = Family(
     "nomemory_reads_running",
     Kind.GAUGE,
     ("process",),
-    "Dear reads (searches, recalls, counts, exports) that a process works on.",
+    "Expensive reads (searches, recalls, counts, exports) that a process works on.",
     "At NOMEMORY_READS_RUNNING_MAX others wait: see the next one.",
 )
 READS_WAITING: Final = Family(
     "nomemory_reads_waiting",
     Kind.GAUGE,
     ("process",),
-    "Dear reads that wait for their turn in a process.",
+    "Expensive reads that wait for their turn in a process.",
     "For long: the server has more to do than it can. Add `--workers`, or find the caller who floods it "
     "(`nomemory_reads_users` is small then).",
 )
