@@ -71,7 +71,7 @@ def _command(name: str, command: click.Command, shared: Collection[str]) -> str:
     others = ", ".join(f"`{option.opts[0]}`" for option in _options(command) if _row(option) in shared)
     others = others.replace(CONNECTION, "[those of a connection](#options-of-many-commands)")
     also = f"Also: {others}." if others else ""
-    heading = f"## nomemory {name}\n\n`nomemory {name} {usage}`"
+    heading = f"## nomemory {name}" + (f"\n\n`nomemory {name} {usage}`" if usage != "[OPTIONS]" else "")
     return "\n\n".join(part for part in (heading, _text(command), own, also) if part) + "\n"
 
 

@@ -55,8 +55,7 @@ calls are sums over the processes. What a process has in hand has the label `pro
 sums keep its counts of the last scrape. When the server starts again, all counts begin at 0, which `rate()` and
 `increase()` know.
 
-Calls that a host's outer interceptor ends by itself are not counted, nor are health and reflection.
-[Performance](performance.md#metrics-and-traces) says what counting costs.
+Health and reflection are not counted. [Performance](performance.md#metrics-and-traces) says what counting costs.
 
 ## The dashboard and the alerts
 
