@@ -105,7 +105,7 @@ def _enum(enum: EnumDescriptorProto, said: Comments) -> Iterator[str]:
     yield f"### {enum.name}\n\n{_of(enum.name, said.get(name, ''))}\n"
     for value in enum.value:
         comment = EXAMPLE.sub(r"Code: `\1`.", _of(value.name, _one_line(said.get(f"{name}.{value.name}", ""))))
-        yield f"- `{value.name}` ({value.number}): {comment}"
+        yield f"- `{value.name}`: {comment}"
     yield ""
 
 
