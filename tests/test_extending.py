@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.evaluation.temporary_server import temporary_server
+from evaluation.temporary_server import temporary_server
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "examples" / "plugin"

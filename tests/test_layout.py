@@ -17,7 +17,14 @@ LADDER = {
     "nomemory.v1": (),
     "nomemory.client": ("nomemory.v1",),
     "nomemory.frameworks": ("nomemory.v1", "nomemory.client"),
-    "nomemory.recall": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.client.prompt_block"),
+    "nomemory.recall": (
+        "nomemory.spans",
+        "nomemory.text",
+        "nomemory.v1",
+        "nomemory.client.prompt_block",
+        "nomemory.client.prompt_passages",
+        "nomemory.client.token_estimate",
+    ),
     "nomemory.server": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.recall"),
     "nomemory.mcp": ("nomemory.v1", "nomemory.client", "nomemory.recall.tools", "nomemory.recall.model"),
     "nomemory.inspector": (
@@ -30,13 +37,6 @@ LADDER = {
         "nomemory.server.listen_address",
         "nomemory.server.metrics.meters",
         "nomemory.server.settings",
-    ),
-    "nomemory.evaluation": (
-        "nomemory.v1",
-        "nomemory.client",
-        "nomemory.cli",
-        "nomemory.server.embedding",
-        "nomemory.server.hybrid.weights",
     ),
 }
 """What each part may import beside itself."""
