@@ -904,7 +904,7 @@ type Citation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// message_id is the message.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// quote is a stretch of its content, verbatim.
+	// quote is a part of its content, verbatim.
 	Quote string `protobuf:"bytes,2,opt,name=quote,proto3" json:"quote,omitempty"`
 	// span is where in the content the quote stands.
 	Span *Span `protobuf:"bytes,3,opt,name=span,proto3" json:"span,omitempty"`

@@ -501,7 +501,7 @@ class Citation(_message.Message):
     message_id: _builtins.str
     """message_id is the message."""
     quote: _builtins.str
-    """quote is a stretch of its content, verbatim."""
+    """quote is a part of its content, verbatim."""
     @_builtins.property
     def span(self) -> _message_pb2.Span:
         """span is where in the content the quote stands."""

@@ -1,4 +1,9 @@
-"""One commit of the log in PostgreSQL."""
+"""One commit of the log in PostgreSQL.
+
+It locks the rows in `buckets` of all users whom it may change, in ascending order, so that no two commits wait for each
+other. The numbers of `log_sequence` are drawn when all locks are held, and the locks are held to the commit: so the
+sequences of one bucket become visible in their order. How many are needed is not known then, so there are gaps.
+"""
 
 from __future__ import annotations
 

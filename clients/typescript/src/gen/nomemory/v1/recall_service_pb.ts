@@ -422,7 +422,7 @@ export type Citation = Message<"nomemory.v1.Citation"> & {
   messageId: string;
 
   /**
-   * quote is a stretch of its content, verbatim.
+   * quote is a part of its content, verbatim.
    *
    * @generated from field: string quote = 2;
    */

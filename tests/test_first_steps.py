@@ -1,4 +1,4 @@
-"""What the README says to copy and paste works, and so does what other pages say of the same sample."""
+"""What the page of first steps says to copy and paste works, and so does what other pages say of the same sample."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from conftest import Server
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
+READMES = ("README.md", "README.zh.md")
 BIN = Path(sys.executable).parent
-OTHER_PAGES = ("README.zh.md", "docs/recall.md")
+OTHER_PAGES = ("docs/recall.md",)
 """Their commands are about the sample, too."""
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
 def shell_commands(word: str) -> list[str]:
@@ -50,7 +51,7 @@ def shell_commands(word: str) -> list[str]:
 def run(command: str, server: Server) -> subprocess.CompletedProcess[str]:
     command = command.replace("127.0.0.1:7700", server.target).replace(".venv/bin/", f"{BIN}/")
     return subprocess.run(
-        ["bash", "-c", command],  # noqa: S607 - the shell that the README is for
+        ["bash", "-c", command],  # noqa: S607 - the shell that the page is for
         cwd=ROOT,
         env={**os.environ, "NOMEMORY_TARGET": server.target},
         capture_output=True,
@@ -62,7 +63,7 @@ def run(command: str, server: Server) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def filled(server: Server) -> Server:
-    """The server with the sample in it, imported by the README's own line."""
+    """The server with the sample in it, imported by the page's own line."""
     (line,) = shell_commands(".venv/bin/nomemory import")
     done = run(line, server)
     assert done.returncode == 0, done.stderr
@@ -135,8 +136,9 @@ def test_the_python_of_other_pages_works(filled: Server, page: str) -> None:
             assert isinstance(names["answer"], recall_service_pb2.RecallResponse)
 
 
-def test_its_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
+@pytest.mark.parametrize("readme", READMES)
+def test_the_links_of_the_readme_lead_somewhere(readme: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / readme).read_text(encoding="utf-8")):
         assert target.startswith("https://") or (ROOT / target).exists(), target
 
 
