@@ -9,7 +9,7 @@ from typing import Final
 
 from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.conclusion import conclude
-from nomemory.recall.llm.client import ChatModel
+from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence, Findings
 from nomemory.recall.model.limits import Reading, StopReason

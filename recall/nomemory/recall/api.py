@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nomemory.recall.agent import RecallAgent
-from nomemory.recall.llm.client import ChatModel
+from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult

@@ -13,7 +13,6 @@ from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
-from nomemory.recall.planning.base import Plan, Situation, ToolCall
 from nomemory.v1.message_pb2 import ChatMessage
 from talk import said
 
@@ -55,19 +54,6 @@ async def test_the_limits_have_it_and_say_why(sufficiency: float, note: str) -> 
     assert limits.sufficiency == sufficiency
     assert limits.notes[-1].endswith(note)
     assert limits.notes[-1].isascii()
-
-
-async def test_a_recall_that_ranked_nothing_as_a_whole_has_none() -> None:
-    class Lister:
-        name = "lister"
-
-        async def plan(self, situation: Situation) -> Plan:
-            stop = situation.iteration > 1
-            return Plan(stop=True) if stop else Plan((ToolCall("messages_list", {"role": "any"}),))
-
-    result = await recall(ScriptedQuery(TALK), "lin", QUESTION, planner=Lister())
-    assert result.limits.sufficiency is None
-    assert result.verdict is Verdict.SUPPORTED
 
 
 async def test_a_log_without_a_word_of_it_has_none_either() -> None:

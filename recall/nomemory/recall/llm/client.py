@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
 
 import openai
 from openai import AsyncOpenAI, omit
 from openai.types.chat import ChatCompletionMessageParam
 
 from nomemory.recall.llm.capabilities import Dialect
+from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.chat_span import ask_in_span
-from nomemory.recall.llm.errors import ChatFailedError, MisunderstoodError, PassingError, failure_of, malformed
+from nomemory.recall.llm.errors import MisunderstoodError, PassingError, failure_of, malformed
 from nomemory.recall.llm.prompt import Prompt
 
 _NO_KEY = "none"
@@ -21,17 +21,6 @@ _NO_KEY = "none"
 def connect(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
     """Make a client; nothing is sent yet. Retries are ours: the package's would not know our deadline."""
     return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=0)
-
-
-class ChatModel(Protocol):
-    """What answers a prompt with a text. It may serve any number of recalls at a time."""
-
-    async def ask(self, prompt: Prompt, within_s: float | None = None) -> str:
-        """Return the text of the model's answer, within its own timeout or fewer seconds.
-
-        Raises:
-            ChatFailedError: there is none; its text holds no content.
-        """
 
 
 class ChatEndpoint:

@@ -23,7 +23,7 @@ _OF_ANSWERS: Final = frozenset({"citations"})
 
 
 def guidance(skill: Skill) -> str:
-    """Return the sections of a skill and its references that name no tool, no argument of one, and no part of an answer.
+    """Return the sections of a skill and its references that name no tool, no argument and no part of an answer.
 
     What steers the rules alone (defaults, query templates, playbook) is left out, too.
     """
@@ -36,7 +36,8 @@ def _kept(text: str) -> Iterator[str]:
     lines = text.splitlines()
     for section in sections(text):
         written = "\n".join(lines[section.lines.start - 1 : section.lines.stop - 1]).strip()
-        if "\n" in written and not _is_the_hosts(section, written):
+        is_heading = written.startswith("#") and "\n" not in written
+        if written and not is_heading and not _is_the_hosts(section, written):
             yield written
 
 

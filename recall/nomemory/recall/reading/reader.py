@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from nomemory.recall.errors import RecallError
-from nomemory.recall.llm.client import ChatModel
-from nomemory.recall.llm.errors import ChatFailedError
+from nomemory.recall.llm.chat_model import ChatFailedError, ChatModel
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.budget import Budget
@@ -24,6 +23,7 @@ from nomemory.recall.reading.prompt import as_answered, first_text, outcome_text
 from nomemory.recall.reading.window import ContextWindow, Line, ReadingBudget, is_short
 from nomemory.recall.search.session import SearchSession
 from nomemory.recall.skills.skill import Skill
+from nomemory.recall.tools.definitions import NEIGHBORS
 
 _BAD_ANSWERS_MAX: Final = 2
 """Answers that cannot be used, after which a recall gives up on the model."""
@@ -95,7 +95,8 @@ class Reader:
         """Make the calls of an answer; what they bring goes into the exchange."""
         done = len(self._search.steps)
         await self._search.follow(Plan(answer.calls, thought=answer.thought), self._search.iterations + 1)
-        lines = window.add([[hit.message for hit in result.items] for result in self._search.brought])
+        whole = {str(call.arguments.get("message_id")) for call in answer.calls if call.tool == NEIGHBORS}
+        lines = window.add([[hit.message for hit in result.items] for result in self._search.brought], whole)
         outcome = outcome_text(self._search.steps[done:], lines, is_last=is_last)
         return _with_outcome(prompt, outcome), lines
 

@@ -35,6 +35,8 @@ _SHARE_OF_MEANING: Final = 1 / 3
 _SHORTEST_CALL_S: Final = 0.001
 _LAST_LOOK_S: Final = 0.5
 """What is kept for asking whether the indexes are behind, where all the time for searching is spent."""
+_RANKED: Final = 20
+"""The least that is ranked for a planner."""
 _REPLIES: Final = 8
 """Of the best short messages, how many are looked at with what they reply to."""
 _REPLY_WITHIN: Final = timedelta(hours=1)
@@ -173,7 +175,7 @@ class SearchSession:
         arguments: dict[str, JsonValue] = {
             "query_text": question.sought,
             "filter": {"role": scope.role.value, "time_range": times},
-            "top_k": self._budget.result_items,
+            "top_k": max(_RANKED, self._budget.ranked_messages),
         }
         await self.follow(Plan((ToolCall(HYBRID_SEARCH, arguments, "what answers best"),)), 1)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nomemory.recall.api import OnStep, recall
-from nomemory.recall.llm.client import ChatModel
+from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Planner

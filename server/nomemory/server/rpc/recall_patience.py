@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nomemory.recall.llm.client import ChatModel
+from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.planning.base import Plan, Planner, Situation
 from nomemory.server.admission.ticket import waiting_elsewhere

@@ -29,7 +29,12 @@ class RecallSettings(SettingsGroup):
     read_tokens: int = Field(4_000, ge=400, description="Most tokens that these may take, as estimated.")
     iterations: int = Field(3, ge=1, description="Most rounds of searching in a recall.")
     tool_calls: int = Field(12, ge=1, description="Most calls of tools in a recall.")
-    evidence_messages: int = Field(6, ge=1, le=50, description="Most messages in a recall's evidence.")
+    evidence_messages: int = Field(
+        6,
+        ge=1,
+        le=50,
+        description="Messages in a recall's evidence where the request does not say how many.",
+    )
     evidence_chars: int = Field(16_000, ge=100, description="Longest content of an evidence message; more is cut.")
     deadline_s: float = Field(10.0, gt=0, description="How long the searching of a recall may take.")
     result_items: int = Field(50, ge=1, le=200, description="Most messages that one call of a tool may bring.")
