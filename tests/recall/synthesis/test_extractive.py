@@ -47,6 +47,10 @@ def test_one_clear_winner_stands_alone() -> None:
     assert len(chosen([first, *others], QUOTED)) > 1
 
 
+def test_where_meaning_could_not_be_searched_nearness_leaves_nothing_out() -> None:
+    assert len(chosen(ranking(*LINES, deviations=0.0), QUOTED)) > LEAST
+
+
 @given(st.integers(0, 9), st.floats(-5, 0), FLOATS)
 def test_likelier_is_what_stands_higher_scores_more_or_lies_nearer(place: int, gap: float, nearness: float) -> None:
     here = probability(place, gap, nearness)

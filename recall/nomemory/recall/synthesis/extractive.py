@@ -23,6 +23,8 @@ _PLACE: Final = -1.0
 _GAP: Final = 0.25
 _NEARNESS: Final = 0.65
 """Log odds that a message is evidence: by the logarithm of its place, its score less the best one's, its nearness."""
+_TYPICAL: Final = 1.5
+"""The nearness of a message that stands high, where meaning could not be searched."""
 
 
 class ExtractiveSynthesiser:
@@ -55,10 +57,12 @@ def _when(one: Evidence) -> tuple[datetime, str]:
 
 def chosen(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:
     """Cut the ranking: the first always, then as long as a message is likely to be evidence."""
+    is_near = any(one.deviations for one in evidence)
     return [
         one
         for place, one in enumerate(evidence[:MOST])
-        if place < LEAST or probability(place, one.score - evidence[0].score, one.deviations) >= quoted
+        if place < LEAST
+        or probability(place, one.score - evidence[0].score, one.deviations if is_near else _TYPICAL) >= quoted
     ]
 
 
