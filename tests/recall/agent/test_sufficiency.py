@@ -48,11 +48,11 @@ async def test_the_operating_points_decide_and_the_view_stays(
     assert [one.text for one in result.memory_view.statements()] == ["I paint on Sundays, I love to paint."]
 
 
-@pytest.mark.parametrize(("sufficiency", "note"), [(0.25, "0.25; 0.60 would be enough"), (0.75, "of 0.75")])
-async def test_the_limits_have_it_and_say_why(sufficiency: float, note: str) -> None:
+@pytest.mark.parametrize(("sufficiency", "said"), [(0.25, "probably do not answer"), (0.75, "probably answer")])
+async def test_the_limits_have_it_and_say_why(sufficiency: float, said: str) -> None:
     limits = (await answered(sufficiency)).limits
     assert limits.sufficiency == sufficiency
-    assert limits.notes[-1].endswith(note)
+    assert limits.notes[-1] == f"the quotes {said}: an estimate of {sufficiency}, where 0.60 is enough"
     assert limits.notes[-1].isascii()
 
 

@@ -59,10 +59,10 @@ class RecallSettings(SettingsGroup):
         description="The same where words alone tell: meaning cannot be searched, or not by the local embedder.",
     )
     quoted: float = Field(
-        0.175,
+        0.11,
         ge=0,
         le=1,
-        description="How likely a message must be to answer, to be quoted beside the first two. Less quotes more.",
+        description="How likely a message must be to answer, to be quoted beside the first. Less quotes more.",
     )
     query_target: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
     query_tls: bool = Field(default=False, description="Reach that QueryService over TLS; needed beyond this machine.")
