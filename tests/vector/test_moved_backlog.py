@@ -12,8 +12,8 @@ from nomemory.server.log.bucket import BUCKETS, bucket_of
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
 from nomemory.server.vector.backlog import Backlog
-from nomemory.server.vector.bucket_claims import SetAside
-from nomemory.server.vector.moved_backlog import IndexBooks, follow_buckets, follow_one
+from nomemory.server.vector.moved_backlog import follow_buckets, follow_one
+from nomemory.server.vector.shared_index import Filled, SetAside
 
 ANN, BOB = "ann", next(user for user in map("bob{}".format, count()) if bucket_of(user) != bucket_of("ann"))
 
@@ -64,12 +64,12 @@ def test_a_bucket_that_is_behind_is_not_skipped(path: Path, tmp_path: Path) -> N
         assert backlog.fed == FeedPosition.at(4)
 
 
-def test_of_an_index_that_several_servers_fill_the_shared_books_count(tmp_path: Path) -> None:
+def test_of_an_index_that_servers_share_counts_what_the_database_knows(tmp_path: Path) -> None:
     path = tmp_path / "model-8-b4-server-0123abcd" / "vectors.db"
     begun(path, [Touched(3, ANN, "a")], at(0, **{ANN: 5}))
     aside = [SetAside(bucket_of(BOB), BOB, "b", 6, "TEXT")]
     for _ in range(2):
-        follow_one(tmp_path, at(9), {"model-8-b4": IndexBooks(at(9), aside), "another": IndexBooks(at(1), [])})
+        follow_one(tmp_path, at(9), {"model-8-b4": Filled(at(9), aside), "another": Filled(at(1), [])})
     with closing(Backlog(path)) as backlog:
         assert (backlog.fed, backlog.followed()) == (FeedPosition.at(9), FeedPosition.at(9))
         assert backlog.aside() == [(0, BOB, "b", 6, "TEXT")]

@@ -13,7 +13,7 @@ holds the locks until the commit. So no two changes of the log have the same seq
 visible in their order: whoever follows a bucket skips none. Those of several buckets may become visible in another.
 
 `index_collections` has the indexes by meaning that several servers share on one Qdrant, and the log that each has
-followed. `index_buckets` says of each bucket of them how far it is filled, and which server fills it until when;
+followed. `index_buckets` says of each bucket of them how far it is filled, and by which server that has not left;
 `index_members` which servers there are; `index_users` which users are further than their bucket; `index_aside` which
 messages can never be taken.
 

@@ -31,7 +31,7 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.tables import Condition
 from nomemory.server.maintenance.migration import ALREADY, HandOver, MigrationError
 from nomemory.server.vector.moved_backlog import follow_buckets
-from nomemory.server.vector.postgres_moved_books import books_of
+from nomemory.server.vector.postgres_moved_books import filled_of
 
 if TYPE_CHECKING:
     import asyncpg
@@ -86,7 +86,7 @@ class DatabaseSource:
     async def handed_over(self) -> HandOver:
         """Return what the target has to know."""
         log = await self._tables.position()
-        shared = await books_of(self._connection, log.identity.name)
+        shared = await filled_of(self._connection, log.identity.name)
         return HandOver(log, await self._tables.last_id(), await reached(self._connection), shared)
 
     async def mark_moved(self) -> None:

@@ -7,17 +7,18 @@ order. A row lives until the index has made the work durable.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 
-from nomemory.server.log.bucket import BUCKETS, bucket_of
+from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
 
 PENDING, APPLIED, PARKED = range(3)
+_BEGINNING = FeedPosition()
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS work (
@@ -140,29 +141,21 @@ class Backlog:
                 "UPDATE feed SET fed = ?, pending = pending + ?", (_stored(reached), len(spans) - known)
             )
 
-    def start_over(self) -> None:
-        """Forget everything, so that the feed is read from its beginning."""
-        with self._transaction():
-            self._connection.execute("DELETE FROM work")
-            self._connection.execute("UPDATE feed SET fed = 0, pending = 0, unmarked = 0")
-
-    def hold(self, checkpoints: Mapping[int, int], aside: Iterable[tuple[int, str, str, int, str]]) -> None:
-        """Take over some buckets of a log that has many, each from a sequence on.
+    def start_over(
+        self,
+        position: FeedPosition = _BEGINNING,
+        aside: Iterable[tuple[int, str, str, int, str]] = (),
+    ) -> None:
+        """Forget everything, so that the feed is read from a position on.
 
         Args:
-            checkpoints: the sequences, by bucket.
-            aside: what is set aside in them: bucket, user, message, the latest change that is known, and why.
+            position: the position.
+            aside: what is set aside: bucket, user, message, the latest change that is known, and why.
         """
         with self._transaction():
-            self._drop(checkpoints)
+            self._connection.execute("DELETE FROM work")
             self._connection.executemany(_SET_ASIDE, aside)
-            self._move(checkpoints)
-
-    def let_go(self, buckets: Collection[int]) -> None:
-        """Forget all of some buckets."""
-        with self._transaction():
-            self._drop(buckets)
-            self._move(dict.fromkeys(buckets, 0))
+            self._connection.execute("UPDATE feed SET fed = ?, pending = 0, unmarked = 0", (_stored(position),))
 
     def take(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
         """Return the next work, without marking it: the hot users' first, in equal shares, then the oldest."""
@@ -218,18 +211,6 @@ class Backlog:
         """Return how far the index has followed the log; None if it has nothing of it for certain."""
         begun = self._connection.execute("SELECT is_begun FROM followed").fetchone()
         return self.checkpoint if begun is not None and begun[0] else None
-
-    def _drop(self, buckets: Iterable[int]) -> None:
-        for bucket in buckets:
-            pending = self._connection.execute("SELECT count(*) FROM work WHERE bucket = ? AND state = 0", (bucket,))
-            self._connection.execute("UPDATE feed SET pending = pending - ?", pending.fetchone())
-            self._connection.execute("DELETE FROM work WHERE bucket = ?", (bucket,))
-
-    def _move(self, sequences: Mapping[int, int]) -> None:
-        """Set the position of some buckets."""
-        now = self.fed
-        moved = FeedPosition(tuple(sequences.get(bucket, now.of(bucket)) for bucket in range(BUCKETS)))
-        self._connection.execute("UPDATE feed SET fed = ?", (moved.encoded(),))
 
     def _transaction(self) -> sqlite3.Connection:
         """Begin a transaction; as a context it is committed, or rolled back if it fails."""

@@ -65,10 +65,6 @@ class ReadPoints(Protocol):
         """Return the sound points of users."""
 
 
-def _everybody(_user_id: str) -> bool:
-    return True
-
-
 class Comparison:
     """Goes through all users. Vectors are looked at in samples, and all of them as soon as one is unsound.
 
@@ -80,7 +76,6 @@ class Comparison:
         report: is given the messages that have another number of points than they should, some at a time.
         users: names the users of whom the index has points; those of whom the log has no messages are looked at, too.
         clear: is given the orphans, some at a time.
-        is_ours: tells whose points are looked at.
     """
 
     def __init__(
@@ -92,9 +87,7 @@ class Comparison:
         report: Callable[[Sequence[Touched]], Awaitable[None]],
         users: Callable[[], Awaitable[Collection[str]]],
         clear: Callable[[Sequence[Orphan]], Awaitable[None]],
-        is_ours: Callable[[str], bool] = _everybody,
     ) -> None:
-        self._is_ours = is_ours
         self._users = users
         self._clear = clear
         self._read = read
@@ -126,8 +119,7 @@ class Comparison:
             found = await self._add(found, strangers, with_vectors=False)
         return found
 
-    async def _add(self, found: Findings, everybody: Sequence[str], *, with_vectors: bool) -> Findings:
-        users = [user_id for user_id in everybody if self._is_ours(user_id)]
+    async def _add(self, found: Findings, users: Sequence[str], *, with_vectors: bool) -> Findings:
         stored, compared = await self._look(users, with_vectors=with_vectors)
         if compared.wrong:
             await self._report(compared.wrong)

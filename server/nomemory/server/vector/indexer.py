@@ -26,9 +26,9 @@ from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.applier import Applier
 from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.backlog_reader import BacklogReader
-from nomemory.server.vector.bucket_keeper import BucketKeeper
 from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
+from nomemory.server.vector.filler import Filler
 from nomemory.server.vector.hot_users import HotUsers
 from nomemory.server.vector.index_progress import IndexerStatus
 from nomemory.server.vector.indexing_store import Desk
@@ -66,7 +66,7 @@ class VectorIndexer:
         settings: part lengths, and how often to flush.
         changed: set (on the event loop) when the log has changed. Without it, the log is looked at twice a second.
         faults: where it is noted that the index is damaged.
-        shared: what is known of the index where several servers fill it.
+        shared: what is known of the index where several servers share it.
     """
 
     def __init__(
@@ -81,9 +81,8 @@ class VectorIndexer:
         shared: SharedIndex | None = None,
     ) -> None:
         self._shared = shared
-        self._keeper: BucketKeeper | None = None
-        self._losses = 0
-        self._writing = asyncio.Lock()
+        self._filler: Filler | None = None
+        self._turn = 0
         self._faults = faults or StandingFaults()
         collection = collection_of(settings, vectors, embedder)
         self.collection = collection.name
@@ -145,7 +144,7 @@ class VectorIndexer:
     async def applied(self) -> FeedPosition:
         """Return up to where everything has been applied or parked."""
         if self._shared is not None:
-            return await self._shared.checkpoints()
+            return await self._shared.checkpoint()
         return self._progress.checkpoint()
 
     async def wipe_backlog(self) -> None:
@@ -186,7 +185,7 @@ class VectorIndexer:
                     upkeep = tasks.create_task(self._keep_whole(thread, desk, checked))
                     tasks.create_task(self._feed(thread, desk))
                     if self._shared is not None:
-                        tasks.create_task(self._keep_buckets(thread, desk, self._shared))
+                        tasks.create_task(self._take_turns(thread, desk, self._shared))
                     tasks.create_task(self._work(thread, desk, checked)).add_done_callback(lambda _: upkeep.cancel())
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None  # one failed; the other was cancelled for it
@@ -198,7 +197,13 @@ class VectorIndexer:
         if self._backlog.fed.latest < self._backlog.unmarked:
             _log.info("the vector index learns the metadata of its messages", until=self._backlog.unmarked)
         cut = partial(parts_of, part_chars=settings.embedder.part_chars, parts_max=settings.embedder.parts_max)
-        return Desk(self._open_feed(), self._backlog, self._embedder.dimension, cut if self._embeds else None)
+        return Desk(
+            self._open_feed(),
+            self._backlog,
+            self._embedder.dimension,
+            cut if self._embeds else None,
+            is_shared=self._shared is not None,
+        )
 
     @property
     def _embeds(self) -> bool:
@@ -220,27 +225,26 @@ class VectorIndexer:
                 await _wait(self._changed, _POLL_S)
                 await _wait(self._stopping, _GATHER_S)
 
-    async def _keep_buckets(self, thread: ThreadPoolExecutor, desk: Desk, shared: SharedIndex) -> None:
-        self._keeper = BucketKeeper(
-            shared.claims(),
+    async def _take_turns(self, thread: ThreadPoolExecutor, desk: Desk, shared: SharedIndex) -> None:
+        self._filler = Filler(
+            shared.filler_lock(),
             desk,
             partial(self._at_desk, thread),
             self._index,
             self._hot.users,
             self._note_queried_elsewhere,
             self._changed.set,
-            self._writing,
         )
-        await self._keeper.run()
+        await self._filler.run()
 
     def _note_queried_elsewhere(self, user_id: str) -> None:
         self.note_query(user_id)
         self.look()
 
     def _may_write(self) -> bool:
-        """Return whether what is in hand may be written: no bucket was lost since it was taken, or is about to be."""
-        keeper = self._keeper
-        return self._shared is None or (keeper is not None and keeper.may_write and keeper.losses == self._losses)
+        """Return whether what is in hand may be written: it was taken in this turn of filling, which lasts."""
+        filler = self._filler
+        return self._shared is None or (filler is not None and filler.may_write and filler.turns == self._turn)
 
     async def _keep_whole(self, thread: ThreadPoolExecutor, desk: Desk, checked: asyncio.Future[bool]) -> None:
         at_desk, part_chars = partial(self._at_desk, thread), self._settings.embedder.part_chars
@@ -271,8 +275,8 @@ class VectorIndexer:
                 await _wait(self._fed, _POLL_S)
         with suppress(Fault):  # what is not flushed now is done again after the next start
             await self._flush(thread, desk)
-        if self._keeper is not None:
-            self._keeper.stop()  # now that nothing is being written
+        if self._filler is not None:
+            self._filler.stop()  # now that nothing is being written
 
     async def _is_lost(self, thread: ThreadPoolExecutor, desk: Desk) -> bool:
         """Build an index anew that was lost behind the backlog's back; tell whether that was so."""
@@ -285,19 +289,18 @@ class VectorIndexer:
     async def _work_once(self, thread: ThreadPoolExecutor, desk: Desk) -> bool:
         """Do one batch; False if there is nothing to do."""
         self._is_overtaken = False
-        self._losses = self._keeper.losses if self._keeper is not None else 0
+        self._turn = self._filler.turns if self._filler is not None else 0
         if not self._may_write():
             return False
         take = partial(desk.next_work, self._hot.users(), self._take_max)
-        async with self._writing:
-            work = await self._at_desk(thread, take)
-            if not work:
-                return False
-            batch, fault = await self._applier.apply(work)
-            self._is_dirty = True
-            await self._at_desk(thread, partial(desk.settle, batch.parts, batch.refused))
-        if self._keeper is not None:
-            self._keeper.note_progress()
+        work = await self._at_desk(thread, take)
+        if not work:
+            return False
+        batch, fault = await self._applier.apply(work)
+        self._is_dirty = True
+        await self._at_desk(thread, partial(desk.settle, batch.parts, batch.refused))
+        if self._filler is not None:
+            self._filler.note_progress()
         if fault is not None:
             raise fault
         return True

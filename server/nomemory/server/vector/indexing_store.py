@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -14,9 +14,9 @@ from nomemory.server.log.protocol import ChangeFeed, Touched
 from nomemory.server.message import LoggedMessage, Message
 from nomemory.server.metadata_mark import marks_of
 from nomemory.server.vector.backlog import Backlog, Pending
-from nomemory.server.vector.bucket_claims import Progress, SetAside, UserReached
 from nomemory.server.vector.expected_points import ExpectedPoints, usable_vector
 from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.vector.shared_index import Progress, SetAside, UserReached
 
 _FEED_MAX, _FEED_MAX_OF_OWN = 256, 4096
 """Sequences that are taken in at once: where all messages are work, and where only few are."""
@@ -69,16 +69,24 @@ class Desk:
         dimension: how many numbers a caller's own vector must have to be used.
         cut: makes the texts to embed of a content. None, where there is no embedder: then only messages with a vector
             of the caller's own are work.
+        is_shared: whether other servers may fill the index, too. Then this one does between `hold` and `let_go`.
     """
 
     def __init__(
-        self, log: ChangeFeed, backlog: Backlog, dimension: int, cut: Callable[[str], Sequence[str]] | None
+        self,
+        log: ChangeFeed,
+        backlog: Backlog,
+        dimension: int,
+        cut: Callable[[str], Sequence[str]] | None,
+        *,
+        is_shared: bool = False,
     ) -> None:
         self._log = log
         self._backlog = backlog
         self._dimension = dimension
         self._cut = cut
-        self._held: set[int] | None = None
+        self.is_shared = is_shared
+        self._fills = not is_shared
         self._may_be_aside = True
         self.log_name = log.position().identity.name
         backlog.follow(self.log_name)
@@ -123,54 +131,45 @@ class Desk:
 
     def take_again(self, changes: Iterable[Touched]) -> None:
         """Make work of messages once more."""
-        self._backlog.feed([change for change in changes if self.is_ours(change.user_id)])
+        if self._fills:
+            self._backlog.feed(changes)
 
     def followed(self) -> FeedPosition | None:
-        """Return how far this server alone has filled the index; None if it has not. From now on it is shared."""
-        self._held = set()
+        """Return how far this server alone has filled the index; None if it has not."""
         return self._backlog.followed()
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether other servers fill the index, too."""
-        return self._held is not None
+    def fills(self) -> bool:
+        """Return whether this server fills the index."""
+        return self._fills
 
-    def is_ours(self, user_id: str) -> bool:
-        """Return whether this server fills the index with this user's messages."""
-        return self._held is None or bucket_of(user_id) in self._held
-
-    def hold(self, checkpoints: Mapping[int, int], aside: Iterable[SetAside]) -> None:
-        """Follow some buckets of an index that is shared, each from a sequence on."""
+    def hold(self, checkpoint: FeedPosition, aside: Iterable[SetAside]) -> None:
+        """Fill an index that is shared, from a position on."""
         known = list(aside)
         self._maybe_stored = self._log.sequence()
         self._may_be_aside |= bool(known)
-        self._backlog.hold(checkpoints, known)
-        self._held = (self._held or set()) | checkpoints.keys()
+        self._backlog.start_over(checkpoint, known)
+        self._fills = True
 
-    def let_go(self, buckets: Collection[int]) -> None:
-        """Follow some buckets no longer."""
-        self._held = (self._held or set()) - set(buckets)
-        self._backlog.let_go(buckets)
+    def let_go(self) -> None:
+        """Fill the index no longer."""
+        self._fills = False
+        self._backlog.start_over()
 
     def progress(self, hot_users: Sequence[str]) -> Progress:
-        """Return how far the buckets are that this follows."""
+        """Return how far the index is."""
         checkpoint, fed = self._backlog.checkpoint, self._backlog.fed
         further = [
             UserReached(bucket_of(user), user, fed.of_user(user))
             for user in hot_users
-            if self.is_ours(user) and checkpoint.of_user(user) < fed.of_user(user) and self._backlog.is_done(user)
+            if checkpoint.of_user(user) < fed.of_user(user) and self._backlog.is_done(user)
         ]
         aside = frozenset(SetAside(*one) for one in self._backlog.aside()) if self._may_be_aside else None
         self._may_be_aside = bool(aside)
         return Progress(checkpoint, tuple(further), aside)
 
     def reached(self) -> FeedPosition:
-        """Return how far the log is, in the buckets that this follows."""
-        return self.ours(self._log.reached())
-
-    def ours(self, position: FeedPosition) -> FeedPosition:
-        """Return a position in the buckets that this follows."""
-        return position if self._held is None else position.only(self._held)
+        """Return how far the log is; nowhere, where another server fills the index."""
+        return self._log.reached() if self._fills else FeedPosition()
 
     def fed(self) -> FeedPosition:
         """Return up to where the feed has been taken in."""

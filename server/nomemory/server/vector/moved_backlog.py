@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from nomemory.server.log.bucket import BUCKETS, bucket_of
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.vector.backlog import Backlog
-from nomemory.server.vector.bucket_claims import SetAside
+from nomemory.server.vector.shared_index import Filled
 
 _ON_SERVER: Final = re.compile(r"(?P<name>.+)-server-[0-9a-f]{8}")
 """What the directory of a collection on a Qdrant server is called: its name there, and a mark of the server."""
-
-
-class IndexBooks(NamedTuple):
-    """What is known of an index that several servers fill: how far it is, and what it can never take."""
-
-    checkpoint: FeedPosition
-    aside: Sequence[SetAside]
 
 
 def has_own_index(vectors: Path) -> bool:
@@ -46,24 +39,24 @@ def follow_buckets(vectors: Path) -> None:
             connection.execute("UPDATE feed SET fed = ?", (many.encoded(),))
 
 
-def follow_one(vectors: Path, reached: FeedPosition, shared: Mapping[str, IndexBooks]) -> None:
+def follow_one(vectors: Path, reached: FeedPosition, shared: Mapping[str, Filled]) -> None:
     """Have the backlogs of a directory of collections, none of which is in use, follow a log of one bucket.
 
     Args:
         vectors: the directory.
         reached: how far the log is, that they have followed by buckets.
-        shared: what is known of indexes that several servers fill, by their names on the engine's server.
+        shared: what is known of indexes that servers share, by their names on the engine's server.
     """
     for path in sorted(vectors.glob("*/vectors.db")):
         named = _ON_SERVER.fullmatch(path.parent.name)
-        books = shared.get(named["name"]) if named else None
+        filled = shared.get(named["name"]) if named else None
         backlog = Backlog(path)
-        if books is not None:
-            backlog.hold(dict.fromkeys(range(BUCKETS), 0), books.aside)
-        fed = (backlog.fed if books is None else books.checkpoint).settled(reached)
+        if filled is not None:
+            backlog.start_over(aside=filled.aside)
+        fed = (backlog.fed if filled is None else filled.checkpoint).settled(reached)
         backlog.close()
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("UPDATE work SET bucket = 0")
             connection.execute("UPDATE feed SET fed = ?", (fed,))
-            if books is not None:
+            if filled is not None:
                 connection.execute("UPDATE followed SET is_begun = 1")

@@ -1,4 +1,4 @@
-"""What every server knows of an index that several of them fill, from the log's database."""
+"""What every server knows of an index that several of them search, from the log's database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nomemory.server.log.postgres_conditions import Value, numbered, users_claus
 from nomemory.server.log.postgres_connections import ERRORS, Database, faults
 from nomemory.server.vector.hot_users import HotUsers
 from nomemory.server.vector.index_progress import IndexerStatus
-from nomemory.server.vector.postgres_index_books import LOCK, TABLES, PostgresIndexBooks, checkpoints_of, told_of
+from nomemory.server.vector.postgres_filler_lock import LOCK_KEY, TABLES, PostgresFillerLock, checkpoint_of, told_of
 
 if TYPE_CHECKING:
     from nomemory.server.log.postgres_connections import Pool
@@ -27,6 +27,7 @@ SELECT b.checkpoint, coalesce(u.sequence, 0) FROM index_buckets AS b LEFT JOIN i
 WHERE b.collection = ? AND b.bucket = ?
 """
 _ASIDE: Final = "SELECT count(*) FROM index_aside WHERE collection = ? AND {users}"
+_NOBODY_FILLS: Final = f"SELECT pg_try_advisory_xact_lock({LOCK_KEY})"
 _USED: Final = """
 SELECT 1 FROM index_members WHERE collection = ? AND seen > now() - interval '15 minutes' LIMIT 1
 """
@@ -41,7 +42,7 @@ class PostgresSharedIndex:
     Args:
         database: where the log is.
         collection: its name on the engine's server.
-        lease_s: how long a claim lasts without being renewed, in seconds.
+        lease_s: how long the filler's lock is kept for a server that says nothing, in seconds.
     """
 
     def __init__(self, database: Database, collection: str, lease_s: float) -> None:
@@ -53,9 +54,9 @@ class PostgresSharedIndex:
         self._told = HotUsers(_TELL_AGAIN_S)
         self._telling: set[asyncio.Task[None]] = set()
 
-    def claims(self) -> PostgresIndexBooks:
-        """Return the books, for a server that fills buckets."""
-        return PostgresIndexBooks(self._database, self._collection, self._lease_s)
+    def filler_lock(self) -> PostgresFillerLock:
+        """Return the lock of the filler."""
+        return PostgresFillerLock(self._database, self._collection, self._lease_s)
 
     async def behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to a sequence may not be in the index yet.
@@ -75,11 +76,11 @@ class PostgresSharedIndex:
         """Do nothing: as with `note_query`."""
 
     def note_query(self, user_id: str) -> None:
-        """Do nothing: who is behind is told to those who fill the index when it is found out."""
+        """Do nothing: who is behind is told to the filler when it is found out."""
 
     async def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
         """Say how far the index has come, for one user or for all whose ids begin with a prefix."""
-        checkpoint = await self.checkpoints()
+        checkpoint = await self.checkpoint()
         users = users_clause(user_id, prefix)
         ((aside,),) = await self._fetch(_ASIDE.format(users=users.condition), self._collection, *users.values)
         if user_id is None:
@@ -89,15 +90,18 @@ class PostgresSharedIndex:
         ids = await self._fetch(_ASIDE_IDS, self._collection, bucket, user_id, _NAMED_MAX) if aside else []
         return IndexerStatus(reached, reached, 0, aside, tuple(message_id for (message_id,) in ids))
 
-    async def checkpoints(self) -> FeedPosition:
+    async def checkpoint(self) -> FeedPosition:
         """Return up to where everything has been applied or set aside, whoever did it."""
-        return await checkpoints_of(self._pool, self._collection)
+        with faults("read"):
+            async with self._pool.connection() as connection:
+                return await checkpoint_of(connection, self._collection)
 
     async def abandoned(self) -> bool:
-        """Close the books if no server has used the index for a while; return whether that is so."""
+        """Forget the index if no server has used it for a while; return whether that is so."""
         with faults("written"):
             async with self._pool.connection() as connection, connection.transaction():
-                await connection.execute(numbered(LOCK), self._collection)
+                if not await connection.fetchval(numbered(_NOBODY_FILLS), self._collection):
+                    return False
                 if await connection.fetchval(numbered(_USED), self._collection):
                     return False
                 for table in TABLES:
@@ -121,7 +125,7 @@ class PostgresSharedIndex:
         return int(max(checkpoint, of_user))
 
     def _tell(self, user_id: str) -> None:
-        """Have those who fill the index hear that a user is being queried; nobody waits for it."""
+        """Have the filler hear that a user is being queried; nobody waits for it."""
         task = asyncio.get_running_loop().create_task(self._tell_them(user_id))
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)

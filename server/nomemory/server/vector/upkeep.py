@@ -31,7 +31,7 @@ class Upkeep:
     """Compares the index with the log, has what is missing indexed again, and compares it once more.
 
     An index that is not whole even then, or over which its engine fails again and again, is given up and built anew,
-    unless other servers fill it, too.
+    unless other servers may fill it, too.
 
     Args:
         index: the index.
@@ -91,7 +91,7 @@ class Upkeep:
             self._faults.clear(VECTOR_INDEX)
 
     async def _compared(self) -> Findings:
-        if not await self._at_desk(self._desk.has_points):
+        if not self._desk.fills() or not await self._at_desk(self._desk.has_points):
             return Findings()
         until = await self._at_desk(self._desk.fed)
         found = await Comparison(
@@ -102,8 +102,9 @@ class Upkeep:
             self._take_again,
             self._index.users,
             self._remove_orphans,
-            self._desk.is_ours,
         ).run()
+        if not self._desk.fills():
+            return Findings()  # another server fills it by now, and the backlog says nothing of its work
         say = _log.debug if found.is_whole else _log.error
         say(
             "the vector index was compared with the log",
@@ -116,11 +117,15 @@ class Upkeep:
         return found
 
     async def _take_again(self, wrong: Sequence[Touched]) -> None:
+        if not self._desk.fills():
+            return
         self._note_damage("messages were missing in the index; they are being indexed again")
         await self._at_desk(partial(self._desk.take_again, wrong))
         self._work_came()
 
     async def _remove_orphans(self, orphans: Sequence[Orphan]) -> None:
+        if not self._desk.fills():
+            return
         self._note_damage("the index had vectors of messages that are gone; they are being removed")
         await remove_orphans(self._index, orphans)
 
@@ -145,6 +150,5 @@ class Upkeep:
     async def _worked_off(self) -> None:
         """Wait until everything that the log has now is in the index, or was set aside, or is another server's work."""
         until = await self._at_desk(self._desk.reached)
-        while not self._progress.checkpoint().has(until):
+        while self._desk.fills() and not self._progress.checkpoint().has(until):  # noqa: ASYNC110 - a state on disk
             await asyncio.sleep(_LOOK_S)
-            until = await self._at_desk(partial(self._desk.ours, until))
