@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from nomemory.server.embedding.document_vectors import DocumentVectors
-from nomemory.server.embedding.protocol import TextRefusedError
-from nomemory.server.embedding.query_cache import CachedEmbedder
-from nomemory.server.embedding.unavailable import unavailable
+from nomemory.server.embedding.protocol import TextRefusedError, unavailable
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.wrappers import CachedEmbedder
 from nomemory.server.faults import Fault
 
 

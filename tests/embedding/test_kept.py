@@ -14,10 +14,9 @@ from embedding.test_cached import CountingEmbedder
 from nomemory.server.embedding import vector_store as kept_vectors
 from nomemory.server.embedding.cache_erasure import CacheErasure
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder
-from nomemory.server.embedding.persistent_cache import KeptEmbedder
 from nomemory.server.embedding.protocol import TextRefusedError
-from nomemory.server.embedding.query_cache import CachedEmbedder
-from nomemory.server.embedding.vector_store import KeptVectors, KeptVectorsError
+from nomemory.server.embedding.vector_store import KeptEmbedder, KeptVectors, KeptVectorsError
+from nomemory.server.embedding.wrappers import CachedEmbedder
 from nomemory.server.settings import Settings
 
 

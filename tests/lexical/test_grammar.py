@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from lexical.shelf import query
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.grammar import Limits, parse
-from nomemory.server.lexical.query import AllOf, AnyOf, Leaf, Node, Stream
+from nomemory.server.lexical.query.grammar import Limits, parse
+from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Stream
 from nomemory.text.analysis import tokenise
 from nomemory.text.normalisation import visible
 

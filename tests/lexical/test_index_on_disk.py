@@ -16,9 +16,9 @@ from lexical.shelf import LATEST, Shelf, message, query
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit
-from nomemory.server.lexical.query import Query
-from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
+from nomemory.server.lexical.query.tree import Query
+from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
+from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.message import EVERYTHING
 
 
@@ -138,7 +138,7 @@ def test_a_reader_in_another_process_follows(tmp_path: Path) -> None:
     script = f"""
 import asyncio, sys
 from pathlib import Path
-from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
+from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 reader = TantivyLexicalIndex(Path({str(tmp_path)!r}))
 for _ in sys.stdin:
     asyncio.run(reader.refresh())

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.server.lexical.kept_postings import KeptPostings
 from nomemory.server.lexical.protocol import Posting
+from nomemory.server.lexical.tantivy.postings import KeptPostings
 
 ROOM = 20_000
 lookups = st.tuples(st.sampled_from("abcd"), st.sets(st.integers(0, 40).map(str), max_size=12), st.integers(0, 4_000))

@@ -19,7 +19,9 @@ from lexical.postgres_index import engine_of
 from lexical.shelf import Shelf, message, query
 from postgres import PrivatePostgres
 
-from nomemory.server.lexical import postgres_counts, postgres_search, postgres_words
+from nomemory.server.lexical.postgres import counts as postgres_counts
+from nomemory.server.lexical.postgres import search as postgres_search
+from nomemory.server.lexical.postgres import words as postgres_words
 from nomemory.server.lexical.protocol import RankPosition
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.message import EVERYTHING, Filter, Role

@@ -10,8 +10,8 @@ from lexical.shelf import message, query
 from postgres import statements_of
 
 from nomemory.server.cursor import Cursors, Listing
-from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
-from nomemory.server.lexical.postgres_words import words_of
+from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
+from nomemory.server.lexical.postgres.words import words_of
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_migration import bring_forward
 from nomemory.server.log.postgres_reader import PostgresLogReader

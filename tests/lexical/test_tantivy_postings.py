@@ -8,7 +8,7 @@ import pytest
 from lexical.engine import open_tantivy_index
 from lexical.shelf import Shelf, shelved
 
-from nomemory.server.lexical import tantivy_postings
+from nomemory.server.lexical.tantivy import postings as tantivy_postings
 from nomemory.server.message import EVERYTHING, Filter
 
 TERMS = [f"w{n:02}" for n in range(1, 61)]

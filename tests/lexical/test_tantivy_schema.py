@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nomemory.server.lexical.tantivy_schema import discard_index, open_index
+from nomemory.server.lexical.tantivy.schema import discard_index, open_index
 
 
 def test_an_index_is_deleted_although_a_reader_puts_a_lock_there(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nomemory.server.lexical.form import FORMS, form_of, worth
-from nomemory.server.lexical.tantivy_query import score_of, worth_of
+from nomemory.server.lexical.tantivy.query import score_of, worth_of
 
 
 def test_forms_are_ordered_and_worth_what_the_engine_can_tell_exactly() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from lexical.engine import open_tantivy_index
 from lexical.shelf import message, shelved
 
-from nomemory.server.lexical.term_frequencies import TermFrequencies
+from nomemory.server.lexical.tantivy.postings import TermFrequencies
 from nomemory.server.message import EVERYTHING
 
 

@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
-from nomemory.server.vector.backlog import Backlog, Pending
-from nomemory.server.vector.backlog_reader import BacklogCounts, BacklogReader
+from nomemory.server.vector.indexing.backlog import Backlog, Pending
+from nomemory.server.vector.indexing.backlog_reader import BacklogCounts, BacklogReader
 
 USERS = ["ann", "bob"]
 MESSAGES = ["m1", "m2", "m3"]

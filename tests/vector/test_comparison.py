@@ -8,8 +8,7 @@ from typing import Any, cast
 
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
-from nomemory.server.vector.comparison import Comparison
-from nomemory.server.vector.expected_points import Compared, ExpectedPoints, Orphan
+from nomemory.server.vector.indexing.comparison import Compared, Comparison, ExpectedPoints, Orphan
 from nomemory.server.vector.protocol import StoredPoints
 
 LATE, LOST = Touched(1, "u", "late"), Touched(2, "u", "lost")

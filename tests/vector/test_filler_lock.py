@@ -13,9 +13,9 @@ from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.postgres_connections import Database
 from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.vector.postgres_filler_lock import PostgresFillerLock
-from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex
-from nomemory.server.vector.shared_index import Progress, SetAside, UserReached
+from nomemory.server.vector.shared.postgres_filler_lock import PostgresFillerLock
+from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
+from nomemory.server.vector.shared.protocol import Progress, SetAside, UserReached
 
 COLLECTION = "vectors-8"
 ANN = bucket_of("ann")

@@ -12,13 +12,12 @@ from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import Checkpoint, LogIdentity, LogPosition
 from nomemory.server.log.protocol import Touched
 from nomemory.server.message import EVERYTHING, Role
-from nomemory.server.vector.backlog import Backlog
-from nomemory.server.vector.checkpoint import discard_foreign_vectors, is_begun, vector_checkpoint
-from nomemory.server.vector.collection import Collection
-from nomemory.server.vector.foreign_collection import ForeignCollectionError
+from nomemory.server.vector.collection import Collection, discard_foreign_vectors, is_begun, vector_checkpoint
+from nomemory.server.vector.indexing.backlog import Backlog
 from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.qdrant_collection import QdrantCollection
-from nomemory.server.vector.qdrant_index import QdrantIndex, connect
+from nomemory.server.vector.qdrant.collection import QdrantCollection
+from nomemory.server.vector.qdrant.index import QdrantIndex, connect
+from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
 
 VECTOR = b"\0\0\x80?" + b"\0" * 12
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nomemory.server.vector.hot_users import HotUsers
+from nomemory.server.vector.space import HotUsers
 
 
 def test_a_user_is_hot_for_a_while_after_a_query() -> None:

@@ -11,9 +11,9 @@ import pytest
 from nomemory.server.log.bucket import BUCKETS, bucket_of
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
-from nomemory.server.vector.backlog import Backlog
-from nomemory.server.vector.moved_backlog import follow_buckets, follow_one
-from nomemory.server.vector.shared_index import Filled, SetAside
+from nomemory.server.vector.indexing.backlog import Backlog
+from nomemory.server.vector.indexing.moved_backlog import follow_buckets, follow_one
+from nomemory.server.vector.shared.protocol import Filled, SetAside
 
 ANN, BOB = "ann", next(user for user in map("bob{}".format, count()) if bucket_of(user) != bucket_of("ann"))
 

@@ -17,10 +17,10 @@ from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_Point
 
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
+from nomemory.server.vector.collection import QdrantLayout
 from nomemory.server.vector.points import point_id
 from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.qdrant_index import QdrantIndex, connect
-from nomemory.server.vector.qdrant_layout import QdrantLayout
+from nomemory.server.vector.qdrant.index import QdrantIndex, connect
 from proofs.qdrant_stand_in import described
 
 VECTOR = b"\0\0\x80?" + b"\0" * 12

@@ -10,22 +10,20 @@ from typing import Any, cast
 
 import pytest
 
-from nomemory.server.embedding.none import NoEmbedder
-from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
-from nomemory.server.embedding.watched_embedder import WatchedEmbedder
+from nomemory.server.embedding.factory import NoEmbedder
+from nomemory.server.embedding.protocol import RATE_LIMITED, unavailable
+from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.protocol import Touched
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
-from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.collection import collection_named, other_collections
-from nomemory.server.vector.indexed_space import SpacesInUse
+from nomemory.server.vector.indexing.backlog import Backlog
+from nomemory.server.vector.model_change import SpacesInUse, UnusedCollections
 from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.qdrant_index import QdrantIndex, connect
-from nomemory.server.vector.serving_space import ServingSpace
-from nomemory.server.vector.space import VectorSpace
-from nomemory.server.vector.unused_collections import UnusedCollections
+from nomemory.server.vector.qdrant.index import QdrantIndex, connect
+from nomemory.server.vector.space import ServingSpace, VectorSpace
 
 EAST = b"\0\0\x80?" + b"\0" * 12
 

@@ -22,12 +22,12 @@ from nomemory.server.log.postgres_writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Message
 from nomemory.server.settings import Settings
-from nomemory.server.vector.indexer import VectorIndexer
-from nomemory.server.vector.postgres_filler_lock import PostgresFillerLock
-from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex
+from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.qdrant_index import QdrantIndex, connect
-from nomemory.server.vector.shared_index import Filled
+from nomemory.server.vector.qdrant.index import QdrantIndex, connect
+from nomemory.server.vector.shared.postgres_filler_lock import PostgresFillerLock
+from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
+from nomemory.server.vector.shared.protocol import Filled
 
 COLLECTION = "scripted-8"
 LEASE_S = 1.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nomemory.server.vector.backlog import Pending
-from nomemory.server.vector.quarantine import Suspects
+from nomemory.server.vector.indexing.applier import Suspects
+from nomemory.server.vector.indexing.backlog import Pending
 
 
 def test_only_what_fails_alone_while_others_pass_is_set_aside() -> None:

@@ -13,10 +13,10 @@ from nomemory.server.log.bucket import BUCKETS
 from nomemory.server.log.feed_position import FeedPosition
 from nomemory.server.log.identity import LogIdentity, LogPosition
 from nomemory.server.standing_faults import StandingFaults
-from nomemory.server.vector.backlog import Backlog
-from nomemory.server.vector.backlog_reader import BacklogReader
-from nomemory.server.vector.indexing_store import Desk
-from nomemory.server.vector.upkeep import Upkeep
+from nomemory.server.vector.indexing.backlog import Backlog
+from nomemory.server.vector.indexing.backlog_reader import BacklogReader
+from nomemory.server.vector.indexing.store import IndexingStore
+from nomemory.server.vector.indexing.upkeep import Upkeep
 
 
 class Feed:
@@ -41,15 +41,15 @@ async def at_once(job: Callable[[], object]) -> object:
 
 async def test_nobody_waits_for_work_that_was_given_up(tmp_path: Path) -> None:
     backlog, faults = Backlog(tmp_path / "vectors.db"), StandingFaults()
-    desk = Desk(cast("Any", Feed()), backlog, DIMENSION, None, is_shared=True)
-    desk.hold(FeedPosition((5,) * BUCKETS), ())
+    store = IndexingStore(cast("Any", Feed()), backlog, DIMENSION, None, is_shared=True)
+    store.hold(FeedPosition((5,) * BUCKETS), ())
     index = cast("Any", type("Index", (), {"suspect": asyncio.Event()}))
     progress = BacklogReader(tmp_path / "vectors.db")
-    upkeep = Upkeep(index, desk, cast("Any", at_once), progress, 1000, faults, lambda: None)
+    upkeep = Upkeep(index, store, cast("Any", at_once), progress, 1000, faults, lambda: None)
     running = asyncio.create_task(upkeep.run(is_begun_anew=True))
     await asyncio.sleep(0)
     assert faults.all()
-    desk.let_go()
+    store.let_go()
     async with asyncio.timeout(15):
         while faults.all():  # noqa: ASYNC110 - a state of another part
             await asyncio.sleep(0.01)

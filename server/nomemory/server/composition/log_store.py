@@ -19,7 +19,7 @@ from nomemory.server.log.protocol import (
     LogWriter,
 )
 from nomemory.server.settings import Settings
-from nomemory.server.vector.shared_index import SharedIndex
+from nomemory.server.vector.shared.protocol import SharedIndex
 
 OpenFeed = Callable[[], ChangeFeed]
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.postgres_words import words_of
+from nomemory.server.lexical.postgres.words import words_of
 from nomemory.server.log.identity import LogIdentity
 from nomemory.server.log.lifetimes import Lifetimes
 from nomemory.server.log.postgres_connections import Database
@@ -30,8 +30,8 @@ from nomemory.server.log.postgres_tables import PostgresTables
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.tables import Condition
 from nomemory.server.maintenance.migration import ALREADY, HandOver, MigrationError
-from nomemory.server.vector.moved_backlog import follow_buckets
-from nomemory.server.vector.postgres_moved_books import filled_of
+from nomemory.server.vector.indexing.moved_backlog import follow_buckets
+from nomemory.server.vector.shared.postgres_index import filled_of
 
 if TYPE_CHECKING:
     import asyncpg

@@ -21,7 +21,7 @@ from nomemory.server.log.sqlite_tables import SqliteTables
 from nomemory.server.log.tables import Condition
 from nomemory.server.maintenance.migration import ALREADY, HandOver, MigrationError
 from nomemory.server.private_files import sync
-from nomemory.server.vector.moved_backlog import follow_one, has_own_index
+from nomemory.server.vector.indexing.moved_backlog import follow_one, has_own_index
 
 _NOTHING: Final = "there are no messages to move in {root}"
 _COPY: Final = "{log} is an unfinished copy itself: finish it with --switch"

@@ -18,7 +18,7 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.tables import LogCopy, LogTables
 from nomemory.server.maintenance.catch_up import CatchUp, Damaged, Pass
 from nomemory.server.maintenance.sameness import Comparison, Sameness
-from nomemory.server.vector.shared_index import Filled
+from nomemory.server.vector.shared.protocol import Filled
 
 _PASSES_MAX: Final = 10
 _FEW: Final = 200

@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.comparison import compare_words
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.lexical.tantivy_schema import discard_index, lexical_checkpoint
+from nomemory.server.lexical.tantivy.comparison import compare_words
+from nomemory.server.lexical.tantivy.schema import discard_index, lexical_checkpoint
 from nomemory.server.log.books import compare_books, mend
 from nomemory.server.log.inspection import inspect
 from nomemory.server.log.lifetimes import Lifetimes

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.tantivy_schema import lexical_checkpoint
+from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
 from nomemory.server.log.identity import LogPosition
 from nomemory.server.log.loss import LogLostError, Witness, loss_of
 from nomemory.server.log.record import read_record
-from nomemory.server.vector.checkpoint import vector_checkpoint
+from nomemory.server.vector.collection import vector_checkpoint
 
 _LOST = """\
 the message log of {root} has lost changes: {extent}. Put a backup in its place with `nomemory restore`. Or accept the \
