@@ -20,7 +20,7 @@ from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.sqlite_reader import SqliteLogReader
+from nomemory.server.log.sqlite.reader import SqliteLogReader
 from nomemory.server.rpc.decode_query import decode_lexical, decode_list, decode_semantic
 from nomemory.server.settings import Settings
 from nomemory.server.vector.edge.shards import EdgeShards

@@ -26,10 +26,10 @@ from nomemory.server.lexical.postgres import words as postgres_words
 from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
 from nomemory.server.lexical.postgres.words import words_of
 from nomemory.server.lexical.protocol import RankPosition
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.log.postgres_reader import PostgresLogReader
-from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Filter, Role
 from nomemory.server.reads.lexical_listing import LexicalListing

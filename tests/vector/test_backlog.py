@@ -18,9 +18,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nomemory.server.log.bucket import BUCKETS, bucket_of
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.vector.indexing.backlog import Backlog, Pending
 from nomemory.server.vector.indexing.backlog_reader import BacklogCounts, BacklogReader
 from nomemory.server.vector.indexing.moved_backlog import follow_buckets, follow_one

@@ -9,10 +9,9 @@ import pytest
 from postgres import PrivatePostgres, count, fresh_schema
 
 from nomemory.server.faults import Fault
-from nomemory.server.log.bucket import bucket_of
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_migration import bring_forward
+from nomemory.server.log.position import FeedPosition, bucket_of
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.migration import bring_forward
 from nomemory.server.vector.shared.postgres_filler_lock import PostgresFillerLock
 from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
 from nomemory.server.vector.shared.protocol import Progress, SetAside, UserReached

@@ -18,9 +18,9 @@ from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.local import LocalEmbedder, documents_at_once, local_is_available
 from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, unavailable
 from nomemory.server.log.protocol import OnConflict
-from nomemory.server.log.sqlite_feed import SqliteChangeFeed
-from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.log.sqlite.feed import SqliteChangeFeed
+from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, Message
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import INDEX_DAMAGED, StandingFaults

@@ -18,9 +18,8 @@ from qdrant_client import grpc as qdrant
 from qdrant_client.grpc.collections_service_pb2_grpc import CollectionsServicer, add_CollectionsServicer_to_server
 from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_PointsServicer_to_server
 
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import Checkpoint, LogIdentity, LogPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import Checkpoint, FeedPosition, LogIdentity, LogPosition
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
 from nomemory.server.vector.collection import (

@@ -14,8 +14,8 @@ from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.protocol import RATE_LIMITED, unavailable
 from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
 from nomemory.server.vector.collection import collection_named, other_collections

@@ -10,10 +10,8 @@ from typing import Any, cast
 
 from vector.scripted import DIMENSION
 
-from nomemory.server.log.bucket import BUCKETS
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import LogIdentity, LogPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import BUCKETS, FeedPosition, LogIdentity, LogPosition
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.vector.indexing.backlog import Backlog
 from nomemory.server.vector.indexing.backlog_reader import BacklogReader

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from nomemory.server.embedding.vector_store import KeptVectorsError
 from nomemory.server.faults import Fault
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import ErasableLog, Removals
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import ERASURE, ERASURE_WAITS, StandingFaults

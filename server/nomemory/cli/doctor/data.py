@@ -13,11 +13,10 @@ from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy.comparison import compare_words
 from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
-from nomemory.server.log.books import compare_books
-from nomemory.server.log.inspection import inspect
 from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
-from nomemory.server.log.sqlite_schema import SCHEMA_VERSION, identity, open_for_reading, position_at
-from nomemory.server.maintenance.witnesses import known_loss
+from nomemory.server.log.sqlite.inspection import check_counts, inspect
+from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
+from nomemory.server.maintenance.loss import known_loss
 from nomemory.server.private_files import readable_by_others
 
 _RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
@@ -86,7 +85,7 @@ def _check_messages(log: Path) -> Check:
 
 
 def _check_books(connection: sqlite3.Connection) -> Check:
-    books = compare_books(connection)
+    books = check_counts(connection)
     if books.agree:
         return Check("Counts", "ok", "agree with the messages, of every user")
     finding = (

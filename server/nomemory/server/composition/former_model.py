@@ -12,7 +12,7 @@ from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import EmbedderSettingsError, NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.wrappers import WatchedEmbedder
-from nomemory.server.log.identity import LogPosition
+from nomemory.server.log.position import LogPosition
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.settings import Settings

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.postgres.words import words_of
-from nomemory.server.log.identity import LogIdentity
-from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_followers import follower_name
-from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.log.postgres_move import (
+from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.move import Condition
+from nomemory.server.log.position import LogIdentity
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.erasure import follower_name
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.move import (
+    PostgresTables,
     begin_copy,
     condition_of,
     finish_copy,
@@ -25,11 +27,9 @@ from nomemory.server.log.postgres_move import (
     take,
     tidy_copy,
 )
-from nomemory.server.log.postgres_reader import PostgresLogReader
-from nomemory.server.log.postgres_tables import PostgresTables
+from nomemory.server.log.postgres.reader import PostgresLogReader
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.tables import Condition
-from nomemory.server.maintenance.migration import ALREADY, HandOver, MigrationError
+from nomemory.server.maintenance.move import ALREADY, HandOver, MigrationError
 from nomemory.server.vector.indexing.moved_backlog import follow_buckets
 from nomemory.server.vector.shared.postgres_index import filled_of
 

@@ -9,17 +9,15 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import LogIdentity
-from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.move import Condition
+from nomemory.server.log.position import FeedPosition, LogIdentity
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.record import read_record, write_record
-from nomemory.server.log.sqlite_move import begin_copy, condition_of, finish_copy, mark_moved, open_copy
-from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_schema import identity, open_for_reading
-from nomemory.server.log.sqlite_tables import SqliteTables
-from nomemory.server.log.tables import Condition
-from nomemory.server.maintenance.migration import ALREADY, HandOver, MigrationError
+from nomemory.server.log.sqlite.move import SqliteTables, begin_copy, condition_of, finish_copy, mark_moved, open_copy
+from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.schema import identity, open_for_reading
+from nomemory.server.maintenance.loss import read_record, write_record
+from nomemory.server.maintenance.move import ALREADY, HandOver, MigrationError
 from nomemory.server.private_files import sync
 from nomemory.server.vector.indexing.moved_backlog import follow_one, has_own_index
 

@@ -11,11 +11,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.move import LogCopy, LogTables
+from nomemory.server.log.position import FeedPosition, LogPosition
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.tables import LogCopy, LogTables
 from nomemory.server.maintenance.catch_up import CatchUp, Damaged, Pass
 from nomemory.server.maintenance.sameness import Comparison, Sameness
 from nomemory.server.vector.shared.protocol import Filled

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
-from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.loss import LogLostError, Witness, loss_of
-from nomemory.server.log.record import read_record
+from nomemory.server.log.position import LogPosition
+from nomemory.server.maintenance.loss import LogLostError, Witness, loss_of, read_record
 from nomemory.server.vector.collection import vector_checkpoint
 
 _LOST = """\

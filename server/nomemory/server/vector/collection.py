@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import Checkpoint, LogPosition
+from nomemory.server.log.position import Checkpoint, FeedPosition, LogPosition
 from nomemory.server.settings import Settings
 from nomemory.server.vector.edge.layout import shard_of
 from nomemory.server.vector.protocol import VectorPoint

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nomemory.server.faults import Fault
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.settings import Settings
 from nomemory.server.structured_logs import get_logger

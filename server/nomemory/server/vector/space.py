@@ -15,7 +15,7 @@ from nomemory.server.admission.ticket import turn_at, waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.message import Filter
 from nomemory.server.vector.protocol import VectorHit, VectorSearch
 

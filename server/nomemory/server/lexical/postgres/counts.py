@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from nomemory.server.lexical.postgres.condition import Conditions, Statement, Values, all_hold
 from nomemory.server.lexical.postgres.words import Sought, sought_leaf, sought_names
 from nomemory.server.lexical.query.tree import Leaf, Query, Sign, Stream
-from nomemory.server.log.bucket import bucket_of
+from nomemory.server.log.position import bucket_of
 from nomemory.server.message import EVERYTHING, Filter, Role
 
 SAMPLED_FROM: Final = 8192

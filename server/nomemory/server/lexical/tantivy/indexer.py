@@ -11,7 +11,7 @@ from pathlib import Path
 from nomemory.server import wire
 from nomemory.server.lexical.tantivy.schema import ordinary_panics
 from nomemory.server.lexical.tantivy.writer import SegmentErasure, TantivyLexicalWriter
-from nomemory.server.log.protocol import Change, ChangeFeed
+from nomemory.server.log.feed import Change, ChangeFeed
 
 _POLL_S = 0.5
 """Longest time, in seconds, that a change waits without a signal."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import tantivy
 
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.log.identity import Checkpoint, LogIdentity, LogPosition
+from nomemory.server.log.position import Checkpoint, LogIdentity, LogPosition
 
 _PANIC = ("pyo3_runtime", "PanicException")
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Final
 
 from nomemory.server import wire
-from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.vector.indexing.comparison import Cut
 
 _SENTENCE_END = re.compile(r"[。！？!?…；;\n]+[”’」』\"')）\]]*|\.[”’\"')\]]*(?=\s)")

@@ -12,16 +12,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from nomemory.server.log.bucket import BUCKETS
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.postgres_conditions import numbered
-from nomemory.server.log.postgres_connections import ERRORS, Database, faults
+from nomemory.server.log.position import BUCKETS, FeedPosition
+from nomemory.server.log.postgres.connections import ERRORS, Database, faults
+from nomemory.server.log.postgres.rows import numbered
 from nomemory.server.vector.shared.protocol import Filled, Progress, SetAside
 
 if TYPE_CHECKING:
     import asyncpg
 
-    from nomemory.server.log.postgres_connections import Connection
+    from nomemory.server.log.postgres.connections import Connection
 
 _HOLDER_BYTES: Final = 8
 _QUERIED: Final = "nomemory_queried"

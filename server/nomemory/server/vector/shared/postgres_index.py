@@ -6,10 +6,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from nomemory.server.log.bucket import bucket_of
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.postgres_conditions import Value, numbered, users_clause
-from nomemory.server.log.postgres_connections import ERRORS, Database, faults
+from nomemory.server.log.position import FeedPosition, bucket_of
+from nomemory.server.log.postgres.connections import ERRORS, Database, faults
+from nomemory.server.log.postgres.rows import Value, numbered, users_clause
 from nomemory.server.vector.shared.postgres_filler_lock import (
     LOCK_KEY,
     TABLES,
@@ -21,7 +20,7 @@ from nomemory.server.vector.shared.protocol import Filled, SetAside
 from nomemory.server.vector.space import HotUsers, IndexerStatus
 
 if TYPE_CHECKING:
-    from nomemory.server.log.postgres_connections import Connection, Pool
+    from nomemory.server.log.postgres.connections import Connection, Pool
 
 _KNOWN_S: Final = 2.0
 """How long what was read of a bucket is believed: an index that is built anew goes back."""
