@@ -15,12 +15,11 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+from evaluation.asking import Recall, ask_all
+from evaluation.labelled_file import Question
+from evaluation.labelled_set import wait_for_indexes
+from evaluation.temporary_server import temporary_server
 from nomemory.client import Client
-from nomemory.evaluation.asking import ask_all
-from nomemory.evaluation.loading import wait_for_indexes
-from nomemory.evaluation.methods import Recall
-from nomemory.evaluation.question import Question
-from nomemory.evaluation.temporary_server import temporary_server
 
 SAMPLE = Path(__file__).parent.parent / "sample"
 USER = "bench"

@@ -14,8 +14,8 @@ from typing import Final
 
 import jwt
 
+from evaluation.temporary_server import temporary_server
 from golden_scenario.certificate import write_certificate
-from nomemory.evaluation.temporary_server import temporary_server
 
 SECRET: Final = "the secret of the golden scenario, which guards nothing"  # noqa: S105 - as it says
 ISSUER: Final = "https://issuer.example"

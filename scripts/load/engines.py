@@ -15,7 +15,7 @@ from load.corpus import DIMENSION
 from load.usage import cpu_s
 from load.vector_index import opened_index
 
-from nomemory.evaluation.process_tree import tree
+from evaluation.temporary_server import process_tree
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
@@ -105,7 +105,7 @@ async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeShards]:
 
 async def _measure(call: Call, requests: Sequence[bytes], seconds: float) -> dict[str, float]:
     await call(requests[0])
-    pids = tree(os.getpid())
+    pids = process_tree(os.getpid())
     waits: list[float] = []
     before, end = cpu_s(pids), time.perf_counter() + seconds
     while (now := time.perf_counter()) < end:

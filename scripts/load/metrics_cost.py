@@ -26,7 +26,7 @@ import uvloop
 from load.closed_loop import each_once, methods
 from load.usage import run_ns
 
-from nomemory.evaluation.temporary_server import ready_address
+from evaluation.temporary_server import ready_address
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q

@@ -28,8 +28,7 @@ import uvloop
 from load.closed_loop import each_once, methods
 from load.usage import run_ns
 
-from nomemory.evaluation.process_tree import tree
-from nomemory.evaluation.temporary_server import ready_address
+from evaluation.temporary_server import process_tree, ready_address
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
@@ -119,7 +118,7 @@ class Measured:
 
     def cost_us(self, method: str) -> float:
         """Return the CPU time of a call in microseconds, over one round and all processes."""
-        pids = tree(self.process.pid)
+        pids = process_tree(self.process.pid)
         before = run_ns(pids)
         uvloop.run(_round(self.target, method))
         time.sleep(_SETTLE_S)

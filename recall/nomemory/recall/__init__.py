@@ -19,7 +19,6 @@ from nomemory.recall.model.memory_view import (
     Draft,
     DraftCitation,
     DraftConflict,
-    DraftSide,
     DraftStatement,
     MemoryView,
     Section,
@@ -34,7 +33,6 @@ from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, Sit
 from nomemory.recall.skills.errors import SkillFault, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.skill import Skill
-from nomemory.recall.synthesis.base import Synthesiser, SynthesiserFailedError
 from nomemory.recall.tools.query_stub import (
     EmbeddingRefusedError,
     IndexBehindError,
@@ -51,7 +49,6 @@ __all__ = [
     "Draft",
     "DraftCitation",
     "DraftConflict",
-    "DraftSide",
     "DraftStatement",
     "EmbeddingRefusedError",
     "EnoughRule",
@@ -83,8 +80,6 @@ __all__ = [
     "Statement",
     "Step",
     "StopReason",
-    "Synthesiser",
-    "SynthesiserFailedError",
     "TimeRange",
     "ToolCall",
     "Turn",

@@ -19,8 +19,8 @@ from nomemory.recall.authoring.scaffold.interview import QUESTIONS, Answers, Emp
 from nomemory.recall.authoring.scaffold.naming import NAME, name_for
 from nomemory.recall.authoring.scaffold.render import TEMPLATE_FILES, TemplateError, rendered
 from nomemory.recall.authoring.scaffold.scenario import EmptyScenarioError, Language, read_scenario
-from nomemory.recall.llm.prompt import DEFAULT_BOUNDS
 from nomemory.recall.model.question import Role
+from nomemory.recall.reading.guidance import GUIDANCE_CHARS, guidance
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH
@@ -220,5 +220,5 @@ def test_the_creator_passes_its_own_check_and_is_no_trap_for_a_recall() -> None:
     assert check(CREATOR).findings == ()
     skill = SkillLibrary([CREATOR.parent], CREATOR.name).load()
     assert skill.steering == Steering()
-    assert sum(map(len, skill.references.values())) <= DEFAULT_BOUNDS.references
+    assert len(guidance(skill)) <= GUIDANCE_CHARS
     assert "do not interview" in skill.body

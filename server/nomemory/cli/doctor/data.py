@@ -52,7 +52,7 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
 
 def _check_rows(connection: sqlite3.Connection, directory: DataDirectory) -> Iterator[Check]:
     try:
-        yield _check_books(connection)
+        yield _check_counts(connection)
         yield _check_words(connection, directory)
     except sqlite3.Error as error:
         yield Check("Counts", "fail", str(error), _RESTORE)
@@ -84,13 +84,13 @@ def _check_messages(log: Path) -> Check:
     return Check("Checksums", "ok", "those of all messages hold")
 
 
-def _check_books(connection: sqlite3.Connection) -> Check:
-    books = check_counts(connection)
-    if books.agree:
+def _check_counts(connection: sqlite3.Connection) -> Check:
+    counts = check_counts(connection)
+    if counts.agree:
         return Check("Counts", "ok", "agree with the messages, of every user")
     finding = (
-        f"{books.miscounted_users:,} users have wrong counts; {books.ownerless_entries:,} entries of metadata and "
-        f"{books.ownerless_vectors:,} vectors are of messages that are gone"
+        f"{counts.miscounted_users:,} users have wrong counts; {counts.ownerless_entries:,} entries of metadata and "
+        f"{counts.ownerless_vectors:,} vectors are of messages that are gone"
     )
     return Check("Counts", "fail", finding, _REPAIR)
 

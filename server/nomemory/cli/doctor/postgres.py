@@ -9,7 +9,7 @@ from nomemory.cli.check import Check
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
-from nomemory.server.maintenance.witnesses import known_loss
+from nomemory.server.maintenance.loss import known_loss
 from nomemory.server.settings import Settings
 
 IN_POSTGRES: Final = "the message log is in PostgreSQL (NOMEMORY_LOG), and {what}"

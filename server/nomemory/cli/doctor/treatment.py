@@ -12,7 +12,7 @@ from nomemory.cli.doctor.vectors import mend_vectors
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
-from nomemory.server.maintenance.loss_acceptance import accept_loss as begin_anew
+from nomemory.server.maintenance.loss import accept_loss as begin_anew
 from nomemory.server.maintenance.repair import delete_damaged as delete
 from nomemory.server.maintenance.repair import repair as mend
 from nomemory.server.settings import Settings

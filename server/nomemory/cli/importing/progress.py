@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from nomemory.cli.import_summary import Tally
 from nomemory.cli.importing.source import STDIN, Source
-
-if TYPE_CHECKING:
-    from nomemory.server.maintenance.catch_up import Pass
 
 
 @contextmanager
@@ -42,13 +38,11 @@ def catching_up(console: Console) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def moving(console: Console) -> Iterator[Callable[[Pass, int], None]]:
-    """Show how many messages a pass has copied; the value is to be called with that, and how many the log has."""
+def moving(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """Show how many messages have been copied; the value is to be called with that, and how many the log has."""
     with _progress(console, "{task.fields[copied]:,} messages") as progress:
         task = progress.add_task("Copying", total=None, copied=0)
-        yield lambda done, messages: progress.update(
-            task, total=messages or 1, completed=done.messages, copied=done.messages
-        )
+        yield lambda copied, messages: progress.update(task, total=messages or 1, completed=copied, copied=copied)
 
 
 def _progress(console: Console, figure: str) -> Progress:

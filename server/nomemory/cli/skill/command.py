@@ -5,17 +5,16 @@ from __future__ import annotations
 import click
 
 from nomemory.cli.skill.check import check
-from nomemory.cli.skill.eval import eval_
 from nomemory.cli.skill.new import new
 
 
 @click.group("skill")
 def skill() -> None:
-    """Write, check and compare recall skills.
+    """Write and check recall skills.
 
     A recall skill is a folder with a SKILL.md that says how to search; docs/skills.md has its form.
     """
 
 
-for _command in (new, check, eval_):
+for _command in (new, check):
     skill.add_command(_command)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 from nomemory.recall.authoring.scaffold import model_draft
 from nomemory.recall.authoring.scaffold.draft import Draft
-from nomemory.recall.llm.errors import ChatFailedError
+from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.server.composition.recall_model import recall_model
 from nomemory.server.settings import Settings
@@ -30,4 +30,4 @@ def improved(draft: Draft, settings: Settings) -> tuple[Draft, str]:
 
 async def _improved(draft: Draft, settings: Settings) -> Draft:
     async with AsyncExitStack() as stack:
-        return await model_draft.improved(draft, recall_model(settings, stack).endpoint)
+        return await model_draft.improved(draft, recall_model(settings, stack))

@@ -82,7 +82,7 @@ class PostgresStore:
             queue_max=self._settings.log.queue_max,
             queue_max_bytes=self._settings.log.queue_max_bytes,
             announce=announce,
-            lanes=self._settings.postgres.writers,
+            connections=self._settings.postgres.writers,
             lifetimes=self._lifetimes,
             read_words=words_of,
         )

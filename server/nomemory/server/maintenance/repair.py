@@ -12,7 +12,7 @@ from nomemory.server.lexical.tantivy.comparison import compare_words
 from nomemory.server.lexical.tantivy.schema import discard_index, lexical_checkpoint
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.sqlite.given_ids import GivenIds
-from nomemory.server.log.sqlite.inspection import check_counts, inspect, mend
+from nomemory.server.log.sqlite.inspection import check_counts, inspect, mend_counts
 from nomemory.server.log.sqlite.schema import latest_sequence, open_for_writing, position
 from nomemory.server.log.sqlite.transaction import Transaction
 
@@ -30,7 +30,7 @@ def repair(directory: DataDirectory) -> list[str]:
     with directory.taken(), closing(open_for_writing(directory.log)) as log:
         done = []
         if not check_counts(log).agree:
-            mend(log)
+            mend_counts(log)
             done.append("The counts agree with the messages again.")
         if directory.lexical.exists() and not _agrees(directory.lexical, log):
             discard_index(directory.lexical)
