@@ -18,12 +18,12 @@ from load.vector_index import opened_index
 from evaluation.temporary_server import process_tree
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import LexicalIndex
-from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
+from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.log.sqlite.reader import SqliteLogReader
 from nomemory.server.rpc.decode_query import decode_lexical, decode_list, decode_semantic
 from nomemory.server.settings import Settings
-from nomemory.server.vector.edge_shards import EdgeShards
+from nomemory.server.vector.edge.shards import EdgeShards
 from nomemory.v1 import query_service_pb2 as pb
 
 Call = Callable[[bytes], Awaitable[object]]

@@ -19,10 +19,10 @@ from load.corpus import DIMENSION, HEAVY, user_name
 from load.usage import cpu_s, memory_mb, pss_mb, run_ns
 
 from nomemory.server.message import EVERYTHING, Filter, Role
-from nomemory.server.vector.edge_index import EdgeIndex
-from nomemory.server.vector.edge_shards import EdgeShards
+from nomemory.server.vector.edge.index import EdgeIndex
+from nomemory.server.vector.edge.layout import ShardLayout
+from nomemory.server.vector.edge.shards import EdgeShards
 from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.shard_layout import ShardLayout
 
 Figures = dict[str, Any]
 Floats = npt.NDArray[np.float32]

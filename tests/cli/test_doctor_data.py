@@ -19,7 +19,7 @@ from server.test_lost_log import by_words, is_settled, write
 
 from conftest import Server, started
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
+from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from talk import said

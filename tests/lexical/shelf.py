@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from lexical.engine import Engine
 
-from nomemory.server.lexical.grammar import Limits, parse
 from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
-from nomemory.server.lexical.query import Query
+from nomemory.server.lexical.query.grammar import Limits, parse
+from nomemory.server.lexical.query.tree import Query
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 
 LIMITS = Limits(chars=2000, terms=128, depth=16)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lexical.shelf import query
+from lexical.engine import Engine
+from lexical.shelf import Shelf, query, shelved
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.grammar import Limits, parse
-from nomemory.server.lexical.query import AllOf, AnyOf, Leaf, Node, Stream
+from nomemory.server.lexical.query.grammar import Limits, parse
+from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Stream
 from nomemory.text.analysis import tokenise
 from nomemory.text.normalisation import visible
 
@@ -179,3 +184,30 @@ def test_over_a_limit_is_a_fault_of_query_text(text: str, description: str) -> N
 @pytest.mark.parametrize("text", ["x" * 40, "(((a)))", "q w e r y", "(" * 30 + "a", '"' + "辣" * 38 + '"'])
 def test_a_query_at_a_limit_is_parsed(text: str) -> None:
     parse(text, Limits(chars=40, terms=5, depth=3))
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "query-grammar.md"
+MESSAGES_ROW = re.compile(r"^\| (\d+) \| (.+) \|$", re.MULTILINE)
+EXAMPLE_ROW = re.compile(r"^\| `(.+)` \| ([\d, ]*)\|.*\|$", re.MULTILINE)
+
+EXAMPLES = PAGE.read_text().split("## Examples")[1]
+MESSAGES = {int(number): text for number, text in MESSAGES_ROW.findall(EXAMPLES)}
+CASES = [(text, [int(number) for number in re.findall(r"\d+", found)]) for text, found in EXAMPLE_ROW.findall(EXAMPLES)]
+
+
+@pytest.fixture(scope="module")
+def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    with shelved(engine, tmp_path_factory.mktemp("lexical"), MESSAGES.values()) as filled:
+        yield filled
+
+
+def test_the_page_has_examples() -> None:
+    rows = [line for line in EXAMPLES.splitlines() if line.startswith("| ")]
+    assert len(rows) == 2 + len(MESSAGES) + len(CASES), "two headings, and every other row is understood"
+    assert list(MESSAGES) == list(range(1, len(MESSAGES) + 1))
+    assert len(CASES) > 20
+
+
+@pytest.mark.parametrize(("text", "found"), CASES)
+def test_example(shelf: Shelf, text: str, found: list[int]) -> None:
+    assert shelf.find("u", text) == [MESSAGES[number] for number in found]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import tantivy
@@ -16,10 +18,20 @@ from lexical.shelf import LATEST, Shelf, message, query
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit
-from nomemory.server.lexical.query import Query
-from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
+from nomemory.server.lexical.query.tree import Query
+from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
+from nomemory.server.lexical.tantivy.schema import DIRECTORY, discard_index, open_index
+from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.message import EVERYTHING
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import query_service_pb2 as q
+from talk import ids, said
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+    Start = Callable[[Settings], AbstractContextManager[Server]]
 
 
 class Reader:
@@ -138,7 +150,7 @@ def test_a_reader_in_another_process_follows(tmp_path: Path) -> None:
     script = f"""
 import asyncio, sys
 from pathlib import Path
-from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
+from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 reader = TantivyLexicalIndex(Path({str(tmp_path)!r}))
 for _ in sys.stdin:
     asyncio.run(reader.refresh())
@@ -263,3 +275,70 @@ def test_a_panic_in_a_search_is_a_fault(tmp_path: Path) -> None:
                 call()
             assert raised.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
             assert raised.value.retry_after_s
+
+
+FORMER = "lexical-v2"
+
+
+def make_former(directory: Path) -> None:
+    """Make an index with the fields that the former version had, as far as it matters: not those of this one."""
+    directory.mkdir()
+    fields = tantivy.SchemaBuilder()
+    fields.add_text_field("user", tokenizer_name="raw")
+    tantivy.Index(fields.build(), path=str(directory))
+
+
+def test_a_server_over_former_data_catches_up(start: Start, own_settings: Settings) -> None:
+    with start(own_settings) as server:
+        token = server.ingest.WriteMessages(
+            i.WriteMessagesRequest(
+                messages=[said("u", "m", "we went by bus", embedding=[1, 0, 0, 0], metadata={"a": "b"})]
+            )
+        ).write_token
+    (own_settings.server.data / DIRECTORY).rename(
+        own_settings.server.data / "moved"
+    )  # what it held is in no index any more
+    make_former(own_settings.server.data / FORMER)
+    with start(own_settings) as server:
+        request = q.LexicalSearchRequest(user_id="u", query_text="go bus", at_least=token)
+        request.filter.metadata["a"] = "b"
+        assert ids(server.query.LexicalSearch(request, timeout=20).items) == ["m"]
+    assert not (own_settings.server.data / FORMER).exists()
+    assert (own_settings.server.data / "moved").exists(), "nothing else was touched"
+
+
+def test_a_writer_in_another_directory_deletes_no_former_index(tmp_path: Path) -> None:
+    make_former(tmp_path / FORMER)
+    with TantivyLexicalWriter(tmp_path / "words", HEAP_BYTES):
+        assert (tmp_path / FORMER).exists()
+    with TantivyLexicalWriter(tmp_path / DIRECTORY, HEAP_BYTES):
+        assert not (tmp_path / FORMER).exists()
+
+
+def test_an_index_is_deleted_although_a_reader_puts_a_lock_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "lexical"
+    open_index(directory)
+    times, rmdir = iter(range(3)), os.rmdir
+
+    def after_a_lock(path: Any, **options: Any) -> None:  # noqa: ANN401 - as `os.rmdir`
+        if next(times, None) is not None:
+            (directory / ".tantivy-meta.lock").touch()
+        rmdir(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", after_a_lock)
+    discard_index(directory)
+    assert not directory.exists()
+
+
+def test_one_that_cannot_be_deleted_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "lexical"
+    open_index(directory)
+
+    def refuse(_path: object, **_options: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "rmdir", refuse)
+    with pytest.raises(PermissionError):
+        discard_index(directory)

@@ -15,8 +15,10 @@ from lexical.engine import Engine
 from lexical.oracle import FILTERS, at, expected, listed, random_messages
 from lexical.shelf import Shelf, message, query, shelved
 
-from nomemory.server.lexical import postgres_search, postgres_telling, tantivy_reader
+from nomemory.server.lexical.postgres import essential as postgres_essential
+from nomemory.server.lexical.postgres import search as postgres_search
 from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition
+from nomemory.server.lexical.tantivy import reader as tantivy_reader
 from nomemory.server.message import EVERYTHING, Filter
 
 
@@ -85,7 +87,7 @@ _POSTGRES = [(postgres_search, "FEW", 0), (postgres_search, "WORTHWHILE", 0), (p
 SHORT_CUTS = [
     [*_TANTIVY, *_POSTGRES, (postgres_search, "READ", read), (postgres_search, "LATE", late), looks]
     for read, late in ((1, 0), (9, 4), (60, 30))
-    for looks in ((postgres_telling, "_LOOKS", (10, 40)), (postgres_telling, "_LOOKS", (1_000, 2_000)))
+    for looks in ((postgres_essential, "_LOOKS", (10, 40)), (postgres_essential, "_LOOKS", (1_000, 2_000)))
 ]
 """How searches go where much was said; some look at so little that they fail."""
 

@@ -12,7 +12,7 @@ from lexical.engine import Engine
 from lexical.shelf import Shelf, message, query, shelved
 
 from nomemory.server.lexical.form import asks
-from nomemory.server.lexical.query import Leaf
+from nomemory.server.lexical.query.tree import Leaf
 from nomemory.server.message import Role
 from nomemory.text.names import name_terms, naming_terms
 

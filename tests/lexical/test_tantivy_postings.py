@@ -1,14 +1,22 @@
-"""Terms that are looked up many at a time: each pass finds what a look-up of each alone would."""
+"""Where terms stand: how they are looked up, what their scores say, and what is kept of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lexical.engine import open_tantivy_index
-from lexical.shelf import Shelf, shelved
+from lexical.shelf import Shelf, message, shelved
 
-from nomemory.server.lexical import tantivy_postings
+from nomemory.server.lexical.form import FORMS, form_of, worth
+from nomemory.server.lexical.protocol import Posting
+from nomemory.server.lexical.tantivy import postings as tantivy_postings
+from nomemory.server.lexical.tantivy.postings import KeptPostings, TermFrequencies
+from nomemory.server.lexical.tantivy.query import score_of, worth_of
 from nomemory.server.message import EVERYTHING, Filter
 
 TERMS = [f"w{n:02}" for n in range(1, 61)]
@@ -51,3 +59,72 @@ def test_each_term_is_told_apart_from_all_others(
                 ]
                 assert posting.count == len(expected)
                 assert sorted(posting.sequences.tolist()) == (expected if len(expected) <= most else [])
+
+
+ROOM = 20_000
+lookups = st.tuples(st.sampled_from("abcd"), st.sets(st.integers(0, 40).map(str), max_size=12), st.integers(0, 4_000))
+
+
+def posting(shelf: str, term: str, size: int) -> Posting:
+    return Posting(ord(shelf) * 100 + int(term), np.zeros(size, dtype=np.int64))
+
+
+@given(st.lists(lookups, max_size=30))
+def test_what_is_kept_is_of_its_shelf_and_fits_the_room(some: list[tuple[str, set[str], int]]) -> None:
+    kept = KeptPostings(ROOM)
+    for shelf, terms, size in some:
+        known = kept.of(shelf)
+        assert all(one.count == ord(shelf) * 100 + int(term) for term, one in known.items())
+        kept.keep(shelf, {term: posting(shelf, term, size) for term in terms if term not in known})
+        assert sum(one.sequences.nbytes for each in "abcd" for one in kept.of(each).values()) <= ROOM
+
+
+def test_what_was_used_least_lately_goes_first() -> None:
+    kept = KeptPostings(ROOM)
+    for shelf in "abc":
+        kept.keep(shelf, {"1": posting(shelf, "1", 500)})
+    assert kept.of("a")
+    kept.keep("d", {"1": posting("d", "1", 500)})
+    kept.keep("d", {"2": posting("d", "2", 500)})
+    assert not kept.of("b")
+    assert kept.of("a")
+    kept.keep("d", {"3": posting("d", "3", 3_000)})
+    assert not kept.of("a")
+
+
+class CountingSearcher:
+    """An index in which everything stands in all messages, and which counts how often it is asked."""
+
+    def __init__(self, messages: int) -> None:
+        self.num_docs = messages
+        self.asked = list[str]()
+
+    def doc_freq(self, _field: str, term: str) -> int:
+        self.asked.append(term)
+        return self.num_docs
+
+
+def test_a_frequency_is_remembered_until_the_index_has_grown_or_shrunk() -> None:
+    frequencies, searcher = TermFrequencies("terms"), CountingSearcher(100)
+    for messages, known in ((100, 100), (120, 100), (126, 126), (130, 126), (125, 125)):
+        searcher.num_docs = messages
+        assert frequencies.of(searcher, ["a", "b"]) == {"a": known, "b": known}  # type: ignore[arg-type]  # a double
+    assert searcher.asked == ["a", "b"] * 3
+
+
+def test_a_term_that_has_spread_since_is_found_everywhere(tmp_path: Path) -> None:
+    with shelved(open_tantivy_index, tmp_path) as shelf:
+        shelf.put(*(message("u", "tea" if n < 2 else "ale") for n in range(90)))
+        assert shelf.postings("u", ["tea"], EVERYTHING, 100)[0].count == 2
+        shelf.put(*(message("u", "tea") for _ in range(10)))
+        tea, ale = shelf.postings("u", ["tea", "ale"], EVERYTHING, 100)
+        assert sorted(tea.sequences.tolist()) == [1, 2, *range(91, 101)]
+        assert ale.count == 88
+
+
+def test_forms_are_ordered_and_worth_what_the_engine_can_tell_exactly() -> None:
+    assert [form_of("a", terms) for terms in (0, 7, 8, 23, 24, 71, 72, 10**6)] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [form_of("a?", terms) for terms in (0, 72)] == [2, 5]
+    assert [worth(form) * 16 for form in FORMS] == [16, 15, 14, 13, 12, 11]
+    assert all(worth_of(form) > 0 for form in FORMS)
+    assert score_of(2 * worth(3) * (1 + 1 / 64) * (1 + 1e-6)) == worth(3) * (1 + 1 / 64)

@@ -11,10 +11,9 @@ from metrics.scraping import read, scraped
 
 from conftest import Server
 from nomemory.server.composition.server_metrics import ServerMetrics
-from nomemory.server.embedding.metered_embedder import MeteredEmbedder
-from nomemory.server.embedding.query_cache import CachedEmbedder
-from nomemory.server.embedding.unavailable import unavailable
+from nomemory.server.embedding.protocol import unavailable
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.damage import Damage
 from nomemory.server.metrics.meters import Meters

@@ -15,7 +15,7 @@ from embedding.test_directory_model import write_model as write_embedder
 from reranking.tiny_model import write_model
 from server.fleet import command, connected, environment, fleet, until
 
-from nomemory.server.reranking.cross_encoder import CrossEncoder
+from nomemory.server.reranking.worker import CrossEncoder
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q

@@ -22,9 +22,9 @@ from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.message import Role
 from nomemory.server.settings import Settings
-from nomemory.server.vector import upkeep
-from nomemory.server.vector.comparison import Findings
 from nomemory.server.vector.factory import choose_vector_index
+from nomemory.server.vector.indexing import upkeep
+from nomemory.server.vector.indexing.comparison import Findings
 from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q

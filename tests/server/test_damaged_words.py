@@ -12,7 +12,7 @@ import grpc
 import pytest
 from server.fleet import until
 
-from nomemory.server.lexical.tantivy_schema import DIRECTORY
+from nomemory.server.lexical.tantivy.schema import DIRECTORY
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q

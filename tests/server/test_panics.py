@@ -13,7 +13,7 @@ from server.test_interceptor import Misbehaving
 from nomemory.server.composition.serving import serving
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.local import LocalAuthenticator
-from nomemory.server.lexical.tantivy_schema import build_schema
+from nomemory.server.lexical.tantivy.schema import build_schema
 from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.rpc.call import Call

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from nomemory.server.cursor import Cursors, Listing
-from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.lexical.grammar import Limits, parse
-from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy_schema import discard_index
-from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
+from nomemory.server.lexical.query.grammar import Limits, parse
+from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
+from nomemory.server.lexical.tantivy.schema import discard_index
+from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite.reader import SqliteLogReader
 from nomemory.server.log.sqlite.writer import SqliteLogWriter
@@ -25,7 +25,7 @@ from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.reads.nearest_messages import NearestMessages, NearestQuery
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.token_cipher import TokenCipher
-from nomemory.server.vector.edge_index import EdgeIndex
+from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.protocol import VectorHit, VectorPoint
 from nomemory.server.vector.space import VectorSpace
 

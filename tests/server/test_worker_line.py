@@ -28,8 +28,7 @@ from nomemory.server.readers.startup_barrier import StartupBarrier
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.settings import Settings
 from nomemory.server.vector.protocol import VectorHit
-from nomemory.server.vector.serving_space import ServingSpace
-from nomemory.server.vector.space import VectorSpace
+from nomemory.server.vector.space import ServingSpace, VectorSpace
 from nomemory.v1 import ingest_service_pb2 as pb
 
 DESCRIPTION = SpaceDescription("space", "none", "none", 4, Path("unused"))

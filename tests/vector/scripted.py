@@ -8,8 +8,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from nomemory.server.embedding.protocol import TextRefusedError
-from nomemory.server.embedding.unavailable import unavailable
+from nomemory.server.embedding.protocol import TextRefusedError, unavailable
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.message import Message, Role
 

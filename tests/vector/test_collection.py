@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.settings import Settings
 from nomemory.server.vector.collection import collection_name, collection_of
-from nomemory.server.vector.edge_shards import EdgeShards
+from nomemory.server.vector.edge.shards import EdgeShards
 from nomemory.server.vector.factory import choose_vector_index
-from nomemory.server.vector.qdrant_index import QdrantIndex, connect
+from nomemory.server.vector.qdrant.index import QdrantIndex, connect
 
 
 def test_a_plain_model_name_is_kept() -> None:

@@ -23,11 +23,12 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_errors import WorkerUnavailableError
-from nomemory.server.vector import edge_shard
-from nomemory.server.vector.edge_calls import Count, Flush, NearestPoints, Remove, Upsert
-from nomemory.server.vector.edge_index import EdgeIndex
-from nomemory.server.vector.edge_worker import EdgeWorker
-from nomemory.server.vector.known_points import Facts, Identity, KnownPoints
+from nomemory.server.vector.edge import engine as edge_engine
+from nomemory.server.vector.edge import shard as edge_shard
+from nomemory.server.vector.edge.calls import Count, Flush, NearestPoints, Remove, Upsert
+from nomemory.server.vector.edge.engine import Facts, Identity, KnownPoints
+from nomemory.server.vector.edge.index import EdgeIndex
+from nomemory.server.vector.edge.worker import EdgeWorker
 from nomemory.server.vector.points import METADATA
 from nomemory.server.vector.protocol import VectorPoint
 
@@ -68,9 +69,9 @@ def kill(index: EdgeIndex) -> int:
 def test_a_shard_that_an_earlier_version_made_gets_the_indexes_that_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    indexes = edge_shard._PAYLOAD_INDEXES
+    indexes = edge_engine._PAYLOAD_INDEXES
     with monkeypatch.context() as before:
-        before.setattr(edge_shard, "_PAYLOAD_INDEXES", {k: v for k, v in indexes.items() if k != METADATA})
+        before.setattr(edge_engine, "_PAYLOAD_INDEXES", {k: v for k, v in indexes.items() if k != METADATA})
         shard = edge_shard.Shard(tmp_path / "shard", DIMENSION)
         assert METADATA not in shard._engine.info().payload_schema
         shard.close()
@@ -219,7 +220,7 @@ def names(directory: Path) -> list[str]:
 def test_the_worker_does_not_outlive_its_parent(tmp_path: Path) -> None:
     program = f"""
 import asyncio, os, pathlib, signal
-from nomemory.server.vector.edge_index import EdgeIndex
+from nomemory.server.vector.edge.index import EdgeIndex
 async def main():
     index = EdgeIndex(pathlib.Path({str(tmp_path / "shard")!r}), {DIMENSION}, 20)
     await index.count()

@@ -20,14 +20,13 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.standing_faults import VECTOR_ENGINE
-from nomemory.server.vector import edge_shards
-from nomemory.server.vector.copy_room import CopyRoom
-from nomemory.server.vector.edge_index import EdgeIndex
-from nomemory.server.vector.edge_shards import EdgeShards, SpreadLostError
-from nomemory.server.vector.growth import Growth, shards_for
+from nomemory.server.vector.edge import shards as edge_shards
+from nomemory.server.vector.edge.files import CopyLimits
+from nomemory.server.vector.edge.growth import Growth, shards_for
+from nomemory.server.vector.edge.index import EdgeIndex
+from nomemory.server.vector.edge.layout import SHARDS_MAX, ShardLayout, shard_of
+from nomemory.server.vector.edge.shards import EdgeShards, ShardSet, SpreadLostError
 from nomemory.server.vector.protocol import NoRoomError, VectorPoint
-from nomemory.server.vector.shard_layout import SHARDS_MAX, ShardLayout, shard_of
-from nomemory.server.vector.shard_set import ShardSet
 
 DIMENSION = 8
 USERS = [f"u{number}" for number in range(12)]
@@ -243,7 +242,7 @@ async def test_what_a_spreading_left_on_the_disk_is_deleted(index: EdgeShards, t
     if begins == "an erasure":
         await index.wipe_removed(100)
     else:
-        index._room = CopyRoom(free_bytes_min=1 << 60)
+        index._limits = CopyLimits(free_bytes_min=1 << 60)
         with pytest.raises(NoRoomError):
             await index.spread(3)
     assert not [name for name in names(tmp_path) if name.startswith("shards")]
@@ -255,11 +254,11 @@ async def test_a_spreading_ends_when_the_disk_gets_full(
 ) -> None:
     pieces: list[int] = []
 
-    def missing(_: CopyRoom, _directory: Path, size: int, _points: int) -> str:
+    def missing(_: CopyLimits, _directory: Path, size: int, _points: int) -> str:
         pieces.append(size)
         return "a disk" if len(pieces) > 2 else ""
 
-    monkeypatch.setattr(CopyRoom, "missing_for_piece", missing)
+    monkeypatch.setattr(CopyLimits, "missing_for_piece", missing)
     with pytest.raises(NoRoomError, match="a disk"):
         await index.spread(2)
     assert len(pieces) == 3

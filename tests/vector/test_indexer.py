@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
+from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.local import LocalEmbedder, documents_at_once, local_is_available
-from nomemory.server.embedding.none import NoEmbedder
-from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
+from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, unavailable
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite.feed import SqliteChangeFeed
 from nomemory.server.log.sqlite.reader import SqliteLogReader
@@ -25,10 +24,10 @@ from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, Message
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import INDEX_DAMAGED, StandingFaults
-from nomemory.server.vector import indexing_store as desk
 from nomemory.server.vector.collection import collection_of
-from nomemory.server.vector.edge_index import EdgeIndex
-from nomemory.server.vector.indexer import VectorIndexer
+from nomemory.server.vector.edge.index import EdgeIndex
+from nomemory.server.vector.indexing import store as indexing_store
+from nomemory.server.vector.indexing.indexer import VectorIndexer
 
 
 class World:
@@ -148,7 +147,7 @@ async def test_a_long_message_is_found_by_each_part_and_shrinks_when_it_is_repla
 async def test_a_replacement_that_is_taken_in_half_by_half_leaves_nothing_of_the_old_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "_FEED_MAX", 1)
+    monkeypatch.setattr(indexing_store, "_FEED_MAX", 1)
     async with world(tmp_path, ScriptedEmbedder(), vector_flush_s=1e-9) as w, running(w):
         await w.write(said(" ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))))
         await w.settled()
@@ -188,7 +187,7 @@ async def test_parts_that_an_earlier_run_stored_and_did_not_note_are_removed(
 
     sentences = [f"{name} {'x' * 38}." for name in ("one", "two", "six")]
     with monkeypatch.context() as broken:
-        broken.setattr(desk.Desk, "settle", failing)
+        broken.setattr(indexing_store.IndexingStore, "settle", failing)
         async with world(tmp_path, ScriptedEmbedder()) as w:
             await w.write(said(" ".join(sentences)))
             with pytest.raises(LookupError):
@@ -231,7 +230,7 @@ async def test_an_index_of_the_version_before_learns_metadata_without_embedding_
     long = " ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))
     narrowed = Filter(metadata=(("app", "phone"),))
     with monkeypatch.context() as before:
-        before.setattr(desk, "marks_of", lambda _entries: ())
+        before.setattr(indexing_store, "marks_of", lambda _entries: ())
         async with world(tmp_path, first) as w, running(w):
             tagged = [said(f"{long} {n}", f"m{n}", embedding=own)._replace(metadata={"app": "phone"}) for n in range(9)]
             plain = [said(f"text {n}", f"p{n}", embedding=own) for n in range(9)]
@@ -242,7 +241,7 @@ async def test_an_index_of_the_version_before_learns_metadata_without_embedding_
     with closing(sqlite3.connect(backlog)) as file:
         file.executescript("ALTER TABLE feed DROP COLUMN unmarked; DROP INDEX pending_by_bucket;")
         file.executescript("ALTER TABLE work DROP COLUMN bucket; PRAGMA user_version = 0;")
-    monkeypatch.setattr(desk, "_FEED_MAX_OF_OWN", 5)
+    monkeypatch.setattr(indexing_store, "_FEED_MAX_OF_OWN", 5)
     async with world(tmp_path, second) as w:
         sequence = await w.reader.user_sequence("ann")
         assert await w.indexer.behind("ann", sequence)

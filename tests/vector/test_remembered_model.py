@@ -8,13 +8,13 @@ import pytest
 
 from nomemory.server.composition.former_model import FormerModelLostError, former_model
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import FeedPosition, LogIdentity, LogPosition
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
-from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.collection import collection_named
+from nomemory.server.vector.indexing.backlog import Backlog
 from nomemory.server.vector.remembered_model import RememberedModel, read_remembered, write_remembered
 
 HERE, ELSEWHERE = "https://name:password@models.example/v1?key=k", "https://other.example/v1"

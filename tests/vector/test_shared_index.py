@@ -1,10 +1,11 @@
-"""One index that several servers fill: each message once, by whoever holds its bucket, and by another after it."""
+"""One index that several servers share: one of them fills it, each message once, and another goes on after it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from qdrant_client import AsyncQdrantClient
 from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.position import BUCKETS
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.feed import PostgresChangeFeed
 from nomemory.server.log.postgres.migration import bring_forward
@@ -22,13 +22,12 @@ from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Message
 from nomemory.server.settings import Settings
-from nomemory.server.vector.bucket_claims import Claim, Held
-from nomemory.server.vector.bucket_keeper import BucketKeeper
-from nomemory.server.vector.indexer import VectorIndexer
-from nomemory.server.vector.postgres_index_books import PostgresIndexBooks
-from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex
+from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.qdrant_index import QdrantIndex, connect
+from nomemory.server.vector.qdrant.index import QdrantIndex, connect
+from nomemory.server.vector.shared.postgres_filler_lock import PostgresFillerLock
+from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
+from nomemory.server.vector.shared.protocol import Filled
 
 COLLECTION = "scripted-8"
 LEASE_S = 1.0
@@ -36,7 +35,7 @@ USERS = [f"user-{number}" for number in range(30)]
 
 
 class Cluster:
-    """A log in PostgreSQL, a Qdrant, and servers that fill it."""
+    """A log in PostgreSQL, a Qdrant, and servers that share it."""
 
     def __init__(self, database: Database, directory: Path) -> None:
         self.database = database
@@ -57,7 +56,7 @@ class Cluster:
         """Wait until everything is in the index, whoever put it there."""
         reached = await self.reader.reached()
         async with asyncio.timeout(60):
-            while not (await self.known.checkpoints()).has(reached):  # noqa: ASYNC110 - a state in the database
+            while not (await self.known.checkpoint()).has(reached):  # noqa: ASYNC110 - a state in the database
                 await asyncio.sleep(0.02)
 
     async def found(self, user_id: str, text: str) -> list[str]:
@@ -91,10 +90,10 @@ class Server:
         self._job = asyncio.create_task(self.indexer.run())
 
     @property
-    def buckets(self) -> int:
-        """How many it holds."""
-        keeper = self.indexer._keeper
-        return len(keeper._generations) if keeper else 0
+    def fills(self) -> bool:
+        """Whether it is the one that fills the index."""
+        filler = self.indexer._filler
+        return filler is not None and filler.may_write
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(60):
@@ -108,22 +107,11 @@ class Server:
         await self.shared.close()
 
     async def die(self) -> None:
-        """End without a word: what it holds stays its own until its time is over."""
-        with _silent():
-            self._job.cancel()
-            await asyncio.gather(self._job, return_exceptions=True)
+        """End without a word, as a process that is killed: all that happens is that its connections are closed."""
+        self._job.cancel()
+        await asyncio.gather(self._job, return_exceptions=True)
         self.indexer.close()
         await self.shared.close()
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    async def leave(_books: PostgresIndexBooks) -> None:
-        """Say nothing."""
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PostgresIndexBooks, "leave", leave)
-        yield
 
 
 @asynccontextmanager
@@ -137,101 +125,137 @@ async def cluster(postgres: PrivatePostgres, directory: Path) -> AsyncIterator[C
         await cluster.close()
 
 
-async def test_servers_share_the_buckets_and_nothing_is_embedded_twice(
+async def test_one_server_fills_the_index_for_all_and_another_when_it_stops(
     postgres: PrivatePostgres, tmp_path: Path
 ) -> None:
     async with cluster(postgres, tmp_path) as c:
-        servers = [c.server(name, ScriptedEmbedder()) for name in ("one", "other")]
-        for server in servers:
-            await server.until(lambda server=server: server.buckets == BUCKETS // 2)  # type: ignore[misc]
+        one, other = c.server("one", ScriptedEmbedder()), c.server("other", ScriptedEmbedder())
         await c.write(*(said(f"{user} likes tea", "m", user) for user in USERS))
         await c.settled()
         for user in USERS:
             assert await c.found(user, f"{user} likes tea") == ["m"]
-        embedded = [text for server in servers for text in server.embedder.texts]
-        assert sorted(embedded) == sorted(f"{user} likes tea" for user in USERS)
-        assert all(server.embedder.texts for server in servers)
+        filling, waiting = (one, other) if one.fills else (other, one)
+        assert not waiting.fills
+        assert sorted(filling.embedder.texts) == sorted(f"{user} likes tea" for user in USERS)
         await c.log.delete(USERS[0], ["m"])
         await c.settled()
         assert await c.index.count() == len(USERS) - 1
-        await servers[0].stop()
-        await servers[1].until(lambda: servers[1].buckets == BUCKETS)
-        await servers[1].stop()
+        await filling.stop()
+        await c.write(said("milk"))
+        await c.settled()
+        assert waiting.embedder.texts == ["milk"]
+        await waiting.stop()
 
 
-async def test_another_server_takes_over_what_one_that_died_held(postgres: PrivatePostgres, tmp_path: Path) -> None:
+async def test_another_server_goes_on_where_one_was_that_died(postgres: PrivatePostgres, tmp_path: Path) -> None:
     async with cluster(postgres, tmp_path) as c:
-        dying, other = c.server("dying", ScriptedEmbedder()), c.server("other", ScriptedEmbedder())
-        await dying.until(lambda: dying.buckets == other.buckets == BUCKETS // 2)
-        dying.embedder.gate.clear()
+        dying = await with_a_message_in_hand(c)
+        other = c.server("other", ScriptedEmbedder())
         await c.write(*(said(f"{user} likes tea", "m", user) for user in USERS))
-        await dying.embedder.called.wait()
         await dying.die()
         await c.settled()
-        assert await c.index.count() == len(USERS)
+        assert await c.index.count() == 1 + len(USERS)
         assert not await c.known.behind(USERS[0], await c.reader.user_sequence(USERS[0]))
         await other.stop()
 
 
-async def with_a_message_in_hand(c: Cluster) -> tuple[Server, BucketKeeper]:
-    """Start a server that has all buckets, and waits for the vector of a message."""
+async def with_a_message_in_hand(c: Cluster) -> Server:
+    """Start a server that fills the index, and waits for the vector of a message."""
     slow = c.server("slow", ScriptedEmbedder())
-    await slow.until(lambda: slow.buckets == BUCKETS)
+    await slow.until(lambda: slow.fills)
     slow.embedder.gate.clear()
     await c.write(said("tea"))
     await slow.embedder.called.wait()
-    keeper = slow.indexer._keeper
-    assert keeper is not None
-    return slow, keeper
+    return slow
 
 
-async def test_a_server_whose_time_is_over_writes_nothing(
+def hung(slow: Server, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Let a server say nothing more to the database, until an event is set."""
+    filler, goes_on = slow.indexer._filler, asyncio.Event()
+    assert filler is not None
+    renew = filler._lock.renew
+
+    async def renew_late() -> None:
+        await goes_on.wait()
+        await renew()
+
+    monkeypatch.setattr(filler._lock, "renew", renew_late)
+    return goes_on
+
+
+async def test_a_server_that_hangs_loses_its_turn_and_writes_nothing(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(postgres, tmp_path) as c:
-        slow, keeper = await with_a_message_in_hand(c)
-        monkeypatch.setattr(keeper._claims, "renew", _hang)
-        await slow.until(lambda: not slow.indexer._may_write())
+        slow, asked, written = await with_a_message_in_hand(c), asyncio.Event(), list[VectorPoint]()
+        may_write = slow.indexer._may_write
+
+        def ask() -> bool:
+            asked.set()
+            return may_write()
+
+        async def upsert(points: Sequence[VectorPoint]) -> None:
+            written.extend(points)
+
+        monkeypatch.setattr(slow.indexer._applier, "_may_write", ask)
+        monkeypatch.setattr(slow.indexer._index, "upsert", upsert)
+        hung(slow, monkeypatch)
         quick = c.server("quick", ScriptedEmbedder())
-        await c.settled()
-        await c.log.delete("ann", ["m1"])
+        await quick.until(lambda: quick.fills)
         await c.settled()
         slow.embedder.gate.set()
-        await asyncio.sleep(0.2)
-        assert await c.index.count() == 0, "what was deleted came back"
+        await asked.wait()
+        assert written == []
+        assert await c.found("ann", "tea") == ["m1"], "the other server has written it"
         await slow.die()
         await quick.stop()
 
 
-async def test_what_a_server_had_in_hand_when_it_lost_its_buckets_is_not_written_later(
+async def test_what_a_server_had_in_hand_when_it_lost_its_turn_is_not_written_in_a_later_one(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(postgres, tmp_path) as c:
-        slow, keeper = await with_a_message_in_hand(c)
-        renew, goes_on = keeper._claims.renew, asyncio.Event()
-
-        async def renew_late() -> Held:
-            await goes_on.wait()
-            return await renew()
-
-        monkeypatch.setattr(keeper._claims, "renew", renew_late)
-        await slow.until(lambda: not slow.indexer._may_write())
+        slow = await with_a_message_in_hand(c)
+        goes_on = hung(slow, monkeypatch)
         quick = c.server("quick", ScriptedEmbedder())
+        await quick.until(lambda: quick.fills)
         await c.settled()
         await c.log.delete("ann", ["m1"])
         await c.settled()
-        goes_on.set()
-        await slow.until(lambda: keeper.may_write)
-        slow.embedder.gate.set()
-        for _ in range(20):
-            assert await c.index.count() == 0, "what was deleted came back"
-            await asyncio.sleep(0.02)
-        await slow.stop()
         await quick.stop()
+        goes_on.set()
+        await slow.until(lambda: slow.fills)
+        slow.embedder.gate.set()
+        await c.write(said("milk", "m2"))
+        await c.settled()
+        assert await c.found("ann", "tea") == [], "what was deleted came back"
+        assert await c.index.count() == 1
+        await slow.stop()
 
 
-async def _hang() -> None:
-    await asyncio.Event().wait()
+async def test_nobody_begins_while_one_that_was_cut_off_may_still_be_writing(
+    postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = dict[str, float]()
+
+    def timed(method: str) -> None:
+        original = getattr(PostgresFillerLock, method)
+
+        async def call(lock: PostgresFillerLock, *values: object) -> object:
+            at[method] = time.monotonic()
+            return await original(lock, *values)
+
+        monkeypatch.setattr(PostgresFillerLock, method, call)
+
+    timed("was_left")
+    timed("begin")
+    async with cluster(postgres, tmp_path) as c:
+        cut_off = await with_a_message_in_hand(c)
+        other = c.server("other", ScriptedEmbedder())
+        await cut_off.die()
+        await other.until(lambda: other.fills)
+        assert at["begin"] - at["was_left"] > 0.9 * LEASE_S
+        await other.stop()
 
 
 async def test_who_is_queried_goes_first_on_whichever_server(postgres: PrivatePostgres, tmp_path: Path) -> None:
@@ -239,7 +263,7 @@ async def test_who_is_queried_goes_first_on_whichever_server(postgres: PrivatePo
         embedder = ScriptedEmbedder("openai")
         embedder.gate.clear()
         filling = c.server("filling", embedder)
-        await filling.until(lambda: filling.buckets == BUCKETS)
+        await filling.until(lambda: filling.fills)
         for user in ("crowd", "ann"):
             await c.write(*(said(f"{user} {n}", f"m{n}", user) for n in range(200)))
         await embedder.called.wait()
@@ -254,12 +278,12 @@ async def test_who_is_queried_goes_first_on_whichever_server(postgres: PrivatePo
         await filling.stop()
 
 
-async def test_nothing_is_given_up_that_is_being_written_to(
+async def test_the_index_is_not_given_up_while_it_is_being_written_to(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(postgres, tmp_path) as c:
         busy, began, may_end = c.server("busy", ScriptedEmbedder()), asyncio.Event(), asyncio.Event()
-        await busy.until(lambda: busy.buckets == BUCKETS)
+        await busy.until(lambda: busy.fills)
         upsert = busy.indexer._index.upsert
 
         async def slowly(points: Sequence[VectorPoint]) -> None:
@@ -273,32 +297,32 @@ async def test_nothing_is_given_up_that_is_being_written_to(
         other = c.server("other", ScriptedEmbedder())
         stopped = asyncio.create_task(busy.stop())
         await asyncio.sleep(1.5 * LEASE_S)
-        assert other.buckets == 0
+        assert not other.fills
         may_end.set()
         await stopped
-        await other.until(lambda: other.buckets == BUCKETS)
+        await other.until(lambda: other.fills)
         assert other.embedder.texts == []
         await other.stop()
 
 
-async def test_a_claim_whose_answer_was_lost_is_made_again(
+async def test_a_turn_that_breaks_when_it_begins_is_taken_again(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, lost = PostgresIndexBooks.claim, list[int]()
+    original, broken = PostgresFillerLock.filled, list[int]()
 
-    async def claim(books: PostgresIndexBooks, most: int) -> list[Claim]:
-        claims = await original(books, most)
-        if not lost:
-            lost.append(len(claims))
+    async def filled(lock: PostgresFillerLock) -> Filled:
+        found = await original(lock)
+        if not broken:
+            broken.append(1)
             raise Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the connection broke")
-        return claims
+        return found
 
-    monkeypatch.setattr(PostgresIndexBooks, "claim", claim)
+    monkeypatch.setattr(PostgresFillerLock, "filled", filled)
     async with cluster(postgres, tmp_path) as c:
         server = c.server("one", ScriptedEmbedder())
         await c.write(said("tea"))
         await c.settled()
-        assert lost == [BUCKETS]
+        assert broken
         await server.stop()
 
 

@@ -1,20 +1,67 @@
-"""The index is found whole again although some of it has become another server's work."""
+"""The index is compared with the log while work comes into it, and found whole again."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from vector.scripted import DIMENSION
 
+from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import BUCKETS, FeedPosition, LogIdentity, LogPosition
 from nomemory.server.standing_faults import StandingFaults
-from nomemory.server.vector.backlog import Backlog
-from nomemory.server.vector.backlog_reader import BacklogReader
-from nomemory.server.vector.indexing_store import Desk
-from nomemory.server.vector.upkeep import Upkeep
+from nomemory.server.vector.indexing.backlog import Backlog
+from nomemory.server.vector.indexing.backlog_reader import BacklogReader
+from nomemory.server.vector.indexing.comparison import Compared, Comparison, ExpectedPoints, Orphan
+from nomemory.server.vector.indexing.store import IndexingStore
+from nomemory.server.vector.indexing.upkeep import Upkeep
+from nomemory.server.vector.protocol import StoredPoints
+
+LATE, LOST = Touched(1, "u", "late"), Touched(2, "u", "lost")
+
+
+class Expected:
+    """Says of the messages that were not read that they are wrong, and of others that were that they are gone."""
+
+    def users(self, after: str) -> list[str]:
+        return [] if after else ["u"]
+
+    def compared(self, _users: Sequence[str], stored: Sequence[Counter[int]], _until: int) -> Compared:
+        orphans = [one for one in (ORPHAN, LEAVING) if one.sequence in stored[0]]
+        return Compared(2, [one for one in (LATE, LOST) if one.sequence not in stored[0]], orphans)
+
+
+ORPHAN, LEAVING = Orphan("u", 3), Orphan("u", 4)
+
+
+async def here(job: Callable[[], Any], /) -> Any:  # noqa: ANN401 - whatever the job returns
+    return job()
+
+
+async def test_what_came_into_the_index_or_left_it_while_it_was_read_is_not_wrong() -> None:
+    reads = iter([StoredPoints([Counter({3: 1, 4: 1})], 0), StoredPoints([Counter({1: 1, 3: 1})], 0)])
+    reported, cleared = list[Touched](), list[Orphan]()
+
+    async def read(user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+        assert (with_vectors, user_ids) == (True, ["u"])
+        return next(reads)
+
+    async def report(wrong: Sequence[Touched]) -> None:
+        reported.extend(wrong)
+
+    async def users() -> list[str]:
+        return ["u"]
+
+    async def clear(orphans: Sequence[Orphan]) -> None:
+        cleared.extend(orphans)
+
+    expected, until = cast("ExpectedPoints", Expected()), FeedPosition.at(2)
+    found = await Comparison(read, expected, here, until, report, users, clear).run()
+    assert (found.mismatched, reported) == (1, [LOST])
+    assert (found.orphans, cleared) == (1, [ORPHAN])
 
 
 class Feed:
@@ -37,19 +84,17 @@ async def at_once(job: Callable[[], object]) -> object:
     return job()
 
 
-async def test_nobody_waits_for_a_bucket_that_was_given_up(tmp_path: Path) -> None:
+async def test_nobody_waits_for_work_that_was_given_up(tmp_path: Path) -> None:
     backlog, faults = Backlog(tmp_path / "vectors.db"), StandingFaults()
-    desk = Desk(cast("Any", Feed()), backlog, DIMENSION, None)
-    desk.followed()
-    desk.hold({0: 5, 1: 5}, ())
+    store = IndexingStore(cast("Any", Feed()), backlog, DIMENSION, None, is_shared=True)
+    store.hold(FeedPosition((5,) * BUCKETS), ())
     index = cast("Any", type("Index", (), {"suspect": asyncio.Event()}))
     progress = BacklogReader(tmp_path / "vectors.db")
-    upkeep = Upkeep(index, desk, cast("Any", at_once), progress, 1000, faults, lambda: None)
+    upkeep = Upkeep(index, store, cast("Any", at_once), progress, 1000, faults, lambda: None)
     running = asyncio.create_task(upkeep.run(is_begun_anew=True))
     await asyncio.sleep(0)
     assert faults.all()
-    desk.let_go([1])
-    backlog.feed([], FeedPosition((7,) + (0,) * (BUCKETS - 1)))
+    store.let_go()
     async with asyncio.timeout(15):
         while faults.all():  # noqa: ASYNC110 - a state of another part
             await asyncio.sleep(0.01)

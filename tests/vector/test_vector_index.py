@@ -20,11 +20,11 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Filter, Role
 from nomemory.server.metadata_mark import marks_of
-from nomemory.server.vector.edge_index import EdgeIndex
-from nomemory.server.vector.edge_shards import EdgeShards
+from nomemory.server.vector.edge.index import EdgeIndex
+from nomemory.server.vector.edge.layout import ShardLayout
+from nomemory.server.vector.edge.shards import EdgeShards
 from nomemory.server.vector.protocol import VectorIndex, VectorPoint
-from nomemory.server.vector.qdrant_index import QdrantIndex, connect
-from nomemory.server.vector.shard_layout import ShardLayout
+from nomemory.server.vector.qdrant.index import QdrantIndex, connect
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*[Ll]ocal (Qdrant|mode):UserWarning")
 

@@ -12,10 +12,10 @@ from written import written
 
 from nomemory.server.message import Role
 from nomemory.server.processes.vitals import data_bytes
-from nomemory.server.vector.copy_room import CopyRoom
-from nomemory.server.vector.edge_shard import CopyLostError, Shard, ShardCopy
+from nomemory.server.vector.edge.engine import CopyLostError, ShardCopy
+from nomemory.server.vector.edge.files import CopyLimits, ShardFiles
+from nomemory.server.vector.edge.shard import Shard
 from nomemory.server.vector.protocol import NoRoomError, VectorPoint
-from nomemory.server.vector.shard_files import ShardFiles
 
 
 def point(n: int, sequence: int = 1) -> VectorPoint:
@@ -114,7 +114,7 @@ def test_a_copy_for_which_the_room_runs_out_is_thrown_away_and_the_shard_goes_on
 
 
 def test_a_copy_that_would_break_the_bound_on_memory_is_not_begun(tmp_path: Path) -> None:
-    shard = Shard(tmp_path / "shard", 4, CopyRoom(memory_max_bytes=data_bytes() * 8 // 7))
+    shard = Shard(tmp_path / "shard", 4, CopyLimits(memory_max_bytes=data_bytes() * 8 // 7))
     shard.upsert([point(n) for n in range(10)])
     with pytest.raises(NoRoomError, match="of memory"):
         shard.copy_living(begins=True, most=3)

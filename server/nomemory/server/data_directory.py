@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nomemory.server.lexical.tantivy_schema import DIRECTORY
+from nomemory.server.lexical.tantivy.schema import DIRECTORY
 from nomemory.server.private_files import make_private
 from nomemory.server.settings import Settings
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from nomemory.cli.check import Check
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.comparison import compare_words
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.lexical.tantivy_schema import lexical_checkpoint
+from nomemory.server.lexical.tantivy.comparison import compare_words
+from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
 from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite.inspection import check_counts, inspect
 from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at

@@ -9,17 +9,23 @@ from pydantic import ValidationError
 
 from nomemory.server.composition.traced_parts import traced_embedder
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder
-from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.embedding.factory import EmbedderSettingsError, NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.embedding.watched_embedder import WatchedEmbedder
+from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.log.position import LogPosition
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
-from nomemory.server.vector.checkpoint import discard_foreign_vectors, is_begun, is_filled
-from nomemory.server.vector.collection import Collection, collection_name, collection_named, other_collections
+from nomemory.server.vector.collection import (
+    Collection,
+    collection_name,
+    collection_named,
+    discard_foreign_vectors,
+    is_begun,
+    is_filled,
+    other_collections,
+)
 from nomemory.server.vector.remembered_model import RememberedModel, read_remembered
 
 _LOST = (

@@ -14,7 +14,7 @@ from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.position import LogPosition
 from nomemory.server.log.protocol import ErasableLog, LogReader, LogUnusableError, LogWriter
 from nomemory.server.settings import Settings
-from nomemory.server.vector.shared_index import SharedIndex
+from nomemory.server.vector.shared.protocol import SharedIndex
 
 OpenFeed = Callable[[], ChangeFeed]
 

@@ -11,8 +11,8 @@ import structlog
 
 from nomemory.server.composition.log_store import OpenFeed, Writing
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
-from nomemory.server.lexical.postgres_words import words_of
+from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
+from nomemory.server.lexical.postgres.words import words_of
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
@@ -27,8 +27,8 @@ from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogReader, LogUnusableError
 from nomemory.server.maintenance.loss import read_record
 from nomemory.server.settings import Settings
-from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex
-from nomemory.server.vector.shared_index import SharedIndex
+from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
+from nomemory.server.vector.shared.protocol import SharedIndex
 
 _ID_CHARS_MAX: Final = 200
 """Three ids of so many characters of four bytes fit into a row of an index."""

@@ -33,9 +33,9 @@ async def look_at_collection(settings: Settings, url: str) -> CollectionState | 
         Fault: INDEX_UNAVAILABLE, the server does not answer.
         EmbedderSettingsError: the settings do not describe an embedder.
     """
-    from nomemory.server.vector.qdrant_collection import QdrantCollection  # noqa: PLC0415 - its client is large
-    from nomemory.server.vector.qdrant_index import connect  # noqa: PLC0415
-    from nomemory.server.vector.qdrant_layout import QdrantLayout  # noqa: PLC0415
+    from nomemory.server.vector.collection import QdrantLayout  # noqa: PLC0415
+    from nomemory.server.vector.qdrant.collection import QdrantCollection  # noqa: PLC0415 - its client is large
+    from nomemory.server.vector.qdrant.index import connect  # noqa: PLC0415
 
     async with AsyncExitStack() as stack:
         embedder = choose_embedder(settings)

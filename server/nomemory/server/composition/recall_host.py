@@ -20,7 +20,7 @@ from nomemory.server.rpc.recall_host import Metadata, RecallHost
 from nomemory.server.rpc.recall_remote_query import RemoteQuery
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings
-from nomemory.server.vector.serving_space import ServingSpace
+from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import query_service_pb2_grpc
 
 _HERE = Path(skill_loader.__file__)

@@ -12,7 +12,7 @@ from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
-from nomemory.server.vector.serving_space import ServingSpace
+from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
 
 QUERY, INGEST, RECALL = "query", "ingest", "recall"

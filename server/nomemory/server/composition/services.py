@@ -30,7 +30,7 @@ from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.reads.user_listing import UserListing
-from nomemory.server.reranking.protocol import Reranker
+from nomemory.server.reranking.reranker import Reranker
 from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.call import Service

@@ -12,10 +12,10 @@ from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddressError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.maintenance.loss import LogLostError
-from nomemory.server.reranking.factory import RerankerSettingsError
+from nomemory.server.reranking.reranker import RerankerSettingsError
 from nomemory.server.server_key import KeyFileError
 from nomemory.server.tracing.factory import TracingSettingsError
-from nomemory.server.vector.foreign_collection import ForeignCollectionError
+from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
 
 CANNOT_START: Final = (
     DataDirectoryBusyError,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import Any, Final, TypeVar
 
-from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader, LogWriter
-from nomemory.server.reranking.protocol import Reranker
+from nomemory.server.reranking.reranker import Reranker
 from nomemory.server.settings import Settings
 from nomemory.server.tracing.traced import in_span, traced_engine, traced_part
 from nomemory.server.vector.protocol import VectorSearch

@@ -12,13 +12,11 @@ from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.sqlite.feed import SqliteChangeFeed
 from nomemory.server.settings import Settings
-from nomemory.server.vector.backlog_reader import BacklogReader
-from nomemory.server.vector.chunking import parts_of
 from nomemory.server.vector.collection import collection_of
-from nomemory.server.vector.comparison import Comparison, Findings
-from nomemory.server.vector.expected_points import ExpectedPoints, Orphan
 from nomemory.server.vector.factory import choose_vector_index
-from nomemory.server.vector.orphans import remove_orphans
+from nomemory.server.vector.indexing.backlog_reader import BacklogReader
+from nomemory.server.vector.indexing.comparison import Comparison, ExpectedPoints, Findings, Orphan, remove_orphans
+from nomemory.server.vector.indexing.texts import parts_of
 
 _T = TypeVar("_T")
 

@@ -18,16 +18,15 @@ from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
 from nomemory.server.vector.collection import name_of
-from nomemory.server.vector.edge_shards import EdgeShards
+from nomemory.server.vector.edge.growth import Growth
+from nomemory.server.vector.edge.shards import EdgeShards
 from nomemory.server.vector.factory import choose_vector_index
-from nomemory.server.vector.growth import Growth
-from nomemory.server.vector.indexed_space import IndexedSpace
-from nomemory.server.vector.indexer import VectorIndexer
+from nomemory.server.vector.indexing.indexer import VectorIndexer
+from nomemory.server.vector.model_change import IndexedSpace
 from nomemory.server.vector.protocol import VectorIndex
-from nomemory.server.vector.reachability import Reachability
+from nomemory.server.vector.qdrant.reachability import Reachability
 from nomemory.server.vector.remembered_model import RememberedModel, write_remembered
-from nomemory.server.vector.shared_search import SharedVectors
-from nomemory.server.vector.space import VectorSpace
+from nomemory.server.vector.space import SharedVectors, VectorSpace
 
 VECTOR_JOB = "vector-indexer"
 """What an indexer's work is called in its supervisor."""

@@ -14,15 +14,14 @@ from nomemory.server.composition.traced_parts import traced_changes, traced_embe
 from nomemory.server.composition.vector_spaces import VectorSpaces
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.cache_erasure import CacheErasure
-from nomemory.server.embedding.factory import choose_embedder
-from nomemory.server.embedding.none import NoEmbedder
+from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector_store import model_of
 from nomemory.server.lexical.factory import open_or_discard_lexical_index
-from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
+from nomemory.server.lexical.postgres.reader import WordsInLog
 from nomemory.server.lexical.protocol import LexicalIndex
-from nomemory.server.lexical.tantivy_schema import discard_foreign_words
-from nomemory.server.lexical.words_in_log import WordsInLog
+from nomemory.server.lexical.tantivy.indexer_process import LexicalIndexerProcess
+from nomemory.server.lexical.tantivy.schema import discard_foreign_words
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import ExpiredMessages, ExpirySweeper
 from nomemory.server.log.feed import ChangeFeed
@@ -37,21 +36,15 @@ from nomemory.server.metrics.samples import Samples
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.readers.writer_services import WriterServices
-from nomemory.server.reranking.factory import choose_reranker
-from nomemory.server.reranking.reranker_process import RerankerProcess
+from nomemory.server.reranking.reranker import RerankerProcess, choose_reranker
 from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import FormerFaults, StandingFaults
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.checkpoint import discard_foreign_vectors
-from nomemory.server.vector.chunking import parts_of
-from nomemory.server.vector.collection import collection_of
-from nomemory.server.vector.indexed_space import IndexedSpace, SpacesInUse
-from nomemory.server.vector.living_texts import living_texts
-from nomemory.server.vector.model_change import ModelChange
-from nomemory.server.vector.serving_space import ServingSpace
-from nomemory.server.vector.space import VectorSpace
-from nomemory.server.vector.unused_collections import UnusedCollections
+from nomemory.server.vector.collection import collection_of, discard_foreign_vectors
+from nomemory.server.vector.indexing.texts import living_texts, parts_of
+from nomemory.server.vector.model_change import IndexedSpace, ModelChange, SpacesInUse, UnusedCollections
+from nomemory.server.vector.space import ServingSpace, VectorSpace
 
 _log = get_logger("server")
 _ANEW = "it did not belong to this log, or was ahead of it, and is built anew since the server started"

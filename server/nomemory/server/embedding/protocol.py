@@ -1,4 +1,4 @@
-"""The embedder as the rest of the server sees it."""
+"""The embedder as the rest of the server sees it, and its faults."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.faults import Fault, Reason
 
 
 class TextRefusedError(Exception):
@@ -47,3 +48,25 @@ class Embedder(Protocol):
 
     async def close(self) -> None:
         """Stop the model."""
+
+
+RATE_LIMITED = "rate_limited"
+_CAUSE = "cause"
+_RETRY_AFTER_S = 1.0
+
+
+def unavailable(message: str, cause: str, retry_after_s: float = _RETRY_AFTER_S) -> Fault:
+    """Make the fault for what may pass.
+
+    Args:
+        message: a sentence without content or keys.
+        cause: one word for machines, in the fault's metadata.
+        retry_after_s: when to try again.
+    """
+    reason = Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE
+    return Fault(reason, message, metadata={_CAUSE: cause}, retry_after_s=retry_after_s)
+
+
+def is_about_texts(fault: Fault) -> bool:
+    """Return whether the texts of the call may be the cause: not if the provider asked for patience."""
+    return fault.metadata.get(_CAUSE) != RATE_LIMITED

@@ -1,4 +1,4 @@
-"""A file of vectors, by the text that was embedded."""
+"""A file of vectors, by the text that was embedded: an index that is built anew does not wait for the model."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import hashlib
 import os
 import sqlite3
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.embedding.protocol import Embedder, TextRefusedError
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.wrappers import EmbedderWrapper
+from nomemory.server.metrics.meters import EmbedderMeter
 from nomemory.server.structured_logs import get_logger
 
 Use = Literal["document", "query"]
@@ -127,3 +130,53 @@ def opened(path: Path) -> sqlite3.Connection:
         file.close()
         raise KeptVectorsError(f"cannot keep vectors in {path}: {error}") from None
     return file
+
+
+class KeptEmbedder(EmbedderWrapper):
+    """An `Embedder` with a file as its cache.
+
+    Args:
+        embedder: what embeds.
+        kept: the vectors of the same model.
+        meter: counts what was kept.
+    """
+
+    def __init__(self, embedder: Embedder, kept: KeptVectors, meter: EmbedderMeter | None = None) -> None:
+        super().__init__(embedder)
+        self._meter = meter or EmbedderMeter()
+        self._kept = kept
+
+    async def embed_query(self, text: str) -> Vector:
+        """Embed a query, unless its vector is in the file."""
+        vector = self._looked_up(text, "query")
+        if vector is None:
+            vector = await self._within.embed_query(text)
+            self._kept.put(text, "query", vector)
+        return vector
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """Embed those of the texts that are not kept. What is refused is not kept either."""
+        found = {text: self._looked_up(text, "document") for text in texts}
+        missing = [text for text in texts if found[text] is None]
+        if missing:
+            found.update(zip(missing, await self._embed(texts, missing), strict=True))
+        return [vector for text in texts if (vector := found[text]) is not None]
+
+    async def close(self) -> None:
+        """Stop the model and close the file."""
+        await self._within.close()
+        self._kept.close()
+
+    def _looked_up(self, text: str, purpose: Use) -> Vector | None:
+        vector = self._kept.get(text, purpose)
+        self._meter.looked_up("file", hit=vector is not None)
+        return vector
+
+    async def _embed(self, texts: Sequence[str], missing: Sequence[str]) -> list[Vector]:
+        try:
+            vectors = await self._within.embed_documents(missing)
+        except TextRefusedError as refusal:
+            raise TextRefusedError(texts.index(missing[refusal.position]), str(refusal)) from None
+        for text, vector in zip(missing, vectors, strict=True):
+            self._kept.put(text, "document", vector)
+        return vectors

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from nomemory.server.hybrid.hit import HybridHit
-from nomemory.server.reranking.protocol import Reranker
+from nomemory.server.reranking.reranker import Reranker
 from nomemory.v1 import message_pb2
 
 COMPONENT: Final = "rerank"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from nomemory.server.lexical.protocol import IndexUnusableError, LexicalIndex
-from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy_schema import discard_index, has_former
+from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
+from nomemory.server.lexical.tantivy.schema import discard_index, has_former
 from nomemory.server.structured_logs import get_logger
 
 _log = get_logger("server")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from nomemory.server.lexical.query import Query
+from nomemory.server.lexical.query.tree import Query
 from nomemory.server.message import Filter, LoggedMessage
 
 if TYPE_CHECKING:  # the process that writes the index has no use for it

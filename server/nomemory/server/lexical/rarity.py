@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nomemory.server.lexical.form import FORMS, worth
-from nomemory.server.lexical.query import Leaf, Query
+from nomemory.server.lexical.query.tree import Leaf, Query
 
 _STEPS = 64
 """Weights are whole numbers of 1/64."""
@@ -21,7 +21,7 @@ _SIGN = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class EssentialLeaves:
     """Leaves that rank whatever has one of them above whatever has none, which scores `rest` at most."""
 
     leaves: frozenset[Leaf]
@@ -55,13 +55,13 @@ def expected_all(messages: int, query: Query, weights: Sequence[float]) -> float
     return messages * math.prod(found / max(messages, 1) for found in shares)
 
 
-def telling(query: Query, weights: Sequence[float]) -> Telling | None:
-    """Choose the fewest leaves that tell messages apart; None if that takes all of them."""
+def essential_leaves(query: Query, weights: Sequence[float]) -> EssentialLeaves | None:
+    """Choose the fewest leaves of which the best messages have to have one; None if that takes all of them."""
     heaviest = sorted(zip(query.leaves, weights, strict=False), key=lambda one: -one[1])
     least_worth = worth(FORMS[-1]) if query.by_form else 1.0
     rest = sum(weights)
     for place, (_, weight) in enumerate(heaviest[:-1], 1):
         rest -= weight
         if weight * least_worth > rest:
-            return Telling(frozenset(leaf for leaf, _ in heaviest[:place]), rest)
+            return EssentialLeaves(frozenset(leaf for leaf, _ in heaviest[:place]), rest)
     return None

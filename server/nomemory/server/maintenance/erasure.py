@@ -21,9 +21,8 @@ from nomemory.server.log.protocol import ErasableLog, Removals
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import ERASURE, ERASURE_WAITS, StandingFaults
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.indexed_space import SpacesInUse
+from nomemory.server.vector.model_change import SpacesInUse, UnusedCollections
 from nomemory.server.vector.protocol import NoRoomError
-from nomemory.server.vector.unused_collections import UnusedCollections
 
 _LOOKS = 40
 """How often is looked, within the time in which all has to be done, whether there is something to do."""

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import orjson
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.tantivy_schema import lexical_checkpoint
+from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
 from nomemory.server.log.position import Checkpoint, LogPosition
 from nomemory.server.private_files import put
-from nomemory.server.vector.checkpoint import vector_checkpoint
+from nomemory.server.vector.collection import vector_checkpoint
 
 
 def write_record(path: Path, log: LogPosition) -> None:

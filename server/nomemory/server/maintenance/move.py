@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from nomemory.server.log.damage import checksum
 from nomemory.server.log.move import MESSAGES, SHRINKING, TABLES, LogCopy, LogTables, Row, Table
 from nomemory.server.log.position import FeedPosition, LogPosition
-from nomemory.server.vector.moved_backlog import IndexBooks
+from nomemory.server.vector.shared.protocol import Filled
 
 _PAGE: Final = 500
 """Rows that are read at once, and written in one commit."""
@@ -82,7 +82,7 @@ class HandOver:
     position: LogPosition
     last_id: int
     reached: FeedPosition
-    shared: Mapping[str, IndexBooks]
+    shared: Mapping[str, Filled]
 
 
 class Source(Protocol):

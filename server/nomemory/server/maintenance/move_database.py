@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.postgres_words import words_of
+from nomemory.server.lexical.postgres.words import words_of
 from nomemory.server.log.move import Condition
 from nomemory.server.log.position import LogPosition
 from nomemory.server.log.postgres.connections import Database
@@ -29,8 +29,8 @@ from nomemory.server.log.postgres.move import (
 )
 from nomemory.server.maintenance import move_file
 from nomemory.server.maintenance.move import ALREADY, HandOver, MigrationError, Outcome, Tell, move
-from nomemory.server.vector.moved_backlog import follow_buckets
-from nomemory.server.vector.postgres_moved_books import books_of
+from nomemory.server.vector.indexing.moved_backlog import follow_buckets
+from nomemory.server.vector.shared.postgres_index import filled_of
 
 if TYPE_CHECKING:
     import asyncpg
@@ -90,7 +90,7 @@ class DatabaseSource:
     async def handed_over(self) -> HandOver:
         """Return what the target has to know."""
         log = await self.tables.position()
-        shared = await books_of(self.connection, log.identity.name)
+        shared = await filled_of(self.connection, log.identity.name)
         return HandOver(log, await self.tables.last_id(), await reached(self.connection), shared)
 
     async def mark_moved(self) -> None:

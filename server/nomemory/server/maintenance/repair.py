@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.comparison import compare_words
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.lexical.tantivy_schema import discard_index, lexical_checkpoint
+from nomemory.server.lexical.tantivy.comparison import compare_words
+from nomemory.server.lexical.tantivy.schema import discard_index, lexical_checkpoint
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.sqlite.given_ids import GivenIds
 from nomemory.server.log.sqlite.inspection import check_counts, inspect, mend_counts

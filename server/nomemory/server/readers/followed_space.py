@@ -6,18 +6,15 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-from nomemory.server.embedding.query_cache import CachedEmbedder
-from nomemory.server.embedding.shared_embedder import SharedEmbedder
+from nomemory.server.embedding.wrappers import CachedEmbedder, SharedEmbedder
 from nomemory.server.metrics.meters import EmbedderMeter
 from nomemory.server.readers.calls import ReplaceSpace, SpaceDescription
 from nomemory.server.readers.remote import RemoteEmbedder, RemoteProgress, RemoteVectors, WriterClient
 from nomemory.server.settings import Settings
-from nomemory.server.vector.backlog_reader import BacklogReader
-from nomemory.server.vector.qdrant_layout import QdrantLayout
-from nomemory.server.vector.serving_space import ServingSpace
-from nomemory.server.vector.shared_index import SharedIndex
-from nomemory.server.vector.shared_search import SharedVectors
-from nomemory.server.vector.space import VectorSpace
+from nomemory.server.vector.collection import QdrantLayout
+from nomemory.server.vector.indexing.backlog_reader import BacklogReader
+from nomemory.server.vector.shared.protocol import SharedIndex
+from nomemory.server.vector.space import ServingSpace, SharedVectors, VectorSpace
 
 MakeSpace = Callable[[SpaceDescription, AsyncExitStack], VectorSpace]
 """Makes the space of a description; the stack takes it down."""

@@ -35,7 +35,7 @@ from nomemory.server.readers.calls import (
     WriterCall,
 )
 from nomemory.server.tracing.span_export import Delivery
-from nomemory.server.vector.backlog_reader import BacklogReader
+from nomemory.server.vector.indexing.backlog_reader import BacklogReader
 from nomemory.server.vector.protocol import VectorHit
 from nomemory.spans.span import Kind, span
 from nomemory.v1 import ingest_service_pb2 as pb

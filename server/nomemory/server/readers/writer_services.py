@@ -26,10 +26,10 @@ from nomemory.server.readers.calls import (
     Write,
     WriterCall,
 )
-from nomemory.server.reranking.protocol import Reranker
+from nomemory.server.reranking.reranker import Reranker
 from nomemory.server.rpc.index_status import Report
 from nomemory.server.tracing.span_export import Deliver, Delivery
-from nomemory.server.vector.serving_space import ServingSpace
+from nomemory.server.vector.space import ServingSpace
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nomemory.server.cursor import Cursors, Listing, Place
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.protocol import LexicalHit, LexicalIndex, RankPosition
-from nomemory.server.lexical.query import Query
+from nomemory.server.lexical.query.tree import Query
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.reads.ranked import Ranked, best
 from nomemory.server.reads.reply_budget import Beside, fitting, nothing_beside

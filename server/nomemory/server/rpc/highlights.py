@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from nomemory.server.lexical.highlight import Extent, highlight
-from nomemory.server.lexical.query import Query
+from nomemory.server.lexical.query.tree import Query
 from nomemory.server.message import LoggedMessage
 from nomemory.server.reads.ranked import Ranked
 from nomemory.server.reads.reply_budget import Beside, nothing_beside

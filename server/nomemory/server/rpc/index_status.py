@@ -14,7 +14,7 @@ from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import LogCounts, LogReader
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.standing_faults import LEXICAL_INDEXER, StandingFault, StandingFaults
-from nomemory.server.vector.indexed_space import IndexedSpace, SpacesInUse
+from nomemory.server.vector.model_change import IndexedSpace, SpacesInUse
 from nomemory.v1 import ingest_service_pb2 as pb
 
 LEXICAL_JOB = "lexical-indexer"

@@ -28,7 +28,7 @@ from nomemory.server.rpc.index_status import Report
 from nomemory.server.rpc.unbroken import unbroken
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import ERASURE
-from nomemory.server.vector.serving_space import ServingSpace
+from nomemory.server.vector.space import ServingSpace
 from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import ingest_service_pb2 as pb
 

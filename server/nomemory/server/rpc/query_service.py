@@ -36,8 +36,7 @@ from nomemory.server.rpc.decode_query import (
 from nomemory.server.rpc.highlights import highlights, room
 from nomemory.server.rpc.reply import conversation, encode_relation, hybrid_reply, listing_reply, semantic_reply
 from nomemory.server.settings import Settings
-from nomemory.server.vector.serving_space import ServingSpace
-from nomemory.server.vector.space import VectorSpace
+from nomemory.server.vector.space import ServingSpace, VectorSpace
 from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import query_service_pb2 as pb
 

@@ -29,7 +29,7 @@ from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_recall import RecallQuery, decode_recall
 from nomemory.server.rpc.recall_reply import recall_reply, step_reply
 from nomemory.server.settings import Settings
-from nomemory.server.vector.serving_space import ServingSpace
+from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import recall_service_pb2 as pb
 
 OnStep = Callable[[Step], Awaitable[None]]

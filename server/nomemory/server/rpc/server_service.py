@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.identity.access import FOR_EVERYBODY, Need
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
-from nomemory.server.vector.serving_space import ServingSpace
+from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
 
 

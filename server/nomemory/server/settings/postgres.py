@@ -35,8 +35,8 @@ class PostgresSettings(SettingsGroup):
     lease_s: float = Field(
         6.0,
         ge=0.3,
-        description="Seconds after which other servers take over what a server that is gone was indexing, where "
-        "several fill one Qdrant.",
+        description="Seconds that the server which fills a shared Qdrant may be silent, or gone, before another one "
+        "begins to.",
     )
     watch_s: float = Field(
         2.0,

@@ -1,16 +1,84 @@
-"""The name of a collection of vectors, and its files."""
+"""A collection of vectors: its name, its layout on a Qdrant server, its files, how far it has followed which log."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+import shutil
+import sqlite3
+from collections import defaultdict
+from collections.abc import Container, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from nomemory.server.embedding.protocol import Embedder
+from nomemory.server.log.position import Checkpoint, FeedPosition, LogPosition
 from nomemory.server.settings import Settings
-from nomemory.server.vector.qdrant_layout import QdrantLayout
+from nomemory.server.vector.edge.layout import shard_of
+from nomemory.server.vector.protocol import VectorPoint
+
+
+@dataclass(frozen=True, slots=True)
+class QdrantLayout:
+    """How a collection is spread.
+
+    Attributes:
+        buckets: how many shard keys there are; each user's points lie in one of them. 0: the server has no keys, and
+            spreads points as it likes.
+        replicas: copies of each shard.
+        acknowledged: how many copies have to have a write before it counts. 0: more than half.
+    """
+
+    buckets: int = 0
+    replicas: int = 1
+    acknowledged: int = 0
+
+    @classmethod
+    def of(cls, settings: Settings) -> QdrantLayout:
+        """Return the layout of the settings."""
+        return cls(settings.vector.qdrant_buckets, settings.vector.qdrant_replicas, settings.vector.qdrant_acknowledged)
+
+    @property
+    def write_consistency(self) -> int:
+        """How many copies have to have a write before it counts, at most all of them."""
+        return min(self.acknowledged or self.replicas // 2 + 1, self.replicas)
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether there is more than one copy, so that one may know less than another."""
+        return self.replicas > 1
+
+    @property
+    def keys(self) -> list[str]:
+        """All shard keys."""
+        return [_key(bucket) for bucket in range(self.buckets)]
+
+    def key_of(self, user_id: str) -> str | None:
+        """Return the shard key of a user's points; None without buckets."""
+        return _key(shard_of(user_id, self.buckets)) if self.buckets else None
+
+    def named(self, collection: str) -> str:
+        """Name a collection on the server. With other buckets it is another one: keys cannot be dealt anew."""
+        return f"{collection}{self.suffix}"
+
+    @property
+    def suffix(self) -> str:
+        """What the names of collections of this layout end with."""
+        return f"-b{self.buckets}" if self.buckets else ""
+
+    def parted(self, points: Sequence[VectorPoint]) -> Iterator[tuple[str | None, list[VectorPoint]]]:
+        """Part points by shard key."""
+        parts: dict[str | None, list[VectorPoint]] = defaultdict(list)
+        for point in points:
+            parts[self.key_of(point.user_id)].append(point)
+        yield from parts.items()
+
+
+def _key(bucket: int) -> str:
+    return f"bucket-{bucket:03}"
+
 
 _BACKLOG = "vectors.db"
 _MARK_CHARS = 8
@@ -85,3 +153,54 @@ def _server(settings: Settings) -> str:
 
 def _mark(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:_MARK_CHARS]
+
+
+def vector_checkpoint(backlog: Path) -> Checkpoint | None:
+    """Read it from the file of a backlog; None if there is none that can be read."""
+    known = _known(backlog)
+    return None if known is None else known.checkpoint
+
+
+def is_begun(backlog: Path) -> bool:
+    """Return whether the index of a backlog has nothing but what this backlog knows of."""
+    known = _known(backlog)
+    return known is not None and known.is_begun
+
+
+def is_filled(backlog: Path, log: LogPosition) -> bool:
+    """Return whether the index of a backlog has all that the log has."""
+    known = _known(backlog)
+    return known is not None and not known.pending and known.checkpoint.sequence >= log.sequence
+
+
+def discard_foreign_vectors(collection: Collection, log: LogPosition) -> bool:
+    """Delete what is kept here of a collection that cannot go on with this log; return whether that was so.
+
+    The points that a server has of it are deleted by the index.
+    """
+    known = vector_checkpoint(collection.backlog)
+    if known is None or known.can_go_on(log):
+        return False
+    shutil.rmtree(collection.directory)
+    return True
+
+
+class _Known(NamedTuple):
+    checkpoint: Checkpoint
+    is_begun: bool
+    pending: int
+
+
+def _known(backlog: Path) -> _Known | None:
+    if not backlog.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{backlog.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            fed, pending = file.execute("SELECT fed, pending FROM feed").fetchone()
+            has_names = file.execute("SELECT 1 FROM sqlite_master WHERE name='followed'").fetchone()
+            followed = file.execute("SELECT log, is_begun FROM followed").fetchone() if has_names else None
+    except sqlite3.Error:
+        return None
+    latest = FeedPosition.decoded(fed).latest
+    log, is_begun = followed or ("", latest > 0)
+    return _Known(Checkpoint(log, latest), bool(is_begun), int(pending))

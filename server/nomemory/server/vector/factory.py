@@ -8,13 +8,11 @@ from pathlib import Path
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.settings import Settings
-from nomemory.server.vector.checkpoint import is_begun
-from nomemory.server.vector.collection import Collection, collection_of
-from nomemory.server.vector.copy_room import CopyRoom
-from nomemory.server.vector.edge_index import EdgeIndex
-from nomemory.server.vector.edge_shards import EdgeShards
+from nomemory.server.vector.collection import Collection, QdrantLayout, collection_of, is_begun
+from nomemory.server.vector.edge.files import CopyLimits
+from nomemory.server.vector.edge.index import EdgeIndex
+from nomemory.server.vector.edge.shards import EdgeShards
 from nomemory.server.vector.protocol import VectorIndex
-from nomemory.server.vector.qdrant_layout import QdrantLayout
 
 
 def choose_vector_index(
@@ -44,12 +42,12 @@ def _embedded(settings: Settings, collection: Collection, dimension: int, vigil:
         pack_points=settings.vector.pack_points,
         free_bytes_min=settings.server.free_bytes_min,
     )
-    return EdgeShards(collection.shard, dimension, open_shard, CopyRoom(settings.server.free_bytes_min))
+    return EdgeShards(collection.shard, dimension, open_shard, CopyLimits(settings.server.free_bytes_min))
 
 
 def _on_server(url: str, settings: Settings, collection: Collection, dimension: int, log_id: str) -> VectorIndex:
     """Import the client only where there is a server: it takes half a second and 40 MB."""
-    from nomemory.server.vector.qdrant_index import QdrantIndex, connect  # noqa: PLC0415
+    from nomemory.server.vector.qdrant.index import QdrantIndex, connect  # noqa: PLC0415
 
     vector = settings.vector
     key = vector.qdrant_api_key

@@ -1,18 +1,156 @@
-"""A change of the model: another index is filled, and then takes the place of the one that serves."""
+"""A change of the model: another index is filled, then takes the place of the one that serves, which is deleted."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
 
+from nomemory.server.faults import Fault
 from nomemory.server.log.position import FeedPosition
+from nomemory.server.processes.supervisor import JobFault
+from nomemory.server.settings import Settings
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.indexed_space import IndexedSpace, SpacesInUse
-from nomemory.server.vector.serving_space import ServingSpace
-from nomemory.server.vector.space import VectorSpace
-from nomemory.server.vector.unused_collections import UnusedCollections
+from nomemory.server.vector.collection import name_on_server, other_collections
+from nomemory.server.vector.indexing.indexer import VectorIndexer
+from nomemory.server.vector.protocol import VectorIndex
+from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
+from nomemory.server.vector.shared.protocol import SharedIndex
+from nomemory.server.vector.space import ServingSpace, VectorSpace
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSpace:
+    """A space, and what fills its index.
+
+    Attributes:
+        space: what reads see of it.
+        index: the engine.
+        indexer: its background work.
+        job_fault: returns the error that this work failed with lately; None if it is healthy.
+        parts: what its parts are called in faults.
+        failing_s: returns for how long queries have failed with its model, in seconds.
+        remember: writes down that this is what serves, for the next start.
+        close: ends its work and closes it.
+    """
+
+    space: VectorSpace
+    index: VectorIndex
+    indexer: VectorIndexer
+    job_fault: Callable[[], JobFault | None]
+    parts: tuple[str, ...]
+    failing_s: Callable[[], float]
+    remember: Callable[[], None]
+    close: Callable[[], Awaitable[None]]
+
+
+class SpacesInUse:
+    """Those that follow the log.
+
+    Args:
+        serving: what answers reads.
+        coming: what takes its place when its index has everything.
+        notice: what happened to the index that serves when the server started, in words.
+        change_notice: what there is to say about a change of the model, until it is over.
+
+    Attributes:
+        former: what has been replaced, until it is closed.
+    """
+
+    def __init__(
+        self, serving: IndexedSpace, coming: IndexedSpace | None, notice: str, change_notice: str = ""
+    ) -> None:
+        self.serving = serving
+        self.coming = coming
+        self.former: IndexedSpace | None = None
+        self._notice = notice
+        self.change_notice = change_notice
+
+    @property
+    def notice(self) -> str:
+        """What there is to say about the index that serves, in words."""
+        return self.change_notice or self._notice
+
+    def all(self) -> list[IndexedSpace]:
+        """Return them all."""
+        return [one for one in (self.serving, self.coming, self.former) if one is not None]
+
+    async def refuse_foreign(self) -> None:
+        """Look whether an index is filled from another log, as far as the engines answer.
+
+        Raises:
+            ForeignCollectionError: one is.
+        """
+        for one in self.all():
+            try:
+                await one.index.probe()
+            except ForeignCollectionError:
+                raise
+            except Fault:
+                continue  # it is away: who needs it later is told so
+
+    def advance(self, coming: IndexedSpace, notice: str) -> None:
+        """Have the coming one serve."""
+        self.serving, self.coming, self.former = coming, None, self.serving
+        self._notice, self.change_notice = "", notice
+
 
 _log = get_logger("vectors")
+
+
+def _nobody_else(_name: str) -> None:
+    return None
+
+
+class UnusedCollections:
+    """Deletes them, on disk and on the settings' Qdrant server.
+
+    Args:
+        settings: say which server.
+        vectors: the directory of all collections.
+        spaces: what is in use.
+        shared_index: returns what is known of an index that other servers use, too, by its name; None: none do.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        vectors: Path,
+        spaces: SpacesInUse,
+        shared_index: Callable[[str], SharedIndex | None] = _nobody_else,
+    ) -> None:
+        self._shared_index = shared_index
+        self._settings = settings
+        self._vectors = vectors
+        self._spaces = spaces
+
+    async def delete(self) -> None:
+        """Delete them all, but those that other servers use.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, the server does not answer; STORAGE_UNAVAILABLE, it is not known who uses them.
+        """
+        used = {one.indexer.directory for one in self._spaces.all()}
+        for unused in other_collections(self._vectors, used):
+            name = name_on_server(self._settings, unused)
+            if name is not None and not await self._is_abandoned(name):
+                continue
+            if name is not None:
+                await self._spaces.serving.index.drop(name)
+            _log.info("a collection of vectors that is not in use is deleted", collection=unused.name)
+            await asyncio.to_thread(shutil.rmtree, unused, ignore_errors=True)
+
+    async def _is_abandoned(self, name: str) -> bool:
+        shared = self._shared_index(name)
+        if shared is None:
+            return True
+        try:
+            return await shared.abandoned()
+        finally:
+            await shared.close()
+
 
 _LOOK_S, _LOOK_AGAIN_S = 0.25, 5.0
 _FEW_PARKED = 3

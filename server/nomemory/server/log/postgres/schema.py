@@ -2,7 +2,7 @@
 
 `sqlite/schema` says what each table is for. Different here: everything that belongs to a user has the user's bucket
 first in its key (`bucket_of`), and `messages` has what search by words needs, in the row of the message itself:
-`keys` has a number for each of its terms, `tokens` its text as it is searched for phrases; `lexical/postgres_words`
+`keys` has a number for each of its terms, `tokens` its text as it is searched for phrases; `lexical/postgres/words`
 makes them. `log_state` is one row. `followers` has the servers whose indexes follow the feed, and the sequence
 up to which each has wiped out what was removed: a removal is forgotten when all have. One that has no index of its own
 is not `is_lasting`: when it has not been `seen` for a day it is gone.
@@ -13,7 +13,7 @@ holds the locks until the commit. So no two changes of the log have the same seq
 visible in their order: whoever follows a bucket skips none. Those of several buckets may become visible in another.
 
 `index_collections` has the indexes by meaning that several servers share on one Qdrant, and the log that each has
-followed. `index_buckets` says of each bucket of them how far it is filled, and which server fills it until when;
+followed. `index_buckets` says of each bucket of them how far it is filled, and by which server that has not left;
 `index_members` which servers there are; `index_users` which users are further than their bucket; `index_aside` which
 messages can never be taken.
 

@@ -1,0 +1,158 @@
+"""The lexical index in PostgreSQL: part of the message log's own tables, and so up to date with every write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import compress, count
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from cachetools import LRUCache
+from numpy.typing import NDArray
+
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.lexical.postgres.condition import Statement
+from nomemory.server.lexical.postgres.counts import Weighed, counting, posting, weighing
+from nomemory.server.lexical.postgres.search import PostgresSearch, Wanted
+from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition, Weighing
+from nomemory.server.lexical.query.tree import Query
+from nomemory.server.lexical.rarity import rarity, weight_of_sign
+from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.position import bucket_of
+from nomemory.server.log.postgres.connections import ERRORS, RETRY_AFTER_S, ReadPool
+from nomemory.server.log.postgres.rows import Expiry, PostgresRows
+from nomemory.server.message import Filter, LoggedMessage
+
+if TYPE_CHECKING:
+    import asyncpg
+
+_SIZES_KEPT: Final = 16_384
+"""Users of whom is remembered about how many messages they have: it decides how a search goes, not what it finds."""
+
+_SEQUENCE: Final = "SELECT latest_sequence FROM users WHERE bucket = $1 AND user_id = $2"
+
+
+class PostgresLexicalIndex:
+    """Implements LexicalIndex over the tables of a log in PostgreSQL. Each call is one round trip.
+
+    Args:
+        pool: connections to it, which the index does not close.
+        lifetimes: what has expired is not found.
+        damage: told of what is found to be damaged.
+    """
+
+    lags: Final = False
+
+    def __init__(self, pool: ReadPool, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
+        self._pool = pool
+        self._lifetimes = lifetimes or Lifetimes()
+        self._rows = PostgresRows(pool, Expiry(self._lifetimes), damage or LogDamage())
+        self._sizes = LRUCache[str, int](_SIZES_KEPT)
+
+    async def applied(self, user_id: str) -> int:
+        """Return the sequence of the latest change to this user's messages: everything is searchable."""
+        rows = await self._fetch(Statement(_SEQUENCE, (bucket_of(user_id), user_id)))
+        return int(rows[0][0]) if rows else 0
+
+    async def weigh(self, user_id: str, query: Query) -> Weighing:
+        """Return the latest sequence and the weights, as of one moment."""
+        (row,) = await self._fetch(weighing(user_id, query))
+        state = Weighed(*row)
+        self._sizes[user_id] = state.messages
+        if not query.leaves:
+            return Weighing(state.sequence, ())
+        counted = zip(query.leaves, state.counts, strict=True)
+        leaves = [rarity(state.messages, matching, query.share(leaf)) for leaf, matching in counted]
+        return Weighing(state.sequence, (*leaves, *_weights_of_signs(weight_of_sign(leaves), state.borne)))
+
+    async def search(
+        self,
+        user_id: str,
+        query: Query,
+        weights: Sequence[float],
+        narrowed: Filter,
+        *,
+        pinned: int,
+        after: RankPosition | None,
+        limit: int,
+    ) -> list[LexicalHit]:
+        """Return the best versions with `sequence <= pinned`, with their messages.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE, or STORAGE_UNAVAILABLE if one of the messages is damaged.
+        """
+        if limit < 1:
+            return []
+        wanted = Wanted(user_id, query, weights, narrowed, pinned, after, limit, self._sizes.get(user_id))
+        statement = PostgresSearch(wanted, self._lifetimes).statement()
+        if statement is None:
+            return []
+        rows = await self._fetch(statement)
+        self._rows.checked_wires(user_id, [(wire, sequence, crc) for _, _, sequence, _, wire, crc in rows])
+        hits = [
+            LexicalHit(score, ts_us, sequence, LoggedMessage(user_id, message_id, ts_us, sequence, wire))
+            for score, ts_us, sequence, message_id, wire, _ in rows
+        ]
+        hits.sort(key=lambda hit: (hit.score, hit.ts_us), reverse=True)
+        return hits
+
+    async def total(self, user_id: str, narrowed: Filter) -> int:
+        """Count the messages of a user that a filter admits."""
+        rows = await self._fetch(counting(user_id, narrowed))
+        return int(rows[0][0])
+
+    async def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
+        """Return where terms stand, all of them in one round trip."""
+        if not terms:
+            return []
+        rows = await self._fetch(posting(user_id, terms, narrowed, most))
+        return [Posting(int(number), _sequences(number, sequences, most)) for number, sequences in rows]
+
+    async def refresh(self) -> None:
+        """Do nothing: the view never lags."""
+
+    async def close(self) -> None:
+        """Do nothing: whoever opened the pool closes it."""
+
+    async def _fetch(self, statement: Statement) -> list[asyncpg.Record]:
+        with _answering():
+            async with self._pool.connection() as connection:
+                return await connection.fetch(statement.text, *statement.values)
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Turn errors of the database into a fault that says when to retry. Their words stay here."""
+    try:
+        yield
+    except ERRORS as error:
+        cause = getattr(error, "sqlstate", None) or type(error).__name__
+        reason, message = Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the lexical index cannot be read"
+        raise Fault(reason, message, metadata={"cause": cause}, retry_after_s=RETRY_AFTER_S) from error
+
+
+def _weights_of_signs(weight: float, borne: Sequence[bool]) -> Iterator[float]:
+    """Return the weight to the first sign that a message bears, and none to the others."""
+    first = next(compress(count(), borne), -1)
+    return (weight if place == first else 0.0 for place in range(len(borne)))
+
+
+def _sequences(number: int, sequences: Sequence[int] | None, most: int) -> NDArray[np.int64]:
+    return np.array(sequences if sequences and number <= most else (), dtype=np.int64)
+
+
+_EVERYTHING: Final = 2**63 - 1
+
+
+class WordsInLog:
+    """Implements LexicalProgress, and what an erasure needs of an index."""
+
+    @property
+    def applied(self) -> int:
+        """Beyond every sequence: what the log has committed is searchable."""
+        return _EVERYTHING
+
+    async def wipe_removed(self) -> None:
+        """Do nothing: what the log takes out of its tables is out of this index."""

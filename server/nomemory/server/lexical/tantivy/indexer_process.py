@@ -1,0 +1,124 @@
+"""The lexical indexer in a process of its own: analysing texts would hold the interpreter's lock, and reads wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from nomemory.server.lexical.tantivy.indexer_calls import FAILURES_BY_NAME, AwaitCommit, Follow, ReadLog, WipeRemoved
+from nomemory.server.log.feed import ChangeFeed
+from nomemory.server.processes.child_process import ChildProcess
+from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
+from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.watch import Vigil
+from nomemory.server.standing_faults import LEXICAL_INDEXER
+
+_MODULE = "nomemory.server.lexical.tantivy.indexer_worker"
+
+
+class IndexerLostError(Exception):
+    """The indexer's process ended and did not say why."""
+
+
+class LexicalIndexerProcess:
+    """Runs a LexicalIndexer elsewhere. All methods belong to the event loop.
+
+    The process lives as long as its pipe, so it does not outlive this one. It may die at any time: `run` raises then,
+    and when it is called again, another process goes on after the last commit.
+
+    Args:
+        open_feed: opens the log's feed; it is sent to the process.
+        directory: where the index lives.
+        heap_bytes: memory of the index's writer.
+        batch_max: most changes in one commit.
+        batch_bytes: size of messages that is enough for one commit.
+        wipe_max: most messages that are moved at once while removed ones are wiped out.
+        wake: set after each commit to the log.
+        vigil: how the process is watched.
+    """
+
+    def __init__(
+        self,
+        open_feed: Callable[[], ChangeFeed],
+        directory: Path,
+        *,
+        heap_bytes: int,
+        batch_max: int,
+        batch_bytes: int,
+        wipe_max: int,
+        wake: asyncio.Event,
+        vigil: Vigil | None = None,
+    ) -> None:
+        self._vigil = vigil or Vigil()
+        arguments = (str(directory), str(heap_bytes), str(batch_max), str(batch_bytes), str(wipe_max))
+        self._launch = Launch(_MODULE, arguments, logs=True)
+        self._open_feed = open_feed
+        self._wake = wake
+        self._is_stopping = False
+        self._applied = 0
+        self._child: ChildProcess | None = None
+
+    @property
+    def applied(self) -> int:
+        """The sequence up to which everything is committed. 0 until the process has opened the index."""
+        return self._applied
+
+    @property
+    def process_id(self) -> int | None:
+        """The process that was started last."""
+        return self._child.process_id if self._child else None
+
+    async def run(self) -> None:
+        """Have the log followed until `stop`. Raise what the indexer raised, or IndexerLostError.
+
+        Raises:
+            WorkerUnavailableError: the process cannot be started.
+        """
+        self._child = child = await ChildProcess.start(self._launch, LEXICAL_INDEXER, self._vigil)
+        child.pipe.notify(Follow(self._open_feed))
+        waking = asyncio.create_task(self._pass_on_wakes(child.pipe))
+        try:
+            await self._follow(child.pipe)
+        except (PipeClosedError, CallFailedError) as error:
+            if not self._is_stopping:
+                raise _failure(error) from None
+        finally:
+            waking.cancel()
+            await child.close()
+
+    async def wipe_removed(self) -> None:
+        """Have everything taken out of the index's files that was removed and applied by now.
+
+        Raises:
+            IndexerLostError: the process ended, or there is none. What it did stays done.
+        """
+        try:
+            if self._child is None:
+                raise IndexerLostError
+            await self._child.pipe.call(WipeRemoved())
+        except (PipeClosedError, CallFailedError) as error:
+            raise IndexerLostError from error
+
+    def stop(self) -> None:
+        """End `run` after the change in the process's hands, with a commit. It cannot be started again."""
+        self._is_stopping = True
+        if self._child is not None:
+            self._child.pipe.close()
+
+    async def _follow(self, pipe: PipeConnection) -> None:
+        known = None
+        while not self._is_stopping:
+            known = self._applied = await pipe.call(AwaitCommit(known))
+
+    async def _pass_on_wakes(self, pipe: PipeConnection) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            pipe.notify(ReadLog())
+
+
+def _failure(error: PipeClosedError | CallFailedError) -> Exception:
+    if isinstance(error, PipeClosedError):
+        return IndexerLostError()
+    return FAILURES_BY_NAME[str(error)]()

@@ -1,0 +1,155 @@
+"""A listing in an exact order, read page by page from an engine that orders by score alone or by time alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
+
+import tantivy
+
+from nomemory.server.lexical.protocol import LexicalHit, RankPosition
+from nomemory.server.lexical.tantivy.query import all_of, of_range, score_of, unscored
+from nomemory.server.lexical.tantivy.schema import WORTH
+
+_PULL_LEAST = 256
+_PULL_FACTOR = 8
+"""How much is pulled at first, against the page or at least, and how many times more while the page is not settled."""
+
+_TIES = 8
+"""How much more is read by time than is wanted, so that messages of one instant are seldom cut apart."""
+
+Scored = tuple[float, tantivy.DocAddress]
+Dated = tuple[int, tantivy.DocAddress]
+Placed = tuple[float, int, tantivy.DocAddress]
+Scoring = Callable[[float], tantivy.Query | None]
+
+
+def count(searcher: tantivy.Searcher, query: tantivy.Query) -> int:
+    """Count the matches."""
+    return int(searcher.search(unscored(query), limit=1).count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
+
+
+class Listing:
+    """The matches of one query in one view of the index. Both orders are as LexicalIndex.search says; limit >= 1.
+
+    Args:
+        searcher: the view.
+        query: what to match, with its scores.
+        scoring: gives the query of those matches that score just so, or None where that would be a complex one.
+        by_form: whether a score is multiplied by the worth of the message's form.
+    """
+
+    def __init__(
+        self,
+        searcher: tantivy.Searcher,
+        query: tantivy.Query,
+        scoring: Scoring = lambda _score: None,
+        *,
+        by_form: bool = False,
+    ) -> None:
+        self._searcher = searcher
+        self._query = query
+        self._scoring = scoring
+        self._by_form = by_form
+
+    def by_time(
+        self, score: float, after: RankPosition | None, limit: int, lately: Iterable[int] = ()
+    ) -> list[LexicalHit]:
+        """Read matches that all have this score: the engine keeps the newest, and none is pulled but the page.
+
+        It walks through all of them, so where there are many, those since some times are looked at first: `lately`.
+        """
+        if after and after.score < score:
+            return []
+        for since_us in lately:
+            late = Listing(self._searcher, all_of([self._query, of_range("ts", least=since_us)]))
+            if len(page := late.by_time(score, after, limit)) >= limit:
+                return page
+        query = self._query
+        if after and after.score == score:
+            query = all_of([query, of_range("ts", most=after.ts_us)])
+        pulled = self._searcher.search(query, limit=limit + _TIES, count=False, order_by_field="ts").hits
+        return self._hits([(score, ts, address) for ts, address in self._uncut(pulled, limit)])
+
+    def by_rank(self, after: RankPosition | None, limit: int) -> list[LexicalHit]:
+        """Read matches by score: pulls what ranks above the page too, so that a page costs O(rank).
+
+        Where more of them tie than were pulled, the tie is read by time instead of being pulled as a whole.
+        """
+        pull = max(_PULL_LEAST, _PULL_FACTOR * limit)
+        while True:
+            pulled = self._best(pull)
+            if len(pulled) < pull:
+                return self._page(pulled, after, limit)
+            page = self._page(_settled(pulled), after, limit)
+            if len(page) < limit:
+                page += self.tied(pulled[-1][0], after, limit - len(page))
+            if len(page) >= limit:
+                return page
+            pull = min(_PULL_FACTOR * pull, self._searcher.num_docs + 1)
+
+    def tied(
+        self, score: float, after: RankPosition | None, limit: int, lately: Iterable[int] = ()
+    ) -> list[LexicalHit]:
+        """Read matches that score just so by time; none where that would be too complex a query."""
+        query = self._scoring(score)
+        return [] if query is None else Listing(self._searcher, query).by_time(score, after, limit, lately)
+
+    def _best(self, pull: int) -> list[Scored]:
+        if not self._by_form:
+            return list(self._searcher.search(self._query, limit=pull, count=False).hits)
+        weighted = self._searcher.search(self._query, limit=pull, count=False, weight_by_field=WORTH).hits
+        return [(score_of(score), address) for score, address in weighted]
+
+    def _page(self, ranked: Sequence[Scored], after: RankPosition | None, limit: int) -> list[LexicalHit]:
+        """Choose the best that do not come before `after`, and those that tie with the last of them."""
+        taken = _enough(ranked, after, limit)
+        times = self._searcher.fast_field_values("ts", [address for _, address in taken])
+        placed = [(score, int(ts or 0), address) for (score, address), ts in zip(taken, times, strict=True)]
+        if after:
+            placed = [(score, ts, at) for score, ts, at in placed if (score, ts) <= (after.score, after.ts_us)]
+        placed.sort(key=itemgetter(0, 1), reverse=True)
+        if len(placed) > limit:
+            last = placed[limit - 1][:2]
+            placed = [one for one in placed if one[:2] >= last]
+        return self._hits(placed)
+
+    def _uncut(self, pulled: Sequence[Dated], limit: int) -> list[Dated]:
+        """Keep what was said since the last of the wanted ones, and whatever was said at that very instant."""
+        if len(pulled) <= limit:
+            return list(pulled)
+        oldest = pulled[limit - 1][0]
+        if len(pulled) < limit + _TIES or pulled[-1][0] < oldest:
+            return [(ts, address) for ts, address in pulled if ts >= oldest]
+        return [(ts, address) for ts, address in pulled if ts > oldest] + self._said_at(oldest)
+
+    def _said_at(self, ts: int) -> list[Dated]:
+        """Return all matches of one instant."""
+        tied = all_of([self._query, of_range("ts", least=ts, most=ts)])
+        found = self._searcher.search(tied, limit=count(self._searcher, tied), count=False).hits
+        return [(ts, address) for _, address in found]
+
+    def _hits(self, placed: Sequence[Placed]) -> list[LexicalHit]:
+        sequences = self._searcher.fast_field_values("seq", [address for _, _, address in placed])
+        return [LexicalHit(score, ts, int(seq or 0)) for (score, ts, _), seq in zip(placed, sequences, strict=True)]
+
+
+def _settled(pulled: Sequence[Scored]) -> list[Scored]:
+    """Leave out the last scores, of which there may be more that were not pulled."""
+    lowest = pulled[-1][0]
+    return [(score, address) for score, address in pulled if score > lowest]
+
+
+def _enough(ranked: Sequence[Scored], after: RankPosition | None, limit: int) -> list[Scored]:
+    """Take whole ties, from the score of `after` on, until there are enough; its own tie may be delivered already."""
+    taken: list[Scored] = []
+    fresh = 0
+    for score, tied in groupby(ranked, itemgetter(0)):
+        if fresh >= limit:
+            break
+        if after is None or score <= after.score:
+            group = list(tied)
+            taken += group
+            fresh += len(group) if after is None or score < after.score else 0
+    return taken

@@ -1,0 +1,321 @@
+"""The reading side of the lexical index. Its methods answer at once, without suspending, but for expensive searches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import tantivy
+
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.lexical.form import FORMS
+from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit, Posting, RankPosition, Weighing
+from nomemory.server.lexical.query.tree import Leaf, Query, Sign, Stream
+from nomemory.server.lexical.rarity import (
+    EssentialLeaves,
+    essential_leaves,
+    expected,
+    expected_all,
+    rarity,
+    weight_of_sign,
+)
+from nomemory.server.lexical.tantivy.listing import Listing, count
+from nomemory.server.lexical.tantivy.postings import KeptPostings, TermFrequencies, TermLookup
+from nomemory.server.lexical.tantivy.query import (
+    all_of,
+    of_filter,
+    of_leaf,
+    of_node,
+    of_range,
+    of_ranking,
+    of_score,
+    of_sign,
+    of_user,
+)
+from nomemory.server.lexical.tantivy.schema import (
+    EnginePanicError,
+    open_index,
+    ordinary_panics,
+    read_checkpoint,
+    reload_index,
+)
+from nomemory.server.message import EVERYTHING, Filter
+
+_RETRY_AFTER_S = 1.0
+
+_COUNTS_KEPT = 16_384
+"""Counts that are remembered: a recall asks many things of one user, and much of it again."""
+
+_STATES_KEPT = 4096
+"""Users of whom is remembered, until the view moves, what it holds of them."""
+
+_POSTINGS_BYTES = 16_000_000
+"""About how much memory the postings take that are remembered."""
+
+_SPANS_KEPT = 1024
+
+_MANY = 1024
+"""Matches that take longer to walk through than a further search does."""
+
+_DEAR = 16
+"""Leaves of a query from which on it is searched for in a thread. The engine lets go of the interpreter's lock."""
+
+_OF_LATELY = 6.0
+"""How many times more matches than are wanted are to be expected in a period of time: people talk in bursts."""
+
+_CROWDED = 2.0
+"""How many times more messages than are wanted make it likely that a page holds nothing else."""
+
+
+class _State(NamedTuple):
+    """How many messages of a user a view holds, and the latest sequence among them.
+
+    Views that agree in this hold the same messages of that user: whatever comes is later, whatever goes is one less.
+    A negative number stands for one view alone.
+    """
+
+    messages: int
+    latest: int
+
+
+class _PostingsKey(NamedTuple):
+    """In what terms are looked up: a state of a user's messages, as far as a filter admits them."""
+
+    user_id: str
+    state: _State
+    narrowed: Filter
+    most: int
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Turn the error of an unreadable index into a fault that says when to retry."""
+    try:
+        with ordinary_panics():
+            yield
+    except (IndexUnusableError, EnginePanicError) as error:
+        reason, message = Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the lexical index cannot be read"
+        raise Fault(reason, message, retry_after_s=_RETRY_AFTER_S) from error
+
+
+class TantivyLexicalIndex:
+    """Implements LexicalIndex over a directory that a writer, in any process, commits to.
+
+    Args:
+        directory: where the index lives; an empty one is created if it is missing.
+
+    Raises:
+        IndexUnusableError: something is there that cannot be read. The writer mends it when it opens.
+    """
+
+    lags: Final = True
+
+    def __init__(self, directory: Path) -> None:
+        self._meta = directory / "meta.json"
+        self._index = open_index(directory)
+        self._committed: tuple[int, int] | None = None
+        self._view = 0
+        self._messages = lru_cache(_STATES_KEPT)(self._of_user)
+        self._state = lru_cache(_STATES_KEPT)(self._stated)
+        self._count = lru_cache(_COUNTS_KEPT)(self._counted)
+        self._span = lru_cache(_SPANS_KEPT)(self._spanned)
+        self._postings = KeptPostings(_POSTINGS_BYTES)
+        self._frequencies = TermFrequencies(Stream.TERMS.value)
+        with _answering():
+            self._take_latest()
+
+    async def applied(self, _user_id: str) -> int:
+        """Return the sequence up to which this reader's view contains everything, whoever wrote it."""
+        return self._applied
+
+    async def weigh(self, user_id: str, query: Query) -> Weighing:
+        """Return the weight of each leaf, the rarer it is in this user's messages the more, and of each sign."""
+        return Weighing(self._applied, self._weights(user_id, query))
+
+    async def search(
+        self,
+        user_id: str,
+        query: Query,
+        weights: Sequence[float],
+        narrowed: Filter,
+        *,
+        pinned: int,
+        after: RankPosition | None,
+        limit: int,
+    ) -> list[LexicalHit]:
+        """Return the best versions with `sequence <= pinned`, by score and `ts` descending, from `after` on."""
+        if limit < 1:  # the engine panics
+            return []
+        with _answering():
+            find = self._finding(user_id, query, weights, narrowed, pinned, after, limit)
+            return find() if len(query.leaves) < _DEAR else await asyncio.to_thread(find)
+
+    async def total(self, user_id: str, narrowed: Filter) -> int:
+        """Count the messages of a user that a filter admits."""
+        with _answering():
+            return count(self._searcher, all_of([of_user(user_id), *of_filter(narrowed)]))
+
+    async def postings(self, user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
+        """Return, for each term of the analysis, where it stands; the versions only where they are at most `most`."""
+        with _answering():
+            key = _PostingsKey(user_id, self._state(user_id), narrowed, most)
+            kept = self._postings.of(key)
+            missing = [term for term in dict.fromkeys(terms) if term not in kept]
+            if not missing:
+                return [kept[term] for term in terms]
+            mine = [of_user(user_id), *of_filter(narrowed)]
+            fresh = TermLookup(self._searcher, mine, key.state.messages, self._frequencies).postings(missing, most)
+        found = [fresh[term] if term in fresh else kept[term] for term in terms]
+        self._postings.keep(key, fresh)
+        return found
+
+    async def refresh(self) -> None:
+        """Take the latest commit into view. Costs one `stat` if there is none.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE if the latest commit cannot be read; the view stays as it was.
+        """
+        with _answering():
+            self._take_latest()
+
+    async def close(self) -> None:
+        """Close the index."""
+        del self._searcher, self._index
+
+    def _take_latest(self) -> None:
+        committed = self._look()
+        if committed == self._committed:
+            return
+        reload_index(self._index)
+        self._searcher = self._index.searcher()
+        self._view += 1
+        self._messages.cache_clear()
+        self._state.cache_clear()
+        self._applied = read_checkpoint(self._index)
+        self._committed = committed
+
+    def _finding(
+        self,
+        user_id: str,
+        query: Query,
+        weights: Sequence[float],
+        narrowed: Filter,
+        pinned: int,
+        after: RankPosition | None,
+        limit: int,
+    ) -> Callable[[], list[LexicalHit]]:
+        """Return what finds the best in the present view, in any thread, whatever the view is by then."""
+        searcher = self._searcher
+        mine, narrowing = of_user(user_id), list(of_filter(narrowed))
+        if pinned < self._applied:
+            narrowing.append(of_range("seq", most=pinned))
+        messages = self._messages(user_id)
+        likely = expected_all(messages, query, weights)
+        wanted = limit if query.is_uniform else limit * len(FORMS) / 2
+        lately = list(self._lately(user_id, likely, narrowed, after, wanted))
+        if query.is_uniform:
+            matching = all_of([mine, *narrowing, of_node(query.root, mine)])
+            return lambda: Listing(searcher, matching).by_time(sum(weights, start=0.0), after, limit, lately)
+
+        def listing(leaves: Collection[Leaf] = ()) -> Listing:
+            ranking = all_of([of_ranking(query, weights, mine, leaves), *narrowing])
+            return Listing(searcher, ranking, scoring, by_form=query.by_form)
+
+        def scoring(score: float) -> tantivy.Query | None:
+            tied = of_score(query, weights, score, mine)
+            return None if tied is None else all_of([tied, *narrowing])
+
+        def find() -> list[LexicalHit]:
+            if likely > _CROWDED * limit * len(FORMS):  # the best score has more ties than are wanted
+                page = listing().tied(sum(weights, start=0.0), after, limit, lately)
+                if len(page) >= limit:
+                    return page
+            few = essential_leaves(query, weights) if narrowed == EVERYTHING else None
+            if few and _is_worthwhile(few, expected(messages, query, weights), limit) and _is_before(few, after):
+                page = listing(few.leaves).by_rank(after, limit)
+                if len(page) >= limit:
+                    return page
+            return listing().by_rank(after, limit)
+
+        return find
+
+    def _of_user(self, user_id: str) -> int:
+        return count(self._searcher, of_user(user_id))
+
+    def _cheap_state(self, user_id: str) -> _State:
+        """Return the state of a user's messages; of few, one of this view alone: to count them again costs less."""
+        messages = self._messages(user_id)
+        return self._state(user_id) if messages > _MANY else _State(messages, -self._view)
+
+    def _stated(self, user_id: str) -> _State:
+        found = self._searcher.search(of_user(user_id), limit=1, order_by_field="seq")
+        latest = next((sequence for sequence, _ in found.hits), 0)
+        return _State(int(found.count), latest)  # type: ignore[attr-defined]  # the engine's stub leaves it out
+
+    def _counted(self, user_id: str, _state: _State, part: Leaf | Sign) -> int:
+        """Count the messages of a user where a leaf or a sign is found."""
+        found = of_leaf(part) if isinstance(part, Leaf) else of_sign(part)
+        return count(self._searcher, all_of([of_user(user_id), found]))
+
+    def _weights(self, user_id: str, query: Query) -> tuple[float, ...]:
+        if not query.leaves:
+            return ()
+        with _answering():
+            state = self._cheap_state(user_id)
+            counts = [self._count(user_id, state, leaf) for leaf in query.leaves]
+            rarities = zip(query.leaves, counts, strict=True)
+            leaves = [rarity(state.messages, matching, query.share(leaf)) for leaf, matching in rarities]
+            return (*leaves, *self._weights_of_signs(user_id, query.signs, weight_of_sign(leaves)))
+
+    def _weights_of_signs(self, user_id: str, signs: Sequence[Sign], weight: float) -> Iterator[float]:
+        """Return the weight to the first sign that a message bears, and none to the others."""
+        left = weight
+        for sign in signs:
+            borne = left and self._count(user_id, self._cheap_state(user_id), sign)
+            yield left if borne else 0.0
+            left = 0.0 if borne else left
+
+    def _lately(
+        self, user_id: str, likely: float, narrowed: Filter, after: RankPosition | None, wanted: float
+    ) -> Iterator[int]:
+        """Return times since which there are likely as many matches as are wanted, where there are many more in all."""
+        if likely < _MANY or narrowed.since_us is not None or narrowed.conversation_id or narrowed.metadata:
+            return
+        oldest, newest = self._span(user_id, self._messages(user_id) // _MANY)
+        ends = (newest, narrowed.until_us, after.ts_us if after else None)
+        end = min(each for each in ends if each is not None)
+        for share in (_OF_LATELY * wanted / likely, _OF_LATELY**2 * wanted / likely):
+            if share < 1:
+                yield int(end - share * (newest - oldest))
+
+    def _spanned(self, user_id: str, _many: int) -> tuple[int, int]:
+        """Return when the first and the last message of a user were said, of as many about: it serves to guess."""
+        mine = of_user(user_id)
+        ends = (
+            self._searcher.search(mine, limit=1, count=False, order_by_field="ts", order=order).hits
+            for order in (tantivy.Order.Asc, tantivy.Order.Desc)
+        )
+        oldest, newest = (next((ts for ts, _ in hits), 0) for hits in ends)
+        return oldest, newest
+
+    def _look(self) -> tuple[int, int] | None:
+        """Tell one commit from another: each one replaces the file. None while the writer builds the index anew."""
+        try:
+            stat = self._meta.stat()
+        except FileNotFoundError:
+            return self._committed
+        return stat.st_ino, stat.st_mtime_ns
+
+
+def _is_worthwhile(few: EssentialLeaves, counts: Mapping[Leaf, float], limit: int) -> bool:
+    """Guess whether those that have one of the few leaves fill a page, and far more messages have none."""
+    return max(counts[leaf] for leaf in few.leaves) > _CROWDED * limit and max(counts.values()) > _MANY
+
+
+def _is_before(few: EssentialLeaves, after: RankPosition | None) -> bool:
+    """Return whether a page that begins there begins with those that have one of the few leaves."""
+    return after is None or after.score > few.rest

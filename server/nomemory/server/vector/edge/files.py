@@ -1,0 +1,210 @@
+"""The files of an embedded shard: one process opens them, another shard takes their place, a copy needs free space."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nomemory.server.processes.vitals import data_bytes
+
+_BLOCK: Final = 512
+"""The unit in which the system counts what a file takes."""
+
+
+class ShardFiles:
+    """Directories beside each other: a shard, one that is being made, one that is complete, and one that is replaced.
+
+    Args:
+        directory: where the shard lives. It is complete whenever it is there.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._unfinished = directory.with_name(f"{directory.name}.unfinished")
+        self._finished = directory.with_name(f"{directory.name}.finished")
+        self._former = directory.with_name(f"{directory.name}.former")
+
+    def recover(self) -> None:
+        """End what was begun: a complete shard takes the place of one that is gone; all else is thrown away."""
+        if not self.directory.exists() and self._finished.exists():
+            self._finished.rename(self.directory)
+        for leftover in (self._unfinished, self._finished, self._former):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def create(self, make: Callable[[Path], None]) -> None:
+        """Make an empty shard. It gets its name when it is complete, so that half of one is never opened."""
+        self.begin_copy(make).rename(self.directory)
+
+    def size(self) -> int:
+        """Return the bytes that the shard takes on the disk."""
+        files = (Path(folder, name) for folder, _, names in os.walk(self.directory) for name in names)
+        return sum(file.stat().st_blocks * _BLOCK for file in files)
+
+    def begin_copy(self, make: Callable[[Path], None]) -> Path:
+        """Make an empty shard, which will take the place of the shard; return its directory."""
+        self._unfinished.mkdir(parents=True)
+        make(self._unfinished)
+        return self._unfinished
+
+    def end_copy(self) -> None:
+        """Put the copy, to which everything was written, in the place of the shard. Nobody has either of them open."""
+        self._unfinished.rename(self._finished)
+        self.directory.rename(self._former)
+        self._finished.rename(self.directory)
+        shutil.rmtree(self._former, ignore_errors=True)
+
+
+_ATTEMPTS_MAX = 3
+"""How often files may fail to open, or end the process that opens them, before they are given up."""
+_LOCK_WAIT_S, _LOCK_POLL_S = 2.0, 0.05
+_ROOM_MIN = 256 << 20
+"""Where the disk has less room than this, it is the disk that keeps an engine from opening its files."""
+
+
+class ShardBusyError(Exception):
+    """Another process has the files."""
+
+
+def condemn(directory: Path) -> None:
+    """Have the files given up by the next process that opens them: they are damaged."""
+    _attempts_file(directory).write_text(str(_ATTEMPTS_MAX))
+
+
+def forgive(directory: Path) -> None:
+    """Forget attempts that were cut short from outside. What is condemned stays so."""
+    attempts = _attempts_file(directory)
+    if _number(attempts) < _ATTEMPTS_MAX:
+        attempts.unlink(missing_ok=True)
+
+
+@contextmanager
+def opening(directory: Path) -> Iterator[None]:
+    """Hold the right to open a shard's files until this process ends; within the context they are to be opened.
+
+    An attempt counts until the context is left without an error. Files of too many attempts are removed first: the
+    engine then begins with none, and everything is built anew from the log.
+
+    Raises:
+        ShardBusyError: another process has them, and keeps them.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    _lock(directory.with_name(f"{directory.name}.lock"))
+    _clear(directory)
+    attempts = _attempts_file(directory)
+    made = _number(attempts)
+    if made >= _ATTEMPTS_MAX and _can_be_given_up(directory):
+        _give_up(directory)
+        made = 0
+    attempts.write_text(str(made + 1))
+    yield
+    attempts.unlink(missing_ok=True)
+
+
+def _lock(path: Path) -> None:
+    """Take a lock that ends with the process. One that is ending may still have it for a while."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    give_up = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                raise ShardBusyError(f"{path.parent} is in use by another process") from None
+            time.sleep(_LOCK_POLL_S)
+        else:
+            return
+
+
+def _can_be_given_up(directory: Path) -> bool:
+    """Return whether the disk is not what fails."""
+    return os.access(directory.parent, os.W_OK | os.X_OK) and shutil.disk_usage(directory.parent).free >= _ROOM_MIN
+
+
+def _give_up(directory: Path) -> None:
+    if directory.exists():
+        directory.rename(_damaged(directory))
+    _clear(directory)
+
+
+def _clear(directory: Path) -> None:
+    shutil.rmtree(_damaged(directory), ignore_errors=True)
+
+
+def _damaged(directory: Path) -> Path:
+    return directory.with_name(f"{directory.name}.damaged")
+
+
+def _attempts_file(directory: Path) -> Path:
+    return directory.with_name(f"{directory.name}.attempts")
+
+
+def _number(file: Path) -> int:
+    try:
+        return int(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+_MEMORY_PER_POINT = 2048
+"""What the engine takes for each point of a shard that is being filled, its vector not counted: that is in a file."""
+_SET_ASIDE = 64 << 20
+"""What it sets aside on the disk for a shard, whatever is in it."""
+_VECTOR_BYTES, _PAYLOAD_BYTES = 8, 1024
+"""What a number of a vector, and what is kept beside it, take on the disk at most: twice, in the files and the log."""
+_SPARED = 8
+"""This part of the memory is left to searches and writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLimits:
+    """The bounds of a copy.
+
+    Attributes:
+        free_bytes_min: what it leaves free on the disk.
+        memory_max_bytes: the most memory of this process; 0: no bound.
+    """
+
+    free_bytes_min: int = 0
+    memory_max_bytes: int = 0
+
+    def missing_for_all(self, directory: Path, size: int, points: int) -> str:
+        """Return what is missing for a whole copy, in words; empty if nothing is.
+
+        Args:
+            directory: the shard to copy.
+            size: its bytes on the disk.
+            points: how many live.
+        """
+        return self._missing(directory, size + _SET_ASIDE, points * _MEMORY_PER_POINT)
+
+    def missing_for_piece(self, directory: Path, size: int, points: int) -> str:
+        """Return what is missing for some more points of so many bytes."""
+        return self._missing(directory, size, points * _MEMORY_PER_POINT)
+
+    def _missing(self, directory: Path, disk: int, memory: int) -> str:
+        free = shutil.disk_usage(directory.parent).free - self.free_bytes_min
+        if free < disk:
+            return f"it needs {_mib(disk)} MiB on the disk, of which {_mib(max(0, free))} are free to be used"
+        if self.memory_max_bytes:
+            left = self.memory_max_bytes - self.memory_max_bytes // _SPARED - data_bytes()
+            if left < memory:
+                most = _mib(self.memory_max_bytes)
+                return f"it needs {_mib(memory)} MiB of memory, of which {_mib(max(0, left))} are left of {most}"
+        return ""
+
+
+def bytes_of(points: int, dimension: int) -> int:
+    """Return the most bytes that points take on the disk."""
+    return points * (dimension * _VECTOR_BYTES + _PAYLOAD_BYTES)
+
+
+def _mib(size: int) -> int:
+    """Round up."""
+    return -(-size >> 20)

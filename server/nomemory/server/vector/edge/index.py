@@ -1,0 +1,206 @@
+"""A shard of the vector index embedded in this program: Qdrant Edge, in a worker process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from itertools import starmap
+from pathlib import Path
+from typing import Any
+
+from nomemory.server.embedding.vector import Vector
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.message import Filter
+from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.watch import Vigil
+from nomemory.server.processes.worker import Worker
+from nomemory.server.processes.worker_errors import WorkerError, WorkerSlowError
+from nomemory.server.standing_faults import VECTOR_ENGINE
+from nomemory.server.vector.edge.calls import (
+    CopyLiving,
+    CopyRefused,
+    Count,
+    EdgeCall,
+    FirstVectors,
+    Flush,
+    GetUsers,
+    GetVectors,
+    NearestPoints,
+    PointsRead,
+    ReadPoints,
+    ReadWhole,
+    Remove,
+    RemoveVersions,
+    StoreWhole,
+    Upsert,
+    WholePoint,
+    WholeRead,
+)
+from nomemory.server.vector.edge.files import condemn, forgive
+from nomemory.server.vector.points import conditions, nearest
+from nomemory.server.vector.protocol import NoRoomError, StoredPoints, VectorHit, VectorPoint
+from nomemory.server.vector.usable import usable_points, usable_query
+
+_UPSERT_MAX = 256
+"""Most points in one call of the engine: searches wait no longer than that."""
+_RETRY_AFTER_S = 1.0
+_PACK_POINTS = 20_000
+
+
+class EdgeIndex:
+    """Implements `VectorIndex`.
+
+    What was acknowledged survives the death of the worker and of this process; `flush` makes it survive a power cut.
+
+    Args:
+        directory: where the shard lives; one process at a time may have it open.
+        dimension: how many numbers a vector has.
+        timeout_s: how long the engine may be silent before it is killed and started anew.
+        vigil: how its process is watched.
+        part: what its process is called in faults.
+        pack_points: how many new points are packed together.
+        free_bytes_min: what `wipe_removed` leaves free on the disk.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        dimension: int,
+        timeout_s: float,
+        vigil: Vigil | None = None,
+        *,
+        part: str = VECTOR_ENGINE,
+        pack_points: int = _PACK_POINTS,
+        free_bytes_min: int = 0,
+    ) -> None:
+        self._directory = directory
+        self._dimension = dimension
+        self.suspect = asyncio.Event()
+        vigil = vigil or Vigil()
+        arguments = (directory, dimension, vigil.patience.memory_max_bytes, free_bytes_min, pack_points)
+        launch = Launch("nomemory.server.vector.edge.worker", tuple(map(str, arguments)))
+        self._worker = Worker(launch, timeout_s, part, vigil)
+
+    @property
+    def process_id(self) -> int | None:
+        """The process of the engine, if it runs."""
+        return self._worker.process_id
+
+    async def upsert(self, points: Sequence[VectorPoint]) -> None:
+        """Store points; a point with the same user, message and part is overwritten."""
+        await self.store(usable_points(points, self._dimension))
+
+    async def store(self, usable: Sequence[VectorPoint]) -> None:
+        """Store points whose vectors have length one."""
+        for at in range(0, len(usable), _UPSERT_MAX):
+            await self._ask(Upsert(tuple(usable[at : at + _UPSERT_MAX])))
+
+    async def read_whole(self, offset: str | None, most: int) -> WholeRead:
+        """Read points of all users as they are stored, up to `most`, from an offset on."""
+        read: WholeRead = await self._ask(ReadWhole(offset, most))
+        return read
+
+    async def store_whole(self, points: Sequence[WholePoint]) -> None:
+        """Store points as they were read."""
+        await self._ask(StoreWhole(tuple(points)))
+
+    async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
+        """Remove the points of a message from a part on."""
+        await self._ask(Remove(user_id, message_id, from_part))
+
+    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
+        """Return the nearest messages."""
+        usable = usable_query(vector, self._dimension)
+
+        async def fetch(points_max: int) -> list[VectorHit]:
+            scored = await self._ask(NearestPoints(usable, conditions(user_id, narrowed), points_max))
+            return list(starmap(VectorHit, scored))
+
+        return await nearest(fetch, narrowed, limit)
+
+    async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the vectors that are stored of a version of a message."""
+        return list(await self._ask(GetVectors(user_id, message_id, sequence)))
+
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vectors of messages' first parts."""
+        found: dict[str, Vector] = await self._ask(FirstVectors(user_id, tuple(message_ids)))
+        return found
+
+    async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
+        """Remove the points of versions of a user's messages."""
+        while await self._ask(RemoveVersions(user_id, tuple(sequences))):
+            pass
+
+    async def users(self) -> set[str]:
+        """Return the users of whom there are points; perhaps some more, of whom there were."""
+        users: set[str] = await self._ask(GetUsers())
+        return users
+
+    async def flush(self) -> None:
+        """Make everything that was stored survive a power cut."""
+        await self._ask(Flush())
+
+    async def wipe_removed(self, most: int) -> None:
+        """Write what lives into new files, up to `most` points at a time, with pauses for other calls."""
+        has_more, begins = True, True
+        while has_more:
+            began_at = time.monotonic()
+            copied: bool | CopyRefused = await self._ask(CopyLiving(begins, most))
+            if isinstance(copied, CopyRefused):
+                raise NoRoomError(copied.missing)
+            has_more, begins = copied, False
+            await asyncio.sleep(time.monotonic() - began_at)
+
+    async def count(self, *, exact: bool = True) -> int:
+        """Count the points."""
+        return int(await self._ask(Count(exact)))
+
+    async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+        """Read what is stored of users, piece by piece, so that searches are answered in between."""
+        by_user: list[Counter[int]] = []
+        offset, unsound = None, 0
+        while len(by_user) < len(user_ids) or offset is not None:
+            left = tuple(user_ids[len(by_user) - (offset is not None) :])
+            read: PointsRead = await self._ask(ReadPoints(left, offset, with_vectors))
+            if offset is not None:
+                by_user[-1].update(read.sequences.pop(0))
+            by_user += map(Counter, read.sequences)
+            offset, unsound = read.offset, unsound + read.unsound
+        return StoredPoints(by_user, unsound)
+
+    async def give_up(self) -> None:
+        """Have the next process of the engine begin with an empty shard."""
+        condemn(self._directory)
+        self._worker.end()
+
+    async def drop(self, collection: str) -> None:
+        """Do nothing: another collection is another directory."""
+
+    async def probe(self) -> None:
+        """Do nothing: the engine's process is watched as every worker is."""
+
+    async def abandon(self) -> None:
+        """End the worker at once: its files are of no use to anybody."""
+        self._worker.end()
+        await self._worker.close()
+
+    async def close(self) -> None:
+        """Flush, and end the worker."""
+        await self._worker.close()
+        forgive(self._directory)
+
+    async def _ask(self, call: EdgeCall) -> Any:  # noqa: ANN401 - what each call answers is said at the call
+        try:
+            return await self._worker.call(call)
+        except WorkerError as error:
+            if not isinstance(error, WorkerSlowError):
+                self.suspect.set()
+            raise Fault(
+                Reason.ERROR_REASON_INDEX_UNAVAILABLE,
+                "the vector index does not answer",
+                metadata={"cause": type(error).__name__},
+                retry_after_s=_RETRY_AFTER_S,
+            ) from error

@@ -1,0 +1,322 @@
+"""The embedded engine: one Qdrant Edge shard in a directory. Its calls hold the interpreter's lock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+from uuid import UUID
+
+import qdrant_edge as qdrant
+
+from nomemory.server.embedding.vector import Vector, numbers_of, vector_of
+from nomemory.server.vector.edge.calls import NearestPoints, PointsRead, ReadPoints, Scored, WholePoint, WholeRead
+from nomemory.server.vector.edge.engine import (
+    CopyLostError,
+    Facts,
+    Identity,
+    KnownPoints,
+    Packing,
+    ShardCopy,
+    config_of,
+    index_payload,
+)
+from nomemory.server.vector.edge.files import CopyLimits, ShardFiles, bytes_of
+from nomemory.server.vector.points import (
+    SEQUENCE,
+    TIME,
+    USER,
+    Condition,
+    Match,
+    part_blocks,
+    payload,
+    point_id,
+)
+from nomemory.server.vector.protocol import NoRoomError, VectorPoint
+
+_EXACT = qdrant.SearchParams(exact=True)
+_LENGTH_ERROR_MAX = 1e-3
+_USERS_MAX = 2**31
+_READ_MAX = 1000
+"""Points that are read in one piece of work: a few milliseconds, or some twenty with their vectors."""
+
+
+_PACK_POINTS = 20_000
+
+
+class Shard:
+    """Stores points and finds the nearest ones exactly. Vectors must have length one.
+
+    Args:
+        directory: where it lives.
+        dimension: how many numbers a vector has.
+        limits: what a copy of it may take.
+        pack_points: how many new points are packed together.
+    """
+
+    def __init__(
+        self, directory: Path, dimension: int, limits: CopyLimits | None = None, pack_points: int = _PACK_POINTS
+    ) -> None:
+        self._limits = limits or CopyLimits()
+        self._files = ShardFiles(directory)
+        self._files.recover()
+        self._config = config_of(dimension, pack_points)
+        self._pack_points = pack_points
+        if not directory.exists():
+            self._files.create(self._make)
+        self._engine = self._load(directory)
+        self._packing = Packing(self._engine, pack_points)
+        self._dimension = dimension
+        self._copy: ShardCopy | None = None
+        self._known = KnownPoints(self._look_up)
+
+    def upsert(self, points: Sequence[VectorPoint]) -> None:
+        """Store points; those with an id that exists are overwritten."""
+        stored = [_stored(point) for point in points]
+        self._upsert(stored)
+
+    def remove(self, user_id: str, message_id: str, from_part: int) -> None:
+        """Remove the points of a message from a part on."""
+        for block in part_blocks(user_id, message_id, from_part):
+            found = self._engine.retrieve(list(block), with_payload=False, with_vector=False)
+            if not found:
+                return
+            gone = [record.id for record in found]
+            self._known.forget(gone)
+            self._update(qdrant.UpdateOperation.delete_points(gone))
+
+    def remove_versions(self, user_id: str, sequences: Sequence[int]) -> bool:
+        """Remove points of versions of a user's messages; return whether there may be more."""
+        versions = qdrant.FieldCondition(SEQUENCE, match=qdrant.MatchAny(list(sequences)))
+        only = qdrant.Filter(must=[_field_condition(Match(USER, user_id)), versions])
+        records, _ = self._engine.scroll(qdrant.ScrollRequest(limit=_READ_MAX, filter=only, with_payload=False))
+        gone = [record.id for record in records]
+        self._known.forget(gone)
+        self._update(qdrant.UpdateOperation.delete_points(gone))
+        return len(gone) == _READ_MAX
+
+    def users(self) -> set[str]:
+        """Return the users of whom there are points, and perhaps some of whom there were."""
+        return {str(hit.value) for hit in self._engine.facet(qdrant.FacetRequest(USER, limit=_USERS_MAX)).hits}
+
+    def vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the vectors of a version of a message, of its parts from the first on."""
+        vectors = list[Vector]()
+        for block in part_blocks(user_id, message_id, 0):
+            records = self._engine.retrieve(list(block), with_payload=[SEQUENCE], with_vector=True)
+            by_id = {record.id: record for record in records}
+            for part in block:
+                record = by_id.get(part)
+                if record is None or _sequence(record) != sequence:
+                    return vectors
+                numbers = _sound_numbers(record, self._dimension)
+                if numbers is None:
+                    return vectors
+                vectors.append(vector_of(numbers))
+        return vectors
+
+    def search(self, searches: Sequence[NearestPoints]) -> list[list[Scored]]:
+        """Answer several searches in one pass."""
+        batch = qdrant.QueryBatchRequest([_query(search) for search in searches])
+        return [self._scored(points) for points in self._engine.query_batch(batch)]
+
+    def first_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the vectors of messages' first parts, as far as they are stored."""
+        by_point: dict[Identity, str] = {point_id(user_id, message_id, 0): message_id for message_id in message_ids}
+        records = self._engine.retrieve(list(by_point), with_payload=False, with_vector=True)
+        stored = ((record.id, _sound_numbers(record, self._dimension)) for record in records)
+        return {by_point[point]: vector_of(numbers) for point, numbers in stored if numbers is not None}
+
+    def read_points(self, wanted: ReadPoints) -> PointsRead:
+        """Read what is stored of users, found as a search finds it."""
+        sequences: list[list[int]] = []
+        offset, left, unsound = wanted.offset, _READ_MAX, 0
+        for user_id in wanted.user_ids:
+            records, offset = self._page(user_id, offset, left, with_vectors=wanted.with_vectors)
+            sound = [record for record in records if self._is_sound(record, with_vectors=wanted.with_vectors)]
+            sequences.append([_sequence(record) for record in sound])
+            unsound += len(records) - len(sound)
+            left -= len(records)
+            if offset is not None or left <= 0:
+                break
+        return PointsRead(sequences, offset, unsound)
+
+    def read_whole(self, offset: str | None, most: int) -> WholeRead:
+        """Read points of all users as they are stored, in the order of their ids. Damaged ones are left out."""
+        start = None if offset is None else UUID(offset)
+        wanted = qdrant.ScrollRequest(limit=most, offset=start, with_payload=True, with_vector=True)
+        records, following = self._engine.scroll(wanted)
+        points = [
+            WholePoint(str(record.id), _vector(record), record.payload)
+            for record in records
+            if record.payload and isinstance(record.payload.get(USER), str)
+            if self._is_sound(record, with_vectors=True)
+        ]
+        return WholeRead(points, None if following is None else str(following))
+
+    def store_whole(self, points: Sequence[WholePoint]) -> None:
+        """Store points as they were read."""
+        self._upsert([qdrant.Point(UUID(one.identity), numbers_of(one.vector), dict(one.payload)) for one in points])
+
+    def flush(self) -> None:
+        """Bring everything to disk."""
+        self._engine.flush()
+
+    def count(self, *, exact: bool = True) -> int:
+        """Count the points."""
+        return self._engine.count(qdrant.CountRequest(exact=exact))
+
+    def copy_living(self, *, begins: bool, most: int) -> bool:
+        """Copy up to `most` points into a new shard, which takes this one's place when it has all of them.
+
+        What is written or removed meanwhile is so in both. Return whether there are more. A copy that was begun and
+        not ended, or fails, is thrown away.
+
+        Raises:
+            CopyLostError: there is no copy to go on with.
+            NoRoomError: there is no room for it now, on the disk or in memory.
+        """
+        try:
+            if self._copied(begins=begins, most=most):
+                return True
+        except BaseException:
+            self._drop_copy()
+            raise
+        self._copy = None
+        self._engine.flush()
+        self._engine.close()
+        self._files.end_copy()
+        self._engine = self._load(self._files.directory)
+        self._packing = Packing(self._engine, self._pack_points)
+        return False
+
+    def close(self) -> None:
+        """Bring everything to disk and let go of the directory."""
+        self._drop_copy()
+        self._engine.flush()
+        self._engine.close()
+
+    def _copied(self, *, begins: bool, most: int) -> bool:
+        """Copy a piece. A copy that has everything is closed."""
+        if begins:
+            self._drop_copy()
+            _refuse(self._limits.missing_for_all(self._files.directory, self._files.size(), self.count()))
+            self._copy = ShardCopy(self._load(self._files.begin_copy(self._make)), self._pack_points)
+        if self._copy is None:
+            raise CopyLostError
+        _refuse(self._limits.missing_for_piece(self._files.directory, bytes_of(most, self._dimension), most))
+        has_more = self._copy.take(self._engine, most)
+        if not has_more:
+            self._copy.close()
+        return has_more
+
+    def _drop_copy(self) -> None:
+        copy, self._copy = self._copy, None
+        try:
+            if copy is not None:
+                copy.close()
+        finally:
+            self._files.recover()
+
+    def _upsert(self, points: Sequence[qdrant.Point]) -> None:
+        self._known.forget(point.id for point in points)
+        self._update(qdrant.UpdateOperation.upsert_points(list(points)))
+        self._packing.note(len(points))
+        self._packing.pack()
+
+    def _update(self, operation: qdrant.UpdateOperation) -> None:
+        """Write to the shard and to its copy. A copy that did not get everything is of no use."""
+        copy, self._copy = self._copy, None
+        self._engine.update(operation)
+        if copy is not None:
+            copy.engine.update(operation)
+        self._copy = copy
+
+    def _load(self, directory: Path) -> qdrant.EdgeShard:
+        engine = qdrant.EdgeShard.load(str(directory), self._config)
+        index_payload(engine)  # one that an earlier version made may lack an index
+        return engine
+
+    def _make(self, directory: Path) -> None:
+        """Make an empty shard."""
+        engine = qdrant.EdgeShard.create(str(directory), self._config)
+        index_payload(engine)
+        engine.flush()
+        engine.close()
+
+    def _page(
+        self, user_id: str, offset: str | None, limit: int, *, with_vectors: bool
+    ) -> tuple[list[qdrant.Record], str | None]:
+        records, following = self._engine.scroll(
+            qdrant.ScrollRequest(
+                offset=None if offset is None else UUID(offset),
+                limit=limit,
+                filter=qdrant.Filter(must=[_field_condition(Match(USER, user_id))]),
+                with_payload=[TIME, SEQUENCE],
+                with_vector=with_vectors,
+            )
+        )
+        return records, None if following is None else str(following)
+
+    def _is_sound(self, record: qdrant.Record, *, with_vectors: bool) -> bool:
+        stored = record.payload or {}
+        has_facts = isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)
+        return has_facts and (not with_vectors or _sound_numbers(record, self._dimension) is not None)
+
+    def _scored(self, points: Sequence[qdrant.ScoredPoint]) -> list[Scored]:
+        facts = self._known.facts([point.id for point in points])
+        return [(point.score, *fact) for point, fact in zip(points, facts, strict=True)]
+
+    def _look_up(self, identities: list[Identity]) -> Mapping[Identity, Facts]:
+        records = self._engine.retrieve(identities, with_payload=[TIME, SEQUENCE], with_vector=False)
+        return {record.id: _facts(record) for record in records}
+
+
+def _refuse(missing: str) -> None:
+    if missing:
+        raise NoRoomError(missing)
+
+
+def _vector(record: qdrant.Record) -> Vector:
+    return vector_of(cast("list[float]", record.vector))  # what is sound has no other form
+
+
+def _sound_numbers(record: qdrant.Record, dimension: int) -> list[float] | None:
+    """Return a record's vector if it can be searched: it has all of its numbers, and length one. Else None."""
+    vector = record.vector  # the engine makes a list at each look
+    if not isinstance(vector, list) or len(vector) != dimension:
+        return None
+    numbers = cast("list[float]", vector)  # what has all of its numbers has no other form
+    length = math.hypot(*numbers)
+    return numbers if abs(length * length - 1.0) < _LENGTH_ERROR_MAX else None
+
+
+def _sequence(record: qdrant.Record) -> int:
+    return int((record.payload or {}).get(SEQUENCE, -1))
+
+
+def _stored(point: VectorPoint) -> qdrant.Point:
+    identity = point_id(point.user_id, point.message_id, point.part)
+    return qdrant.Point(identity, numbers_of(point.vector), payload(point))
+
+
+def _query(search: NearestPoints) -> qdrant.QueryRequest:
+    return qdrant.QueryRequest(
+        limit=search.limit,
+        query=qdrant.Query.Nearest(numbers_of(search.vector)),
+        filter=qdrant.Filter(must=[_field_condition(condition) for condition in search.conditions]),
+        with_payload=False,
+        params=_EXACT,
+    )
+
+
+def _field_condition(condition: Condition) -> qdrant.FieldCondition:
+    if isinstance(condition, Match):
+        return qdrant.FieldCondition(condition.field, match=qdrant.MatchValue(condition.value))
+    return qdrant.FieldCondition(condition.field, range=qdrant.RangeFloat(gte=condition.gte, lt=condition.lt))
+
+
+def _facts(record: qdrant.Record) -> Facts:
+    stored = record.payload or {}
+    return stored[TIME], stored[SEQUENCE]

@@ -1,0 +1,290 @@
+"""The durable backlog of the vector index.
+
+A row says that a message has changed, not how: the work is to bring the index in line with the log, whatever the
+order. A row lives until the index has made the work durable.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import FeedPosition, bucket_of
+
+PENDING, APPLIED, PARKED = range(3)
+_BEGINNING = FeedPosition()
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS work (
+    user_id TEXT NOT NULL,
+    message_id TEXT NOT NULL,
+    oldest INTEGER NOT NULL,
+    latest INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    reason TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (user_id, message_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS pending_by_age ON work (oldest) WHERE state = 0;
+CREATE INDEX IF NOT EXISTS pending_by_user ON work (user_id, oldest) WHERE state = 0;
+CREATE INDEX IF NOT EXISTS settled ON work (state, user_id, message_id) WHERE state > 0;
+CREATE TABLE IF NOT EXISTS followed (log TEXT NOT NULL, is_begun INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS feed (fed INTEGER NOT NULL, pending INTEGER NOT NULL);
+INSERT INTO feed (fed, pending) SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM feed);
+"""
+_FEED_AGAIN = """
+BEGIN IMMEDIATE;
+ALTER TABLE feed ADD COLUMN unmarked INTEGER NOT NULL DEFAULT 0;
+UPDATE feed SET unmarked = fed, fed = 0;
+PRAGMA user_version = 1;
+COMMIT;
+"""
+_IN_BUCKETS = """
+BEGIN IMMEDIATE;
+ALTER TABLE work ADD COLUMN bucket INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX pending_by_bucket ON work (bucket, oldest) WHERE state = 0;
+PRAGMA user_version = 2;
+COMMIT;
+"""
+_STEPS = (_FEED_AGAIN, _IN_BUCKETS)
+"""Bring a backlog of the version before up to date. First: what is in the index lacks the marks of metadata."""
+
+_EXTEND = "UPDATE work SET latest = max(latest, ?3) WHERE user_id = ?1 AND message_id = ?2 AND state = 0"
+_ADD = f"""
+INSERT INTO work (user_id, message_id, oldest, latest, bucket, state) VALUES (?1, ?2, ?4, ?3, ?5, {PENDING})
+ON CONFLICT DO UPDATE SET
+    oldest = iif(state = {PARKED}, excluded.oldest, min(oldest, excluded.oldest)),
+    latest = max(latest, excluded.latest), state = {PENDING}, reason = ''
+"""  # noqa: S608 - the states are our own numbers
+_SET_ASIDE = f"""
+INSERT INTO work (bucket, user_id, message_id, oldest, latest, state, reason) VALUES (?1, ?2, ?3, ?4, ?4, {PARKED}, ?5)
+"""  # noqa: S608 - as above
+_ASIDE = f"SELECT bucket, user_id, message_id, latest, reason FROM work WHERE state > 0 AND state = {PARKED}"  # noqa: S608
+_SETTLE = "UPDATE work SET state = ?, reason = ? WHERE user_id = ? AND message_id = ? AND latest = ? AND state = 0"
+_KNOWN = "SELECT message_id FROM work WHERE user_id = ? AND message_id IN (SELECT value FROM json_each(?))"
+_OLDEST = "SELECT value, (SELECT min(oldest) FROM work WHERE state = 0 AND bucket = value) FROM json_each(?)"
+_TAKE = "SELECT user_id, message_id, latest, oldest = latest FROM work WHERE state = 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A message to bring in line with the log. `latest` is the change that was known when the work was taken.
+
+    `is_single` says that it is the only one since the index was in line.
+    """
+
+    user_id: str
+    message_id: str
+    latest: int
+    is_single: bool = field(default=False, compare=False)
+
+
+class Backlog:
+    """A durable set of messages to work on, and how far the log's feed has been taken in.
+
+    There is one writer to a file; `BacklogReader` reads beside it. Its calls may come from any thread but must not
+    overlap: commits now and then wait for the disk, which an event loop should not do.
+
+    After a power cut the file may be a little behind itself, which only means that work is done again. A damaged file
+    is begun anew: then everything is done again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._connection = _open_or_begin_anew(path)
+        with self._transaction():
+            again = self._connection.execute("UPDATE work SET state = 0 WHERE state > 0 AND state = ?", (APPLIED,))
+            self._connection.execute("UPDATE feed SET pending = pending + ?", (again.rowcount,))
+
+    @property
+    def fed(self) -> FeedPosition:
+        """Up to where the feed has been taken in."""
+        return fed(self._connection)
+
+    @property
+    def checkpoint(self) -> FeedPosition:
+        """Up to where everything has been applied or parked."""
+        return checkpoint(self._connection)
+
+    @property
+    def unmarked(self) -> int:
+        """The sequence up to which the index may hold messages without the marks of their metadata.
+
+        While the feed is taken in up to there, only messages with metadata are work: the others are known already.
+        """
+        return int(self._connection.execute("SELECT unmarked FROM feed").fetchone()[0])
+
+    def follow(self, log: str) -> None:
+        """Note which log's feed this takes in (`LogIdentity.name`), unless that is known already.
+
+        One of the version before, which has taken something in, has an index that is begun.
+        """
+        self._connection.execute(
+            "INSERT INTO followed SELECT ?, fed > 0 FROM feed WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,)
+        )
+
+    def feed(self, changes: Iterable[Touched], until: FeedPosition | None = None) -> None:
+        """Take in entries of the feed, and with them the position up to which there are no others."""
+        spans = _spans(changes)
+        with self._transaction():
+            known = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
+            reached = self.fed.merged(until) if until is not None else self.fed
+            many = len(reached.sequences) > 1
+            self._connection.executemany(_ADD, [(*span, bucket_of(span[0]) if many else 0) for span in spans])
+            self._connection.execute(
+                "UPDATE feed SET fed = ?, pending = pending + ?", (_stored(reached), len(spans) - known)
+            )
+
+    def start_over(
+        self,
+        position: FeedPosition = _BEGINNING,
+        aside: Iterable[tuple[int, str, str, int, str]] = (),
+    ) -> None:
+        """Forget everything, so that the feed is read from a position on.
+
+        Args:
+            position: the position.
+            aside: what is set aside: bucket, user, message, the latest change that is known, and why.
+        """
+        with self._transaction():
+            self._connection.execute("DELETE FROM work")
+            self._connection.executemany(_SET_ASIDE, aside)
+            self._connection.execute("UPDATE feed SET fed = ?, pending = 0, unmarked = 0", (_stored(position),))
+
+    def take(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
+        """Return the next work, without marking it: the hot users' first, in equal shares, then the oldest."""
+        taken: dict[tuple[str, str], Pending] = {}
+        share = -(-limit // max(1, len(hot_users)))
+        for user_id in hot_users:
+            if len(taken) < limit:
+                self._collect(taken, "AND user_id = ? ORDER BY oldest LIMIT ?", (user_id, share))
+        if len(taken) < limit:
+            self._collect(taken, "ORDER BY oldest LIMIT ?", (limit,))
+        return list(taken.values())[:limit]
+
+    def known(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
+        """Name those of a user's messages that wait, were applied and not made durable yet, or were set aside."""
+        return known_messages(self._connection, user_id, message_ids)
+
+    def mark_applied(self, done: Iterable[Pending]) -> None:
+        """Note that the index has this work, though not yet durably. A message that changed meanwhile stays pending.
+
+        It was put into an index that had nothing that this backlog does not know of.
+        """
+        applied = [(APPLIED, "", i.user_id, i.message_id, i.latest) for i in done]
+        self._settle(applied, "UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
+
+    def park(self, aside: Mapping[Pending, str]) -> None:
+        """Set messages aside until they change, each for a kind of error."""
+        self._settle([(PARKED, reason, i.user_id, i.message_id, i.latest) for i, reason in aside.items()])
+
+    def forget_applied(self) -> None:
+        """Drop applied work. Call it when the index has made everything marked durable."""
+        with self._transaction():
+            self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
+
+    def wipe_removed(self) -> None:
+        """Write the file anew without what was dropped. It is small unless much waits."""
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def aside(self) -> list[tuple[int, str, str, int, str]]:
+        """Return what is set aside: bucket, user, message, the latest change that is known, and why."""
+        return self._connection.execute(_ASIDE).fetchall()
+
+    def is_done(self, user_id: str) -> bool:
+        """Return whether there is no work for a user."""
+        found = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
+        return found.fetchone() is None
+
+    def followed(self) -> FeedPosition | None:
+        """Return how far the index has followed the log; None if it has nothing of it for certain."""
+        begun = self._connection.execute("SELECT is_begun FROM followed").fetchone()
+        return self.checkpoint if begun is not None and begun[0] else None
+
+    def _transaction(self) -> sqlite3.Connection:
+        """Begin a transaction; as a context it is committed, or rolled back if it fails."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        return self._connection
+
+    def _collect(self, taken: dict[tuple[str, str], Pending], which: str, values: Sequence[str | int]) -> None:
+        for user_id, message_id, latest, is_single in self._connection.execute(f"{_TAKE} {which}", values):
+            item = Pending(user_id, message_id, latest, bool(is_single))
+            taken.setdefault((user_id, message_id), item)
+
+    def _settle(self, settled: Sequence[tuple[int, str, str, str, int]], *also: str) -> None:
+        if not settled:
+            return
+        with self._transaction():
+            for statement in also:
+                self._connection.execute(statement)
+            count = self._connection.executemany(_SETTLE, settled).rowcount
+            self._connection.execute("UPDATE feed SET pending = pending - ?", (count,))
+
+
+def fed(connection: sqlite3.Connection) -> FeedPosition:
+    """Read from a backlog up to where the feed has been taken in."""
+    return FeedPosition.decoded(connection.execute("SELECT fed FROM feed").fetchone()[0])
+
+
+def checkpoint(connection: sqlite3.Connection) -> FeedPosition:
+    """Read from a backlog up to where everything has been applied or parked."""
+    reached = fed(connection)  # first: what is fed meanwhile is rather not counted yet
+    buckets = orjson.dumps(list(range(len(reached.sequences))))
+    oldest = dict(connection.execute(_OLDEST, (buckets,)).fetchall())
+    return FeedPosition(
+        tuple(
+            sequence if (first := oldest[bucket]) is None else min(sequence, first - 1)
+            for bucket, sequence in enumerate(reached.sequences)
+        )
+    )
+
+
+def _stored(position: FeedPosition) -> int | bytes:
+    return position.latest if len(position.sequences) == 1 else position.encoded()
+
+
+def known_messages(connection: sqlite3.Connection, user_id: str, message_ids: Sequence[str]) -> set[str]:
+    """Name those of a user's messages that have a row in a backlog."""
+    rows = connection.execute(_KNOWN, (user_id, orjson.dumps(list(message_ids))))
+    return {message_id for (message_id,) in rows}
+
+
+def _open_or_begin_anew(path: Path) -> sqlite3.Connection:
+    try:
+        return _open(path)
+    except sqlite3.OperationalError:  # locked, or no room: the file itself may be sound
+        raise
+    except sqlite3.DatabaseError:
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        return _open(path)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.executescript(_SCHEMA)
+    for step in _STEPS[connection.execute("PRAGMA user_version").fetchone()[0] :]:
+        connection.executescript(step)
+    return connection
+
+
+def _spans(changes: Iterable[Touched]) -> list[tuple[str, str, int, int]]:
+    """Return each message once: user, message, latest and oldest sequence."""
+    spans: dict[tuple[str, str], tuple[int, int]] = {}
+    for change in changes:
+        key = (change.user_id, change.message_id)
+        latest, oldest = spans.get(key, (change.sequence, change.sequence))
+        spans[key] = (max(latest, change.sequence), min(oldest, change.sequence))
+    return [(*key, *span) for key, span in spans.items()]

@@ -1,0 +1,358 @@
+"""The vector index on a Qdrant server or cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from urllib.parse import urlsplit
+
+import numpy as np
+from qdrant_client import AsyncQdrantClient, models
+
+from nomemory.server.embedding.l2_normalise import NUMBER
+from nomemory.server.embedding.vector import Vector
+from nomemory.server.faults import Fault
+from nomemory.server.message import Filter
+from nomemory.server.structured_logs import get_logger
+from nomemory.server.vector.collection import QdrantLayout
+from nomemory.server.vector.points import (
+    SEQUENCE,
+    TIME,
+    USER,
+    Condition,
+    Match,
+    conditions,
+    nearest,
+    part_blocks,
+    payload,
+    point_id,
+)
+from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
+from nomemory.server.vector.qdrant.collection import QdrantCollection, QdrantOwner, answered, unavailable
+from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
+from nomemory.server.vector.usable import usable_points, usable_query
+
+_log = get_logger("vectors")
+_UPSERT_MAX = 256
+_READ_MAX = 1000
+_USERS_MAX = 2**31
+_LENGTH_ERROR_MAX = 1e-3
+_HTTP_PORT, _GRPC_PORT = 6333, 6334
+_EXACT = models.SearchParams(exact=True)
+_ALONE = QdrantLayout()
+
+
+def connect(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
+    """Make a client; nothing is sent yet.
+
+    Args:
+        url: `grpc://HOST:PORT` or `grpcs://…`: gRPC on that port. `http://…` or `https://…`: HTTP on that port; with
+            the usual port or none, gRPC on the usual port beside it. `:memory:`: an index of tests.
+        api_key: sent with every call, if given.
+        timeout_s: how long a call may take.
+    """
+    if url == ":memory:":
+        return AsyncQdrantClient(location=url)
+    parts = urlsplit(url)
+    is_grpc = parts.scheme in ("grpc", "grpcs")
+    return AsyncQdrantClient(
+        url=f"{'http' if parts.scheme == 'grpc' else 'https'}://{parts.hostname}:{_HTTP_PORT}" if is_grpc else url,
+        prefer_grpc=is_grpc or parts.port in (None, _HTTP_PORT),
+        grpc_port=(parts.port if is_grpc else None) or _GRPC_PORT,
+        api_key=api_key,
+        timeout=max(1, round(timeout_s)),
+        check_compatibility=False,  # it asks with a blocking call
+    )
+
+
+class QdrantIndex:
+    """Implements `VectorIndex`; every write is acknowledged by the server when it is applied and durable.
+
+    Args:
+        client: the connection; closed with the index.
+        collection: its name, to which the layout may add; it is made by the first call that needs it.
+        dimension: how many numbers a vector has.
+        layout: how it is spread over a cluster.
+        timeout_s: how long the server may work on a search.
+        probe_s: how long the server may take to say that it is there.
+        is_new: whether nothing was ever put into it from this log. Whatever is there is of another epoch of it, or of
+            nobody, and is deleted before anything else: its sequences would be taken for those of this log.
+        log_id: the log that it is filled from; empty: nobody's, as in tests.
+
+    Any method raises ForeignCollectionError if the collection is filled from another log.
+    """
+
+    def __init__(
+        self,
+        client: AsyncQdrantClient,
+        collection: str,
+        dimension: int,
+        layout: QdrantLayout = _ALONE,
+        *,
+        timeout_s: float = 30.0,
+        probe_s: float = 5.0,
+        is_new: bool = False,
+        log_id: str = "",
+    ) -> None:
+        self.suspect = asyncio.Event()
+        self._probe_s = probe_s
+        self._is_away = False
+        self._client = client
+        self._owner = QdrantOwner(client, log_id)
+        self._collection = layout.named(collection)
+        self._layout = layout
+        self._timeout_s = max(1, round(timeout_s))
+        self._ordering = models.WriteOrdering.MEDIUM if layout.is_copied else None
+        self._consistency = models.ReadConsistencyType.MAJORITY if layout.is_copied else None
+        self._dimension = dimension
+        self._is_made = False
+        self._is_new = is_new
+        self._making = asyncio.Lock()
+
+    async def upsert(self, points: Sequence[VectorPoint]) -> None:
+        """Store points; a point with the same user, message and part is overwritten."""
+        usable = list(usable_points(points, self._dimension))
+        await self._make()
+        for at in range(0, len(usable), _UPSERT_MAX):
+            await self._put(usable[at : at + _UPSERT_MAX])
+
+    async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
+        """Remove the points of a message from a part on."""
+        await self._make()
+        for block in part_blocks(user_id, message_id, from_part):
+            found = await self._retrieve(user_id, [str(identity) for identity in block])
+            if not found:
+                return
+            await self._delete(user_id, models.PointIdsList(points=[record.id for record in found]))
+
+    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
+        """Return the nearest messages."""
+        numbers = _numbers(usable_query(vector, self._dimension))
+        only = models.Filter(must=[_field_condition(condition) for condition in conditions(user_id, narrowed)])
+        await self._make()
+
+        async def fetch(points_max: int) -> list[VectorHit]:
+            reply = await answered(
+                self._client.query_points(
+                    self._collection,
+                    query=numbers,
+                    query_filter=only,
+                    limit=points_max,
+                    with_payload=[TIME, SEQUENCE],
+                    search_params=_EXACT,
+                    consistency=self._consistency,
+                    shard_key_selector=self._layout.key_of(user_id),
+                    timeout=self._timeout_s,
+                )
+            )
+            return [_hit(point) for point in reply.points]
+
+        return await nearest(fetch, narrowed, limit)
+
+    async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
+        """Return the vectors that are stored of a version of a message."""
+        await self._make()
+        vectors = list[Vector]()
+        for block in part_blocks(user_id, message_id, 0):
+            parts = [str(identity) for identity in block]
+            found = await self._retrieve(user_id, parts, with_payload=[SEQUENCE], with_vectors=True)
+            by_id = {str(record.id): record for record in found}
+            for part in parts:
+                record = by_id.get(part)
+                if record is None or (record.payload or {})[SEQUENCE] != sequence:
+                    return vectors
+                vectors.append(np.asarray(record.vector, dtype=NUMBER).tobytes())
+        return vectors
+
+    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the stored vectors of messages' first parts."""
+        by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
+        await self._make()
+        records = await self._retrieve(user_id, list(by_point), with_vectors=True)
+        return {by_point[str(record.id)]: np.asarray(record.vector, dtype=NUMBER).tobytes() for record in records}
+
+    async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
+        """Remove the points of versions of a user's messages."""
+        await self._make()
+        versions = models.FieldCondition(key=SEQUENCE, match=models.MatchAny(any=list(sequences)))
+        only = models.Filter(must=[_field_condition(Match(USER, user_id)), versions])
+        await self._delete(user_id, models.FilterSelector(filter=only))
+
+    async def users(self) -> set[str]:
+        """Return the users of whom there are points; none if the server is too old to tell (before 1.12)."""
+        await self._make()
+        try:
+            found = await answered(self._client.facet(self._collection, USER, limit=_USERS_MAX))
+        except Fault:
+            _log.warning("the Qdrant server does not tell of whom it has points", collection=self._collection)
+            return set()
+        return {str(hit.value) for hit in found.hits}
+
+    async def flush(self) -> None:
+        """Do nothing: the server has acknowledged every write as durable."""
+
+    async def wipe_removed(self, most: int) -> None:
+        """Do nothing: the server optimises its segments by itself, when it finds it worthwhile."""
+
+    async def count(self) -> int:
+        """Count the points."""
+        await self._make()
+        return (await answered(self._client.count(self._collection, exact=True))).count
+
+    async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+        """Read what is stored of users, page by page."""
+        await self._make()
+        by_user: list[Counter[int]] = []
+        unsound = 0
+        for user_id in user_ids:
+            points = Counter[int]()
+            async for record in self._records(user_id, with_vectors=with_vectors):
+                if _is_sound(record, self._dimension if with_vectors else 0):
+                    points[(record.payload or {})[SEQUENCE]] += 1
+                else:
+                    unsound += 1
+            by_user.append(points)
+        return StoredPoints(by_user, unsound)
+
+    async def give_up(self) -> None:
+        """Remove the collection; the next call that needs it makes it again."""
+        await self._owner.refuse_other(self._collection)
+        await answered(self._client.delete_collection(self._collection))
+        self._is_made = False
+
+    async def drop(self, collection: str) -> None:
+        """Delete another collection, if the server has it, and it is not another log's."""
+        if collection == self._collection or not await answered(self._client.collection_exists(collection)):
+            return
+        try:
+            await self._owner.refuse_other(collection)
+        except ForeignCollectionError:
+            _log.warning("a collection is kept: another log fills it", collection=collection)
+            return
+        await answered(self._client.delete_collection(collection))
+
+    async def probe(self) -> None:
+        """Return if the server answers. While it does not, other calls fail at once instead of waiting for it."""
+        try:
+            async with asyncio.timeout(self._probe_s):
+                exists = await answered(self._client.collection_exists(self._collection))
+                if exists and not self._is_made:
+                    await self._owner.refuse_other(self._collection)
+        except ForeignCollectionError:
+            self._is_away = False
+            raise
+        except (Fault, TimeoutError) as error:
+            self._is_away = True
+            raise unavailable(error) from error
+        self._is_away = False
+        if self._is_made and not exists:  # somebody has deleted it
+            self._is_made = False
+            self.suspect.set()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.close()
+
+    async def _records(self, user_id: str, *, with_vectors: bool) -> AsyncIterator[models.Record]:
+        only, offset = models.Filter(must=[_field_condition(Match(USER, user_id))]), None
+        while True:
+            records, offset = await answered(
+                self._client.scroll(
+                    self._collection,
+                    scroll_filter=only,
+                    limit=_READ_MAX,
+                    offset=offset,
+                    with_payload=[TIME, SEQUENCE],
+                    with_vectors=with_vectors,
+                    consistency=self._consistency,
+                    shard_key_selector=self._layout.key_of(user_id),
+                )
+            )
+            for record in records:
+                yield record
+            if offset is None:
+                return
+
+    async def _put(self, points: Sequence[VectorPoint]) -> None:
+        """Store points in one request, whichever buckets they lie in."""
+        parts = self._layout.parted(points)
+        lists = [models.PointsList(points=list(map(_stored, some)), shard_key=key) for key, some in parts]
+        puts = [models.UpsertOperation(upsert=some) for some in lists]
+        await answered(self._client.batch_update_points(self._collection, puts, wait=True, ordering=self._ordering))
+
+    async def _retrieve(
+        self,
+        user_id: str,
+        ids: Sequence[str],
+        *,
+        with_payload: list[str] | bool = False,
+        with_vectors: bool = False,
+    ) -> list[models.Record]:
+        return await answered(
+            self._client.retrieve(
+                self._collection,
+                ids,
+                with_payload=with_payload,
+                with_vectors=with_vectors,
+                consistency=self._consistency,
+                shard_key_selector=self._layout.key_of(user_id),
+            )
+        )
+
+    async def _delete(self, user_id: str, points: models.PointIdsList | models.FilterSelector) -> None:
+        await answered(
+            self._client.delete(
+                self._collection,
+                points,
+                wait=True,
+                ordering=self._ordering,
+                shard_key_selector=self._layout.key_of(user_id),
+            )
+        )
+
+    async def _make(self) -> None:
+        if self._is_away:
+            raise unavailable(ConnectionError())
+        async with self._making:
+            if self._is_made:
+                return
+            whole = QdrantCollection(self._client, self._collection, self._dimension, self._layout)
+            await self._owner.refuse_other(self._collection)
+            if self._is_new:
+                await whole.discard()
+            await whole.make()
+            await self._owner.own(self._collection)
+            self._is_made = True
+
+
+def _is_sound(record: models.Record, dimension: int) -> bool:
+    """Return whether a record can be found and used; with a dimension also whether its vector is of length one."""
+    stored = record.payload or {}
+    if not (isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)):
+        return False
+    if not dimension:
+        return True
+    vector = np.asarray(record.vector, dtype=NUMBER)
+    return vector.shape == (dimension,) and abs(float(vector @ vector) - 1.0) < _LENGTH_ERROR_MAX
+
+
+def _numbers(vector: Vector) -> list[float]:
+    numbers: list[float] = np.frombuffer(vector, dtype=NUMBER).tolist()
+    return numbers
+
+
+def _stored(point: VectorPoint) -> models.PointStruct:
+    identity = str(point_id(point.user_id, point.message_id, point.part))
+    return models.PointStruct(id=identity, vector=_numbers(point.vector), payload=payload(point))
+
+
+def _field_condition(condition: Condition) -> models.FieldCondition:
+    if isinstance(condition, Match):
+        return models.FieldCondition(key=condition.field, match=models.MatchValue(value=condition.value))
+    return models.FieldCondition(key=condition.field, range=models.Range(gte=condition.gte, lt=condition.lt))
+
+
+def _hit(point: models.ScoredPoint) -> VectorHit:
+    stored = point.payload or {}
+    return VectorHit(point.score, stored[TIME], stored[SEQUENCE])

@@ -1,0 +1,135 @@
+"""The lock of an index's filler: one has it at a time, and what is told after it was lost is not believed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from postgres import PrivatePostgres, count, fresh_schema
+
+from nomemory.server.faults import Fault
+from nomemory.server.log.position import FeedPosition, bucket_of
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.vector.shared.postgres_filler_lock import PostgresFillerLock
+from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
+from nomemory.server.vector.shared.protocol import Progress, SetAside, UserReached
+
+COLLECTION = "vectors-8"
+ANN = bucket_of("ann")
+
+
+class Servers:
+    """Two servers that share one collection; the first of them fills it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.database = Database(url)
+        self.known = PostgresSharedIndex(self.database, COLLECTION, 60.0)
+        self.ours = self.known.filler_lock()
+        self.other = self.known.filler_lock()
+
+    async def begin(self) -> None:
+        await bring_forward(self.database)
+        assert await self.ours.take()
+        await self.ours.begin("log", None, _nothing)
+
+    async def close(self) -> None:
+        await self.ours.leave()
+        await self.other.leave()
+        await self.known.close()
+
+
+async def _nothing() -> None:
+    """Empty an index that is empty."""
+
+
+def further(sequence: int, checkpoint: int = 0) -> Progress:
+    """Return that ann is further than her bucket."""
+    return Progress(FeedPosition.at(checkpoint), (UserReached(ANN, "ann", sequence),))
+
+
+async def until_taken(lock: PostgresFillerLock) -> None:
+    async with asyncio.timeout(20):
+        while not await lock.take():  # noqa: ASYNC110 - the database frees it
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def servers(postgres: PrivatePostgres) -> AsyncIterator[Servers]:
+    servers = Servers(fresh_schema(postgres))
+    await servers.begin()
+    yield servers
+    await servers.close()
+
+
+async def test_one_has_the_lock_and_another_when_it_was_left(servers: Servers) -> None:
+    assert not await servers.other.take()
+    await servers.ours.leave()
+    await until_taken(servers.other)
+    assert await servers.other.was_left()
+
+
+async def test_of_one_that_was_cut_off_it_is_known_that_it_did_not_leave(servers: Servers) -> None:
+    await servers.ours.lose()
+    await until_taken(servers.other)
+    assert not await servers.other.was_left()
+
+
+async def test_the_database_takes_the_lock_from_one_that_says_nothing(servers: Servers) -> None:
+    silent = PostgresFillerLock(servers.database, "another", 0.3)
+    assert await silent.take()
+    eager = PostgresFillerLock(servers.database, "another", 60.0)
+    await until_taken(eager)
+    with pytest.raises(Fault):
+        await silent.renew()
+    await silent.lose()
+    await eager.leave()
+
+
+async def test_the_lock_of_another_schema_or_collection_is_another_one(
+    servers: Servers, postgres: PrivatePostgres
+) -> None:
+    elsewhere = Servers(fresh_schema(postgres))
+    await elsewhere.begin()
+    await elsewhere.close()
+    another = PostgresFillerLock(servers.database, "another", 60.0)
+    assert await another.take()
+    await another.leave()
+
+
+async def test_who_was_further_than_the_bucket_is_not_when_all_is_filled_from_the_beginning(servers: Servers) -> None:
+    await servers.ours.publish(further(7))
+    assert not await servers.known.behind("ann", 7)
+    await servers.ours.start_over()
+    assert await servers.known.behind("ann", 7), "nothing of ann is in the index any more"
+
+
+async def test_what_a_server_tells_when_it_has_lost_the_lock_is_not_believed(servers: Servers) -> None:
+    late = Progress(FeedPosition.at(7), further(7).users, frozenset({SetAside(ANN, "ann", "m", 7, "REFUSED")}))
+    servers.ours._connection.terminate()
+    with pytest.raises(Fault):
+        await servers.ours.publish(late)
+    assert await servers.known.behind("ann", 1)
+    assert (await servers.known.status("ann")).parked == 0
+    assert (await servers.known.checkpoint()).latest == 0
+
+
+async def test_no_user_is_named_who_is_no_further_than_the_bucket(servers: Servers, postgres: PrivatePostgres) -> None:
+    await servers.ours.publish(further(7))
+    assert count(postgres, servers.url, "index_users") == 1
+    for checkpoint in (3, 6, 7):
+        assert not await servers.known.behind("ann", 7)
+        await servers.ours.publish(Progress(FeedPosition.at(checkpoint)))
+    assert count(postgres, servers.url, "index_users") == 0, "an erased user's id would stay there"
+    assert not await servers.known.behind("ann", 7)
+
+
+async def test_an_index_that_is_filled_or_waited_for_is_not_taken_for_abandoned(servers: Servers) -> None:
+    assert not await servers.known.abandoned()
+    assert not await servers.other.take()
+    await servers.ours.leave()
+    assert not await servers.known.abandoned(), "another server uses it"
+    await servers.other.leave()
+    assert await servers.known.abandoned()

@@ -1,0 +1,355 @@
+"""A collection on a Qdrant server: what a cluster is asked for, and that one which another log fills is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+from qdrant_client import grpc as qdrant
+from qdrant_client.grpc.collections_service_pb2_grpc import CollectionsServicer, add_CollectionsServicer_to_server
+from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_PointsServicer_to_server
+
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import Checkpoint, FeedPosition, LogIdentity, LogPosition
+from nomemory.server.message import EVERYTHING, Role
+from nomemory.server.settings import Settings
+from nomemory.server.vector.collection import (
+    Collection,
+    QdrantLayout,
+    discard_foreign_vectors,
+    is_begun,
+    vector_checkpoint,
+)
+from nomemory.server.vector.indexing.backlog import Backlog
+from nomemory.server.vector.points import point_id
+from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.vector.qdrant.collection import QdrantCollection
+from nomemory.server.vector.qdrant.index import QdrantIndex, connect
+from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
+from proofs.qdrant_stand_in import described
+
+VECTOR = b"\0\0\x80?" + b"\0" * 12
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_collection_on_a_server_that_this_log_has_not_begun_is_emptied(*, is_new: bool) -> None:
+    client = connect(":memory:", None, 5)
+    before = QdrantIndex(client, "vectors", 4)
+    await before.upsert([VectorPoint("u", "m", 0, 1, 0, Role.USER, "", VECTOR)])
+    now = QdrantIndex(client, "vectors", 4, is_new=is_new)
+    assert [hit.sequence for hit in await now.search("u", VECTOR, EVERYTHING, 10)] == ([] if is_new else [1])
+    assert await now.count() == (0 if is_new else 1)
+    await now.close()
+
+
+POINT = VectorPoint("u", "m", 0, 1, 0, Role.USER, "", VECTOR)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_collection_that_another_log_fills_is_neither_read_nor_written(*, is_new: bool) -> None:
+    client = connect(":memory:", None, 5)
+    theirs = QdrantIndex(client, "vectors", 4, is_new=True, log_id="theirs")
+    await theirs.upsert([POINT])
+    ours = QdrantIndex(client, "vectors", 4, is_new=is_new, log_id="ours")
+    for call in (
+        ours.probe,
+        ours.count,
+        ours.give_up,
+        partial(ours.upsert, [POINT]),
+        partial(ours.search, "u", VECTOR, EVERYTHING, 10),
+        partial(ours.remove, "u", "m"),
+    ):
+        with pytest.raises(
+            ForeignCollectionError, match="collection vectors on the Qdrant server is filled from another"
+        ):
+            await call()
+    assert await theirs.count() == 1
+
+
+async def test_a_collection_that_another_log_fills_is_not_deleted_with_those_that_are_not_in_use() -> None:
+    client = connect(":memory:", None, 5)
+    theirs, former, ours = (
+        QdrantIndex(client, name, 4, is_new=True, log_id=log)
+        for name, log in (("vectors", "theirs"), ("former", "ours"), ("other", "ours"))
+    )
+    for index in (theirs, former, ours):
+        await index.upsert([POINT])
+    await ours.drop("vectors")
+    await ours.drop("former")
+    assert await theirs.count() == 1
+    assert not await client.collection_exists("former")
+
+
+async def test_a_log_goes_on_with_its_own_collection_and_takes_one_that_names_no_owner() -> None:
+    client = connect(":memory:", None, 5)
+    await QdrantIndex(client, "vectors", 4).upsert([POINT])  # as a version before did
+    for _ in range(2):
+        assert await QdrantIndex(client, "vectors", 4, log_id="ours").count() == 1
+    assert await QdrantIndex(client, "vectors", 4, is_new=True, log_id="ours").count() == 0, "restored: another epoch"
+    with pytest.raises(ForeignCollectionError):
+        await QdrantIndex(client, "vectors", 4, log_id="theirs").count()
+
+
+async def test_of_two_logs_that_take_a_collection_at_once_not_both_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, met = connect(":memory:", None, 5), asyncio.Barrier(2)
+    make = QdrantCollection.make
+
+    async def make_together(collection: QdrantCollection) -> None:
+        await met.wait()
+        await make(collection)
+
+    monkeypatch.setattr(QdrantCollection, "make", make_together)
+    both = [QdrantIndex(client, "vectors", 4, log_id=log) for log in ("ours", "theirs")]
+    answers = await asyncio.gather(*(index.count() for index in both), return_exceptions=True)
+    assert any(isinstance(answer, ForeignCollectionError) for answer in answers)
+    assert len((await client.get_collection_aliases("vectors")).aliases) <= 1
+
+
+async def test_a_collection_that_somebody_deletes_is_noticed() -> None:
+    client = connect(":memory:", None, 5)
+    index = QdrantIndex(client, "vectors", 4, log_id="ours")
+    await index.upsert([POINT])
+    await index.probe()
+    assert not index.suspect.is_set()
+    await client.delete_collection("vectors")
+    await index.probe()
+    assert index.suspect.is_set()
+
+
+def fed_backlog(collection: Collection, log: str, sequence: int) -> Backlog:
+    backlog = Backlog(collection.backlog)
+    backlog.follow(log)
+    backlog.feed([Touched(sequence, "u", "m")], FeedPosition.at(sequence))
+    return backlog
+
+
+def test_a_collection_is_begun_once_its_index_has_kept_something(tmp_path: Path) -> None:
+    collection = Collection("vectors", tmp_path)
+    backlog = fed_backlog(collection, "log", 7)
+    assert not is_begun(collection.backlog)
+    backlog.mark_applied(backlog.take((), 1))
+    assert is_begun(collection.backlog)
+    assert vector_checkpoint(collection.backlog) == Checkpoint("log", 7)
+    backlog.close()
+
+
+@pytest.mark.parametrize(
+    ("log", "is_foreign"),
+    [
+        (LogPosition(LogIdentity("log"), 7), False),
+        (LogPosition(LogIdentity("log"), 6), True),
+        (LogPosition(LogIdentity("other"), 7), True),
+        (LogPosition(LogIdentity("log", "restored"), 7), True),
+    ],
+)
+def test_a_collection_of_another_log_or_epoch_or_ahead_of_it_is_discarded(
+    tmp_path: Path, log: LogPosition, *, is_foreign: bool
+) -> None:
+    collection = Collection("vectors", tmp_path / "vectors")
+    fed_backlog(collection, "log", 7).close()
+    assert discard_foreign_vectors(collection, log) == is_foreign
+    assert collection.directory.exists() != is_foreign
+
+
+LAYOUT = QdrantLayout(buckets=4, replicas=3)
+USERS = [f"user-{number}" for number in range(40)]
+FILTERED = {"user_id", "conversation_id", "metadata", "role", "ts", "seq"}
+
+
+@dataclass
+class Cluster:
+    """Notes what it is asked, and has what the test says it has."""
+
+    port: int = 0
+    asked: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    exists: bool = False
+    keys: list[str] = field(default_factory=list)
+    points: int = 0
+    indexed: int = 0
+    found: list[str] = field(default_factory=list)
+
+    def answer(self, name: str, request: Message) -> Message:
+        self.asked[name].append(request)
+        return getattr(self, name)() if hasattr(self, name) else _EMPTY[name]
+
+    def CollectionExists(self) -> Message:  # noqa: N802 - the contract's names
+        return qdrant.CollectionExistsResponse(result=qdrant.CollectionExists(exists=self.exists))
+
+    def CollectionClusterInfo(self) -> Message:  # noqa: N802 - as above
+        local, remote = self.keys[::2], self.keys[1::2]
+        return qdrant.CollectionClusterInfoResponse(
+            local_shards=[qdrant.LocalShardInfo(shard_key=qdrant.ShardKey(keyword=key)) for key in local],
+            remote_shards=[qdrant.RemoteShardInfo(shard_key=qdrant.ShardKey(keyword=key)) for key in remote],
+        )
+
+    def Count(self) -> Message:  # noqa: N802 - as above
+        return qdrant.CountResponse(result=qdrant.CountResult(count=self.points))
+
+    def Get(self) -> Message:  # noqa: N802 - as above
+        keyword = qdrant.PayloadSchemaType.Keyword
+        schema = {name: qdrant.PayloadSchemaInfo(data_type=keyword, points=self.points) for name in FILTERED}
+        schema["user_id"].points = self.indexed
+        description: Message = described(schema)
+        return description
+
+    def GetPoints(self) -> Message:  # noqa: N802 - as above
+        found, self.found = self.found, []
+        return qdrant.GetResponse(result=[qdrant.RetrievedPoint(id=qdrant.PointId(uuid=one)) for one in found])
+
+
+_DONE = qdrant.PointsOperationResponse(result=qdrant.UpdateResult(status=qdrant.UpdateStatus.Completed))
+_EMPTY: dict[str, Message] = {
+    "Create": qdrant.CollectionOperationResponse(result=True),
+    "CreateShardKey": qdrant.CreateShardKeyResponse(result=True),
+    "CreateFieldIndex": _DONE,
+    "DeleteFieldIndex": _DONE,
+    "UpdateBatch": qdrant.UpdateBatchResponse(),
+    "Delete": _DONE,
+    "Query": qdrant.QueryResponse(),
+    "Scroll": qdrant.ScrollResponse(),
+}
+
+
+def servicer(base: type, cluster: Cluster, **renamed: str) -> Any:  # noqa: ANN401 - of the engine's own kinds
+    """Make a servicer whose methods the cluster answers."""
+
+    def method(name: str) -> Any:  # noqa: ANN401 - as above
+        return lambda _self, request, _context: cluster.answer(renamed.get(name, name), request)
+
+    names = [name for name in vars(base) if name[0].isupper()]
+    return type("Servicer", (base,), {name: method(name) for name in names})()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    cluster = Cluster()
+    server = grpc.server(ThreadPoolExecutor(2))
+    add_CollectionsServicer_to_server(servicer(CollectionsServicer, cluster), server)  # type: ignore[no-untyped-call]
+    add_PointsServicer_to_server(servicer(PointsServicer, cluster, Get="GetPoints"), server)  # type: ignore[no-untyped-call]
+    cluster.port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield cluster
+    server.stop(0).wait()
+
+
+@pytest.fixture
+async def index(cluster: Cluster) -> AsyncIterator[QdrantIndex]:
+    index = QdrantIndex(connect(f"grpc://127.0.0.1:{cluster.port}", None, 20), "vectors", 4, LAYOUT, timeout_s=7)
+    yield index
+    await index.close()
+
+
+def point(user_id: str) -> VectorPoint:
+    return VectorPoint(user_id, "m", 0, 1, 0, Role.USER, "", VECTOR)
+
+
+def key(selector: Any) -> str:  # noqa: ANN401 - as above
+    (only,) = selector.shard_keys
+    return str(only.keyword)
+
+
+async def test_a_collection_has_a_key_for_each_bucket_and_its_copies(cluster: Cluster, index: QdrantIndex) -> None:
+    await index.count()
+    (made,) = cluster.asked["Create"]
+    assert made.collection_name == "vectors-b4"
+    assert made.sharding_method == qdrant.ShardingMethod.Custom
+    assert (made.shard_number, made.replication_factor, made.write_consistency_factor) == (1, 3, 2)
+    assert made.strict_mode_config.enabled
+    assert made.strict_mode_config.search_allow_exact
+    keys = [one.request for one in cluster.asked["CreateShardKey"]]
+    assert [one.shard_key.keyword for one in keys] == LAYOUT.keys
+    assert {(one.shards_number, one.replication_factor) for one in keys} == {(1, 3)}
+
+
+async def test_keys_that_are_missing_are_made_later(cluster: Cluster, index: QdrantIndex) -> None:
+    cluster.exists, cluster.keys = True, LAYOUT.keys[:3]
+    await index.count()
+    assert not cluster.asked["Create"]
+    assert [one.request.shard_key.keyword for one in cluster.asked["CreateShardKey"]] == LAYOUT.keys[3:]
+
+
+async def test_every_write_goes_to_the_users_bucket_and_waits_for_a_majority(
+    cluster: Cluster, index: QdrantIndex
+) -> None:
+    await index.upsert([point(user) for user in USERS])
+    (batch,) = cluster.asked["UpdateBatch"]
+    assert batch.wait
+    assert batch.ordering.type == qdrant.WriteOrderingType.Medium
+    dealt = {
+        one.payload["user_id"].string_value: key(operation.upsert.shard_key_selector)
+        for operation in batch.operations
+        for one in operation.upsert.points
+    }
+    assert dealt == {user: LAYOUT.key_of(user) for user in USERS}
+    assert set(dealt.values()) == set(LAYOUT.keys)
+    await index.remove_versions("user-1", [1, 2])
+    cluster.found = [str(point_id("user-1", "m", 0))]
+    await index.remove("user-1", "m")
+    assert len(cluster.asked["Delete"]) == 2
+    for gone in cluster.asked["Delete"]:
+        assert gone.wait
+        assert gone.ordering.type == qdrant.WriteOrderingType.Medium
+        assert key(gone.shard_key_selector) == LAYOUT.key_of("user-1")
+
+
+async def test_every_read_asks_the_users_bucket_for_what_a_majority_knows(cluster: Cluster, index: QdrantIndex) -> None:
+    await index.search("user-2", VECTOR, EVERYTHING, 10)
+    await index.vectors("user-2", ["m"])
+    await index.read_points(["user-2"], with_vectors=False)
+    for name in ("Query", "GetPoints", "Scroll"):
+        (asked,) = cluster.asked[name]
+        assert key(asked.shard_key_selector) == LAYOUT.key_of("user-2"), name
+        assert asked.read_consistency.type == qdrant.ReadConsistencyType.Majority, name
+    (query,) = cluster.asked["Query"]
+    assert query.timeout == 7
+    assert query.params.exact
+
+
+async def test_every_field_that_is_filtered_by_is_indexed(cluster: Cluster, index: QdrantIndex) -> None:
+    await index.count()
+    assert {one.field_name for one in cluster.asked["CreateFieldIndex"]} == FILTERED
+
+
+@pytest.mark.parametrize("indexed", [10, 9])
+async def test_an_index_of_the_tenants_that_lacks_points_is_built_anew(
+    cluster: Cluster, index: QdrantIndex, indexed: int
+) -> None:
+    cluster.exists, cluster.keys, cluster.points, cluster.indexed = True, LAYOUT.keys, 10, indexed
+    await index.count()
+    assert [one.field_name for one in cluster.asked["DeleteFieldIndex"]] == ["user_id"] * (10 - indexed)
+    made = [one.field_name for one in cluster.asked["CreateFieldIndex"]]
+    assert made.count("user_id") == 11 - indexed
+
+
+async def test_without_buckets_a_server_that_is_no_cluster_is_asked_for_none(cluster: Cluster) -> None:
+    index = QdrantIndex(connect(f"grpc://127.0.0.1:{cluster.port}", None, 20), "vectors", 4)
+    await index.upsert([point("ann")])
+    await index.search("ann", VECTOR, EVERYTHING, 10)
+    await index.close()
+    assert not cluster.asked["CreateShardKey"]
+    assert not cluster.asked["CollectionClusterInfo"]
+    (made,) = cluster.asked["Create"]
+    assert made.collection_name == "vectors"
+    assert not made.HasField("sharding_method")
+    (asked,) = cluster.asked["Query"]
+    assert not asked.HasField("shard_key_selector")
+    assert not asked.HasField("read_consistency")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "acknowledged", "expected"), [(1, 0, 1), (2, 0, 2), (3, 0, 2), (3, 1, 1), (2, 5, 2)]
+)
+def test_more_than_half_of_the_copies_have_a_write_before_it_counts(
+    replicas: int, acknowledged: int, expected: int
+) -> None:
+    settings = Settings.from_environment(qdrant_replicas=replicas, qdrant_acknowledged=acknowledged)
+    assert QdrantLayout.of(settings).write_consistency == expected

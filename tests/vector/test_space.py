@@ -1,0 +1,137 @@
+"""What reads have of a model: the space of their beginning, whatever takes its place, and who is being queried."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from nomemory.server.embedding.factory import NoEmbedder
+from nomemory.server.embedding.protocol import RATE_LIMITED, unavailable
+from nomemory.server.embedding.wrappers import WatchedEmbedder
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import FeedPosition
+from nomemory.server.message import EVERYTHING, Role
+from nomemory.server.settings import Settings
+from nomemory.server.vector.collection import collection_named, other_collections
+from nomemory.server.vector.indexing.backlog import Backlog
+from nomemory.server.vector.model_change import SpacesInUse, UnusedCollections
+from nomemory.server.vector.protocol import VectorPoint
+from nomemory.server.vector.qdrant.index import QdrantIndex, connect
+from nomemory.server.vector.space import HotUsers, ServingSpace, VectorSpace
+
+EAST = b"\0\0\x80?" + b"\0" * 12
+
+
+def space(name: str) -> VectorSpace:
+    nothing: Any = None
+    return VectorSpace(name, NoEmbedder(4), nothing, nothing, nothing)
+
+
+async def test_what_is_replaced_is_given_back_when_its_last_read_has_ended() -> None:
+    serving = ServingSpace(space("former"))
+    with serving.used() as first:
+        replacing = asyncio.create_task(serving.replace(space("new"), 60))
+        await asyncio.sleep(0)
+        with serving.used() as second:
+            assert (first.name, second.name, serving.now.name) == ("former", "new", "new")
+        await asyncio.sleep(0)
+        assert not replacing.done()
+        assert serving.named("former") is first
+    assert await asyncio.wait_for(replacing, 30) is first
+    serving.forget_former()
+    with pytest.raises(Fault) as gone:
+        serving.named("former")
+    assert gone.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
+
+
+async def test_a_read_that_takes_too_long_is_not_waited_for() -> None:
+    serving = ServingSpace(space("former"))
+    with serving.used():
+        assert (await serving.replace(space("new"), 0.01)).name == "former"
+    assert (await serving.replace(space("newer"), 60)).name == "new"
+
+
+class Failing(NoEmbedder):
+    async def embed_query(self, text: str) -> bytes:
+        if text == "works":
+            return EAST
+        raise unavailable("it does not answer", "connection" if text == "fails" else RATE_LIMITED)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[bytes]:
+        return [EAST for _ in texts]
+
+
+async def fails_after(*queries: str) -> bool:
+    watched = WatchedEmbedder(Failing(4))
+    for text in queries:
+        if text == "a document":
+            await watched.embed_documents([text])
+        else:
+            with suppress(Fault):
+                await watched.embed_query(text)
+    return watched.failing_s > 0
+
+
+async def test_a_model_fails_for_as_long_as_no_call_goes_through_and_several_have_failed() -> None:
+    assert await fails_after("fails", "fails", "fails")
+    assert not await fails_after("fails", "fails"), "two may be chance, however far apart"
+    for between in ("works", "a document"):
+        assert not await fails_after("fails", "fails", between, "fails")
+    assert not await fails_after("fails", "limited", "limited", "limited", "fails")
+
+
+async def test_unused_collections_are_deleted_on_the_server_of_the_settings(tmp_path: Path) -> None:
+    client = connect(":memory:", None, 5)
+    used, unused = QdrantIndex(client, "new", 4), QdrantIndex(client, "former", 4)
+    for index in (used, unused):
+        await index.upsert([VectorPoint("u", "m", 0, 1, 0, Role.USER, "", EAST)])
+    settings = Settings.from_environment(qdrant_url="http://127.0.0.1:1")
+    elsewhere = Settings.from_environment(qdrant_url="http://127.0.0.1:2")
+    kept = collection_named(settings, tmp_path, "new")
+    others = [collection_named(settings, tmp_path, "former"), collection_named(elsewhere, tmp_path, "new")]
+    for collection in (kept, *others):
+        backlog = Backlog(collection.backlog)
+        backlog.feed([Touched(1, "u", "m")], FeedPosition.at(1))
+        backlog.close()
+
+    class InUse:
+        index = used
+        indexer = kept  # of which only the directory is looked at
+
+    spaces = SpacesInUse(cast("Any", InUse()), None, "")
+    await UnusedCollections(settings, tmp_path, spaces).delete()
+    assert other_collections(tmp_path, ()) == [kept.directory]
+    assert not await client.collection_exists("former")
+    assert [hit.sequence for hit in await used.search("u", EAST, EVERYTHING, 10)] == [1]
+    await used.close()
+
+
+def test_a_user_is_hot_for_a_while_after_a_query() -> None:
+    now = 0.0
+    hot = HotUsers(60, lambda: now)
+    assert hot.note("ann")
+    now = 59.0
+    assert not hot.note("ann"), "was hot already"
+    assert hot.note("bob")
+    assert hot.users() == ["bob", "ann"]
+    now = 60.0
+    assert not hot.note("ann")
+    assert hot.users() == ["ann", "bob"]
+    now = 119.5
+    assert hot.users() == ["ann"]
+    now = 120.0
+    assert hot.users() == []
+    assert hot.note("ann")
+
+
+def test_only_the_latest_users_are_remembered() -> None:
+    hot = HotUsers(60)
+    for number in range(1000):
+        hot.note(f"u{number}")
+    assert hot.users() == [f"u{number}" for number in range(999, 743, -1)]
