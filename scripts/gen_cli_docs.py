@@ -27,7 +27,6 @@ nomemory semantic 'does she eat spicy food?' --user ann        # what means the 
 nomemory hybrid 'what can she eat?' --user ann                 # what answers a question
 nomemory neighbors m_01HX… --user ann --before 5 --after 5     # what was said around it
 nomemory recall 'what can she eat?' --user ann                 # an answer with its quotes
-nomemory top                                                   # what the server does, as it does it
 nomemory export --user ann --out ann.jsonl                     # messages out, as import reads them
 ```
 

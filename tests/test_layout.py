@@ -19,6 +19,7 @@ LADDER = {
     "nomemory.frameworks": ("nomemory.v1", "nomemory.client"),
     "nomemory.recall": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.client.prompt_block"),
     "nomemory.server": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.recall"),
+    "nomemory.importing": ("nomemory.v1", "nomemory.client", "nomemory.server.extension_point"),
     "nomemory.mcp": ("nomemory.v1", "nomemory.client", "nomemory.recall.tools", "nomemory.recall.model"),
     "nomemory.inspector": (
         "nomemory.v1",
@@ -35,6 +36,7 @@ LADDER = {
         "nomemory.v1",
         "nomemory.client",
         "nomemory.cli",
+        "nomemory.importing",
         "nomemory.server.embedding",
         "nomemory.server.hybrid.weights",
     ),

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.cli.importing.formats import FORMATS, Given, detect, records
-from nomemory.cli.importing.record import Accepted, Parsed, Place, Record, Refused, Skipped
-from nomemory.cli.importing.source import Source
-from nomemory.cli.json_record import message_record
+from nomemory.cli.json_lines import message_record
 from nomemory.client.messages import chat_message
+from nomemory.importing.files import Source
+from nomemory.importing.formats import FORMATS, Given, detect, records
+from nomemory.importing.record import Accepted, Parsed, Place, Record, Refused, Skipped
 
 IMPORTS = Path(__file__).parent / "imports"
 NOBODY = Given()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nomemory.cli.importing import json_stream
-from nomemory.cli.importing.json_stream import records
-from nomemory.cli.importing.record import Record, Refused
-from nomemory.cli.importing.source import HEAD_BYTES, Source
+from nomemory.importing import json_stream
+from nomemory.importing.files import HEAD_BYTES, Source
+from nomemory.importing.json_stream import records
+from nomemory.importing.record import Record, Refused
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),

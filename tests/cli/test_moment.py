@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.cli.moment import parse_moment, parse_span
+from nomemory.cli.options import parse_moment, parse_span
 
 NOW = datetime(2024, 5, 8, 12, tzinfo=UTC)
 

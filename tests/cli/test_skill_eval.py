@@ -15,8 +15,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from conftest import Server
-from nomemory.cli.skill import eval_output
-from nomemory.cli.skill.eval import eval_
+from nomemory.cli.skill.eval import eval_, shown
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
 from nomemory.evaluation.answer import Answer, Found
@@ -71,7 +70,7 @@ ANSWERS = {
 
 def test_what_people_see(golden: Golden) -> None:
     console = Console(file=io.StringIO(), width=88, markup=False)
-    for part in eval_output.shown(ANSWERS):
+    for part in shown(ANSWERS):
         console.print(part)
     assert isinstance(console.file, io.StringIO)
     golden("skill_eval.txt", console.file.getvalue())

@@ -17,7 +17,6 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli.importing.progress import catching_up
 from nomemory.cli.terminal import stderr_console, stdout_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
@@ -35,6 +34,7 @@ from nomemory.evaluation.question import Question
 from nomemory.evaluation.summary import summarise
 from nomemory.evaluation.table import left_out_table, tables
 from nomemory.evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
+from nomemory.importing.progress import catching_up
 from nomemory.server.embedding import vector_store as kept_vectors
 
 _WIDTH: Final = 160

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from nomemory.cli.importing.fields import Fields
-from nomemory.cli.importing.json_stream import records
-from nomemory.cli.importing.jsonl import MessageLines
-from nomemory.cli.importing.record import Accepted, Record, Refused
-from nomemory.cli.importing.source import Source
 from nomemory.evaluation.question import Question
+from nomemory.importing.fields import Fields
+from nomemory.importing.files import Source
+from nomemory.importing.json_stream import records
+from nomemory.importing.jsonl import MessageLines
+from nomemory.importing.record import Accepted, Record, Refused
 
 _SHOWN_MAX: Final = 20
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from nomemory.cli.importing.record import Accepted
 from nomemory.evaluation.labelled_file import LabelledDataError, read_messages, read_questions
 from nomemory.evaluation.question import Question
+from nomemory.importing.record import Accepted
 from nomemory.v1 import message_pb2
 
 _MESSAGES: Final = "messages.jsonl"

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from nomemory.cli.importing import catching_up
-from nomemory.cli.importing.record import Accepted
-from nomemory.cli.importing.upload import Upload
 from nomemory.client.sync import Client
 from nomemory.evaluation.labelled_file import LabelledDataError, fault
+from nomemory.importing.record import Accepted
+from nomemory.importing.upload import Upload, wait_until_indexed
 
 INDEXING_MAX_S: Final = 3 * 3600.0
 """How long the indexes may take: every text has to be embedded once, at 20 a second or so."""
@@ -51,5 +50,5 @@ def wait_for_indexes(client: Client, tell: Callable[[int], None] = lambda _: Non
         IndexesBehindError: they take longer than `INDEXING_MAX_S`.
         NoMemoryError: the server does not answer.
     """
-    if not catching_up.wait(client.status, INDEXING_MAX_S, tell):
+    if not wait_until_indexed(client.status, INDEXING_MAX_S, tell):
         raise IndexesBehindError("the indexes did not catch up")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 from rich.progress import track
+from rich.table import Table
+from rich.text import Text
 
-from nomemory.cli.connection import connect
-from nomemory.cli.importing.progress import catching_up
-from nomemory.cli.skill.eval_skills import Skills, skills_of
-from nomemory.cli.target import Target, target_option
+from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.figures import counted
+from nomemory.cli.printable import one_line
 from nomemory.cli.terminal import stderr_console, stdout_console
 from nomemory.client.sync import Client
 from nomemory.evaluation.json_file import json_file_option, write_json
@@ -23,9 +25,14 @@ from nomemory.evaluation.labelled_file import LabelledDataError, read_questions
 from nomemory.evaluation.labelled_set import LabelledSet, read_set
 from nomemory.evaluation.loading import IndexesBehindError, load, wait_for_indexes
 from nomemory.evaluation.question import Question
-from nomemory.evaluation.skill_comparison import Answers, ask_each
+from nomemory.evaluation.skill_comparison import Answers, Change, ask_each, changes
+from nomemory.evaluation.summary import summarise
+from nomemory.evaluation.table import skill_table
 from nomemory.evaluation.temporary_server import ServerStartError, temporary_server
+from nomemory.importing.progress import catching_up
+from nomemory.recall.skills.folder import SKILL_FILE
 
+_TEXT_MAX: Final = 60  # columns of the terminal
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FAILURES: Final = (LabelledDataError, IndexesBehindError, ServerStartError)
 
@@ -78,11 +85,9 @@ def eval_(
         answers = _answers(skills, questions, messages, target)
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
-    from nomemory.cli.skill import eval_output  # noqa: PLC0415 - numpy loads only for this command
-
-    for part in eval_output.shown(answers):
+    for part in shown(answers):
         stdout_console().print(part)
-    write_json(out, eval_output.as_json(answers))
+    write_json(out, as_json(answers))
 
 
 def _answers(skills: Skills, questions: Path, messages: Path | None, target: Target) -> Answers:
@@ -111,3 +116,83 @@ def _ask(client: Client, skills: Sequence[str], questions: Sequence[Question]) -
     console = stderr_console()
     tracked = track(questions, "Asking", console=console, transient=True, disable=not console.is_terminal)
     return ask_each(client, skills, tracked, lambda: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Skills:
+    """Names of skills, each once, and the folders to look for them in, first ones first."""
+
+    names: tuple[str, ...]
+    folders: tuple[Path, ...]
+
+
+def skills_of(given: Sequence[str], folders: Sequence[Path]) -> Skills:
+    """Read what stands for a skill: a name, or the path of its folder, which has a slash in it.
+
+    Raises:
+        click.UsageError: there is no skill at a path, or two have the same name.
+    """
+    paths = [Path(text).resolve() if _is_path(text) else None for text in given]
+    names = [path.name if path else text for path, text in zip(paths, given, strict=True)]
+    for path, text in zip(paths, given, strict=True):
+        if path and not (path / SKILL_FILE).is_file():
+            raise click.UsageError(f"There is no {SKILL_FILE} in {text}.")
+    if len(set(names)) < len(names):
+        raise click.UsageError("Two of the skills have the same name: a skill is known by the name of its folder.")
+    libraries = [path.parent for path in paths if path]
+    return Skills(tuple(names), tuple(dict.fromkeys([*libraries, *(folder.resolve() for folder in folders)])))
+
+
+def _is_path(text: str) -> bool:
+    return os.sep in text or text in (os.curdir, os.pardir)
+
+
+def as_json(answers: Answers) -> dict[str, Any]:
+    """Return the figures of each skill, and the changes of each against the first.
+
+    `{"skills": {SKILL: {"all": figures, "categories": {CATEGORY: figures}}}, "changes": {SKILL: [{"question_id",
+    "user_id", "category", "question", "gained", "lost"}]}}`.
+    """
+    return {
+        "skills": {skill: summarise(found) for skill, found in answers.items()},
+        "changes": {skill: [_record(one) for one in found] for skill, found in changed(answers).items()},
+    }
+
+
+def changed(answers: Answers) -> Mapping[str, Sequence[Change]]:
+    """Return the changes of each skill against the first one."""
+    first, *others = answers
+    return {skill: list(changes(answers[first], answers[skill])) for skill in others}
+
+
+def shown(answers: Answers) -> Iterator[Table | Text]:
+    """Lay out the figures of each skill, and what changes from the first one to each other."""
+    yield skill_table({skill: summarise(found) for skill, found in answers.items()})
+    first = next(iter(answers))
+    for skill, found in changed(answers).items():
+        yield Text()
+        yield from _lines(first, skill, found, len(answers[skill]))
+
+
+def _lines(first: str, skill: str, found: Sequence[Change], asked: int) -> Iterator[Text]:
+    """Say which questions a skill answers from other evidence than the first."""
+    yield Text(f"{skill} against {first}: {len(found):,} of {counted(asked, 'question')} changed", style="bold")
+    for one in found:
+        asks = Text(one_line(one.question.text))
+        asks.truncate(_TEXT_MAX, overflow="ellipsis")
+        yield Text(f"  {one_line(one.question.question_id)}  {one_line(one.question.category)}  ").append_text(asks)
+        for sign, ids, style in (("+", one.gained, "green"), ("−", one.lost, "red")):
+            if ids:
+                yield Text(f"    {sign} {one_line(' '.join(ids))}", style=style)
+
+
+def _record(one: Change) -> dict[str, Any]:
+    asked = one.question
+    return {
+        "question_id": asked.question_id,
+        "user_id": asked.user_id,
+        "category": asked.category,
+        "question": asked.text,
+        "gained": list(one.gained),
+        "lost": list(one.lost),
+    }
