@@ -55,8 +55,7 @@ def rules(report: Report) -> list[str]:
 
 BODIES = {
     "tool": (
-        ["`lexical_search(query_text, filter?)` finds words.", json_block(CALL),
-         "没有 `delete_message(message_id)` 这样的工具。"],
+        ["`lexical_search(query_text, filter?)` finds words.", json_block(CALL), "没有 `delete_message` 这样的工具。"],
         [
             "Use `grep_messages(query)`.",
             "用 `search(query_text)` 找。",
@@ -116,7 +115,6 @@ BODIES = {
             json_block(CALL.replace('"role": "user"', '"role": "user", "tenantId": 3')),
             json_block(LIST.replace('"role"', '"user": "lin", "role"')),
             FORM.replace("Fields `message_id,", "Fields `user_id, message_id,"),
-            FORM.replace("coverage", "and the user_id; coverage"),
         ],
     ),
     "duration": (

@@ -11,7 +11,6 @@ from typing import Final
 
 from nomemory.recall.authoring.lint.document import Block, Document, code_spans
 from nomemory.recall.authoring.lint.finding import Finding, Rule
-from nomemory.recall.authoring.lint.prohibition import forbids
 from nomemory.recall.authoring.lint.rules import ARGUMENTS, CALL, FILTERS, TOOL, USER_ID
 from nomemory.recall.authoring.lint.user_ids import is_user_id
 from nomemory.recall.llm.json_answer import BadAnswerError
@@ -56,11 +55,11 @@ _Found = tuple[int, Rule, str]
 
 
 def _in_prose(document: Document) -> Iterator[_Found]:
-    """Check the calls between backticks: `foo(…)` names a tool, unless it is said that there is none."""
+    """Check the calls between backticks: `foo(…)` names a tool."""
     for line in document.lines:
         for span in code_spans(line.text) if not line.in_fence else ():
             call = _CALL.fullmatch(span[2].strip())
-            if call and call[1] not in TOOLS and not forbids(line.text[: span.start()], line.text[span.end() :]):
+            if call and call[1] not in TOOLS:
                 yield line.number, TOOL, f"this calls what is no tool; there are {_FOUR}"
 
 

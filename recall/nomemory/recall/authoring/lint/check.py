@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.recall.authoring.lint.calls import call_findings
-from nomemory.recall.authoring.lint.contract import contract_findings, duration_findings, evidence_lines
+from nomemory.recall.authoring.lint.contract import contract_findings, duration_findings
 from nomemory.recall.authoring.lint.document import read_document
 from nomemory.recall.authoring.lint.finding import Finding
 from nomemory.recall.authoring.lint.rules import LENGTH, RULES
@@ -70,7 +70,7 @@ def _in_texts(texts: Mapping[str, str]) -> Iterator[Finding]:
         document = read_document(file, text)
         yield from call_findings(document)
         yield from duration_findings(document)
-        yield from user_ids(document, evidence_lines(text))
+        yield from user_ids(document)
 
 
 def _lengths(loaded: Loaded) -> Iterator[Finding]:

@@ -18,7 +18,6 @@ from nomemory.recall.skills.steering.unreadable import UnreadableKind
 _WINDOW: Final = re.compile(rf"(?<!\w){WINDOW}[`*\"']*\s*[:：=]\s*[`*\"']*([^\s`*\"'|,，;；。()（）]+)", re.IGNORECASE)
 _TO_FILL_IN: Final = re.compile(r"[{<…$]|\.\.\.")
 _FIELDS: Final = ("message_id", "ts", "role", "content", "time_range")
-_NOT_ONE: Final = range(0)
 _RULES: Final = {UnreadableKind.DURATION: DURATION, UnreadableKind.ENTRY: UNREADABLE}
 
 
@@ -37,11 +36,6 @@ def duration_findings(document: Document) -> Iterator[Finding]:
         for setting in _WINDOW.finditer(line.text):
             if not _TO_FILL_IN.search(setting[1]) and window_in(setting[1]) is None:
                 yield Finding(document.file, line.number, DURATION, WINDOW_WRONG)
-
-
-def evidence_lines(text: str) -> range:
-    """Return the lines of the Evidence Contract; none where there is none."""
-    return next((section.lines for section in sections(text) if _is_evidence(section)), _NOT_ONE)
 
 
 def _missing_sections(form: Iterable[Section]) -> Iterator[Finding]:
