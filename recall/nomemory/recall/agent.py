@@ -18,7 +18,7 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError
 from nomemory.recall.search.session import OnStep, SearchSession
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.base import Synthesiser, SynthesiserFailedError
 from nomemory.recall.tools.bound_tools import BoundTools
 

@@ -18,7 +18,7 @@ from nomemory.recall.model.memory_view import Draft, Verdict
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.trace import Step
 from nomemory.recall.planning.base import Plan, PlannerFailedError, Situation, ToolCall
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.base import SynthesiserFailedError
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError, QueryStub
 from nomemory.text.time_range import TimeRange

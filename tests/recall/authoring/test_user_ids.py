@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nomemory.recall.authoring.lint.document import read_document
-from nomemory.recall.authoring.lint.user_ids import user_ids
+from nomemory.recall.authoring.calls import user_ids
+from nomemory.recall.authoring.document import read_document
 
 HARMLESS = [
     "参数里永远不出现 `user_id`",

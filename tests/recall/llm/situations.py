@@ -10,7 +10,7 @@ from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retriev
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.trace import Step
 from nomemory.recall.planning.base import Situation
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 QUESTION = Question("我是不是说过我不吃辣？", NOW)

@@ -20,7 +20,7 @@ from nomemory.recall.model.trace import Step
 from nomemory.recall.planning.base import PlannerFailedError
 from nomemory.recall.planning.llm import LlmPlanner
 from nomemory.recall.planning.llm_answer import plan_in
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.text.time_range import TimeRange
 
 FILTER = {"role": "user", "time_range": {"since": "2026-01-01T00:00:00Z"}}

@@ -24,7 +24,7 @@ from nomemory.recall.planning import llm
 from nomemory.recall.planning.base import PlannerFailedError
 from nomemory.recall.planning.llm import LlmPlanner
 from nomemory.recall.planning.prompt import planner_prompt
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.base import SynthesiserFailedError
 from nomemory.recall.synthesis.llm import LlmSynthesiser
 from nomemory.recall.tools.definitions import TOOLS

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nomemory.recall.llm.fence import fence
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.trace import JsonValue
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from nomemory.recall.errors import RecallError
 from nomemory.recall.model.evidence import Findings
 from nomemory.recall.model.memory_view import Draft
 from nomemory.recall.model.question import Question
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 
 
 class SynthesiserFailedError(RecallError):

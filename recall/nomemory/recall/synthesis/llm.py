@@ -12,7 +12,7 @@ from nomemory.recall.llm.prompt import DEFAULT_BOUNDS, Prompt, PromptBounds
 from nomemory.recall.model.evidence import Findings
 from nomemory.recall.model.memory_view import Draft
 from nomemory.recall.model.question import Question
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.base import SynthesiserFailedError
 from nomemory.recall.synthesis.llm_answer import draft_in
 from nomemory.recall.synthesis.prompt import synthesis_prompt

@@ -11,7 +11,7 @@ from nomemory.recall.llm.prompt import Prompt, PromptBounds, question_text, skil
 from nomemory.recall.model.evidence import Findings
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.trace import JsonValue
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.llm_answer import CITATIONS_MAX, CONFLICTS_MAX, SECTIONS, STATEMENTS_MAX, VERDICTS
 
 _SYNTHESIS_ROLE = (

@@ -10,9 +10,9 @@ import click
 
 from nomemory.cli.figures import counted
 from nomemory.cli.printable import json_line, one_line
-from nomemory.recall.authoring.lint.check import Report, skills_at
-from nomemory.recall.authoring.lint.check import check as check_skill
-from nomemory.recall.authoring.lint.finding import Finding
+from nomemory.recall.authoring.check import Report, skills_at
+from nomemory.recall.authoring.check import check as check_skill
+from nomemory.recall.authoring.rules import Finding
 
 
 def as_text(report: Report) -> str:

@@ -16,19 +16,19 @@ from nomemory.cli.connection import Target, target_option
 from nomemory.cli.printable import one_line
 from nomemory.cli.skill.check import as_text
 from nomemory.cli.skill.own_messages import Source, said
-from nomemory.recall.authoring.lint.check import Report
-from nomemory.recall.authoring.scaffold import creation, interview, model_draft
-from nomemory.recall.authoring.scaffold.domain_terms import Term, domain_terms
-from nomemory.recall.authoring.scaffold.draft import Draft, default_draft
-from nomemory.recall.authoring.scaffold.naming import name_for
-from nomemory.recall.authoring.scaffold.render import TEMPLATE_FILES, TemplateError, rendered
-from nomemory.recall.authoring.scaffold.scenario import EmptyScenarioError, Language, Scenario, read_scenario
+from nomemory.recall.authoring import creation, model_draft
+from nomemory.recall.authoring.check import Report
+from nomemory.recall.authoring.creation import TEMPLATE_FILES, TemplateError, rendered
+from nomemory.recall.authoring.domain_terms import Term, domain_terms
+from nomemory.recall.authoring.draft import QUESTIONS, Answers, Choice, Draft, answered, default_draft, name_for
+from nomemory.recall.authoring.scenario import EmptyScenarioError, Scenario, read_scenario
 from nomemory.recall.llm.errors import ChatFailedError
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
 from nomemory.server.composition.recall_host import skill_folders
 from nomemory.server.composition.recall_model import recall_model
 from nomemory.server.settings import Settings
+from nomemory.text.language import Language
 
 _CREATOR: Final = "retrieval-skill-creator"
 _LETTERS: Final = "ABC"
@@ -131,12 +131,12 @@ def _template(settings: Settings, language: Language) -> str:
     return creator.references[file]
 
 
-def _answers(wanted: Wanted, language: Language) -> interview.Answers:
-    questions = interview.QUESTIONS if wanted.ask else ()
-    return interview.answered({one.field: _asked(one, language) for one in questions})
+def _answers(wanted: Wanted, language: Language) -> Answers:
+    questions = QUESTIONS if wanted.ask else ()
+    return answered({one.field: _asked(one, language) for one in questions})
 
 
-def _asked(question: interview.Choice, language: Language) -> str:
+def _asked(question: Choice, language: Language) -> str:
     click.echo(question.asks[language], err=True)
     for letter, (_, says) in zip(_LETTERS, question.options, strict=True):
         click.echo(f"  {letter}. {says[language]}", err=True)

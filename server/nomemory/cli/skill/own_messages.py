@@ -15,7 +15,7 @@ from nomemory.importing import files
 from nomemory.importing.json_stream import records
 from nomemory.importing.jsonl import MessageLines
 from nomemory.importing.record import Accepted, Record
-from nomemory.recall.authoring.scaffold.domain_terms import CHARS_MAX
+from nomemory.recall.authoring.domain_terms import CHARS_MAX
 from nomemory.v1 import message_pb2, query_service_pb2
 
 _EVERYTHING: Final = Paging(limit=0, page_size=PAGE_MAX, cursor="")

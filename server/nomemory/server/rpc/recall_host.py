@@ -9,7 +9,7 @@ from nomemory.recall.api import OnStep, recall
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Planner
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.base import Synthesiser
 from nomemory.recall.tools.bound_tools import QueryStub
 from nomemory.server.rpc.decode_recall import RecallQuery

@@ -8,7 +8,7 @@ from nomemory.recall.model.evidence import Findings
 from nomemory.recall.model.memory_view import Draft
 from nomemory.recall.model.question import Question
 from nomemory.recall.planning.base import Plan, Planner, Situation
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.base import Synthesiser
 from nomemory.server.admission.ticket import waiting_elsewhere
 

@@ -10,8 +10,6 @@ from typing import Final
 from nomemory.recall.errors import RecallError
 from nomemory.text.language import Language
 
-__all__ = ["SCENARIO_CHARS_MAX", "EmptyScenarioError", "Language", "Scenario", "read_scenario"]
-
 SCENARIO_CHARS_MAX: Final = 600
 _CHINESE: Final = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 _SENTENCE_END: Final = re.compile(r"[。！？!?；;\n]|\.\s")
@@ -21,6 +19,7 @@ _USER_ID: Final = re.compile(
 _CALL: Final = re.compile(r"([A-Za-z])[ \t]?[(（](?=[^()（）]*\b(?:user|tenant|owner|account|identity|subject)s?\b)")
 _SYNTAX: Final = str.maketrans('`_{}[]<>|#*=~\\"$^', "＇＿｛｝［］＜＞｜＃＊＝～＼＂＄＾")
 """What Markdown, frontmatter or a call could be made of, and forms of it that only people read."""
+_HEADLINE_CHARS: Final = 60
 
 
 class EmptyScenarioError(RecallError, ValueError):
@@ -39,9 +38,6 @@ class Scenario:
         """Return its first sentence, short enough for a heading."""
         first = _SENTENCE_END.split(self.text, maxsplit=1)[0].strip()
         return first if len(first) <= _HEADLINE_CHARS else f"{first[:_HEADLINE_CHARS].rstrip()}…"
-
-
-_HEADLINE_CHARS: Final = 60
 
 
 def read_scenario(given: str, language: Language | None = None) -> Scenario:

@@ -1,30 +1,35 @@
-"""Checks that a skill loads, by loading it."""
+"""Checks the form of a skill: that it loads, that its sections belong together, that what steers can be read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nomemory.recall.authoring.lint.finding import Finding, Rule
-from nomemory.recall.authoring.lint.rules import (
+from nomemory.recall.authoring.document import Document
+from nomemory.recall.authoring.rules import (
     DESCRIPTION,
+    DURATION,
+    EVIDENCE,
     FOLDER,
     FRONTMATTER,
     FRONTMATTER_KEY,
     HOST_LIMIT,
     NAME,
+    SECTIONS,
     TEXT,
+    UNREADABLE,
+    Finding,
+    Rule,
 )
-from nomemory.recall.skills.errors import SKILL_FILE, SkillFault, SkillInvalidError, SkillNotFoundError
-from nomemory.recall.skills.folder import SkillFolder
-from nomemory.recall.skills.frontmatter import FrontmatterError, frontmatter_lines, read_frontmatter
-from nomemory.recall.skills.host_settings import host_settings
-from nomemory.recall.skills.loader import SkillLibrary
-from nomemory.recall.skills.skill import Skill
-from nomemory.recall.skills.steering.outline import SectionKind, sections
+from nomemory.recall.skills.folder import SKILL_FILE, SkillFault, SkillFolder, SkillInvalidError, SkillNotFoundError
+from nomemory.recall.skills.frontmatter import FrontmatterError, frontmatter_lines, host_settings, read_frontmatter
+from nomemory.recall.skills.loader import Skill, SkillLibrary
+from nomemory.recall.skills.steering.defaults import WINDOW, WINDOW_WRONG, window_in
+from nomemory.recall.skills.steering.outline import Section, SectionKind, UnreadableKind, sections
+from nomemory.recall.skills.steering.steering import read_steering
 
 _RULES: Final = {
     SkillFault.FOLDER: FOLDER,
@@ -34,6 +39,10 @@ _RULES: Final = {
     SkillFault.DESCRIPTION: DESCRIPTION,
 }
 _KEYS: Final = {"name", "description"}
+_WINDOW: Final = re.compile(rf"(?<!\w){WINDOW}[`*\"']*\s*[:：=]\s*[`*\"']*([^\s`*\"'|,，;；。()（）]+)", re.IGNORECASE)
+_TO_FILL_IN: Final = re.compile(r"[{<…$]|\.\.\.")
+_FIELDS: Final = ("message_id", "ts", "role", "content", "time_range")
+_UNREADABLE_RULES: Final = {UnreadableKind.DURATION: DURATION, UnreadableKind.ENTRY: UNREADABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +119,43 @@ def _line_of_key(key: str, text: str) -> int:
     """Find the first line that sets a key; 0: there is none."""
     setting = re.compile(rf"[ \t]*(?:[-*+][ \t]+)?[*_`]*{re.escape(key)}[*_`]*[ \t]*[:=：]", re.IGNORECASE)
     return next((number for number, line in enumerate(text.split("\n"), 1) if setting.match(line)), 0)
+
+
+def contract_findings(texts: Mapping[str, str]) -> Iterator[Finding]:
+    """Check the form of a skill, whose texts are given by their relative paths."""
+    for one in read_steering(texts).unreadable:
+        yield Finding(one.file, one.line, _UNREADABLE_RULES[one.kind], one.why)
+    form = sections(texts.get(SKILL_FILE, ""))
+    yield from _missing_sections(form)
+    yield from _missing_fields(form)
+
+
+def duration_findings(document: Document) -> Iterator[Finding]:
+    """Find durations that are none, wherever a text sets a default range. What stands in braces is to be filled in."""
+    for line in document.lines:
+        for setting in _WINDOW.finditer(line.text):
+            if not _TO_FILL_IN.search(setting[1]) and window_in(setting[1]) is None:
+                yield Finding(document.file, line.number, DURATION, WINDOW_WRONG)
+
+
+def _missing_sections(form: Iterable[Section]) -> Iterator[Finding]:
+    """Find missing sections. A skill with a Scenario has all sections of the form."""
+    stands = {section.kind: section.line for section in form if section.kind}
+    if SectionKind.SCENARIO in stands:
+        for kind in SectionKind:
+            if kind not in stands:
+                yield Finding(SKILL_FILE, stands[SectionKind.SCENARIO], SECTIONS, f"there is no section {kind.value}")
+
+
+def _missing_fields(form: Iterable[Section]) -> Iterator[Finding]:
+    for section in filter(_is_evidence, form):
+        text = "\n".join(part.prose for part in section.parts)
+        missing = [field for field in _FIELDS if not re.search(rf"(?<![A-Za-z_]){field}(?![A-Za-z_])", text)]
+        if missing:
+            yield Finding(
+                SKILL_FILE, section.line, EVIDENCE, f"it does not name {', '.join(f'`{one}`' for one in missing)}"
+            )
+
+
+def _is_evidence(section: Section) -> bool:
+    return section.kind is SectionKind.EVIDENCE_CONTRACT

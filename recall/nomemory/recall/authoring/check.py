@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nomemory.recall.authoring.lint.calls import call_findings
-from nomemory.recall.authoring.lint.contract import contract_findings, duration_findings
-from nomemory.recall.authoring.lint.document import read_document
-from nomemory.recall.authoring.lint.finding import Finding
-from nomemory.recall.authoring.lint.rules import LENGTH, RULES
-from nomemory.recall.authoring.lint.structure import Loaded, ignored, load
-from nomemory.recall.authoring.lint.user_ids import user_ids
+from nomemory.recall.authoring.calls import call_findings, user_ids
+from nomemory.recall.authoring.document import read_document
+from nomemory.recall.authoring.rules import LENGTH, RULES, Finding
+from nomemory.recall.authoring.structure import Loaded, contract_findings, duration_findings, ignored, load
 from nomemory.recall.llm.prompt import DEFAULT_BOUNDS
 from nomemory.recall.skills.folder import SKILL_FILE
 

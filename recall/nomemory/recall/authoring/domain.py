@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from nomemory.recall.authoring.scaffold.scenario import Language
+from nomemory.text.language import Language
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from nomemory.recall.authoring.scaffold.draft import Draft, Query, entries
-from nomemory.recall.authoring.scaffold.scenario import Language
+from nomemory.recall.authoring.draft import Draft, Query, entries
 from nomemory.recall.llm.client import ChatEndpoint
 from nomemory.recall.llm.json_answer import BadAnswerError, JsonObject, object_in
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.trace import JsonValue
-from nomemory.recall.skills.steering.template import TemplateIntent, unknown_placeholders
-from nomemory.recall.skills.steering.template_reader import REWRITE_CHARS_MAX
+from nomemory.recall.skills.steering.template import REWRITE_CHARS_MAX, TemplateIntent, unknown_placeholders
 from nomemory.recall.tools.identity_guard import names_a_user
+from nomemory.text.language import Language
 
 ENTRIES_MAX: Final = 24
 ALIASES_MAX: Final = 8
@@ -36,6 +35,29 @@ _SYSTEM: Final = (
     "question, {words} for its content words; add words that answers to it would hold, in the language of the text. No "
     "names of people, no numbers, no user ids."
 )
+_LINES: Final = {"type": "array", "items": {"type": "string"}}
+_SCHEMA: Final = {
+    "type": "object",
+    "properties": {
+        "lexicon": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"canonical": {"type": "string"}, "aliases": _LINES},
+                "required": ["canonical", "aliases"],
+                "additionalProperties": False,
+            },
+        },
+        "rewrites": {
+            "type": "object",
+            "properties": {intent.value: _LINES for intent in TemplateIntent},
+            "required": [intent.value for intent in TemplateIntent],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["lexicon", "rewrites"],
+    "additionalProperties": False,
+}
 
 
 async def improved(draft: Draft, endpoint: ChatEndpoint) -> Draft:
@@ -103,28 +125,3 @@ def _texts(values: Iterable[JsonValue]) -> list[str]:
 
 def _list(value: JsonValue | None) -> list[JsonValue]:
     return value if isinstance(value, list) else []
-
-
-_LINES: Final = {"type": "array", "items": {"type": "string"}}
-_SCHEMA: Final = {
-    "type": "object",
-    "properties": {
-        "lexicon": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"canonical": {"type": "string"}, "aliases": _LINES},
-                "required": ["canonical", "aliases"],
-                "additionalProperties": False,
-            },
-        },
-        "rewrites": {
-            "type": "object",
-            "properties": {intent.value: _LINES for intent in TemplateIntent},
-            "required": [intent.value for intent in TemplateIntent],
-            "additionalProperties": False,
-        },
-    },
-    "required": ["lexicon", "rewrites"],
-    "additionalProperties": False,
-}

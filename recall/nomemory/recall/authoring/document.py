@@ -9,10 +9,11 @@ from typing import Final
 
 from markdown_it.token import Token
 
-from nomemory.recall.skills.markdown import block_tokens
+from nomemory.recall.skills.steering.outline import block_tokens
 
 _LANGUAGE: Final = re.compile(r"[\w+-]*")
 _JSON: Final = frozenset({"json", "jsonc", "json5", "jsonl", "ndjson"})
+_SPAN: Final = re.compile(r"(?<!`)(`{1,8})(?!`)(.+?)(?<!`)\1(?!`)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,3 @@ def _language(info: str) -> str:
 def code_spans(text: str) -> Iterator[re.Match[str]]:
     """Find what stands between backticks in a line; group 2 of each match is the code."""
     return _SPAN.finditer(text)
-
-
-_SPAN: Final = re.compile(r"(?<!`)(`{1,8})(?!`)(.+?)(?<!`)\1(?!`)")
