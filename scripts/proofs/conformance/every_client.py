@@ -1,8 +1,7 @@
-"""Plays the golden scenario with every client, and compares what they got. `scripts/golden` runs it."""
+"""Every client against a server of its own: what it got is held against the scenario, and against the other clients."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -10,22 +9,15 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from golden_scenario.expectation import NO_TOOL, Outcome, Step, faults
-from golden_scenario.players import PLAYERS, SCENARIO, Player, PlayError
-from golden_scenario.transcript import disagreements
+from proofs.conformance.expectation import NO_TOOL, Outcome, Step, disagreements, faults
+from proofs.conformance.players import PLAYERS, SCENARIO, Player, PlayError
 
 
-def main() -> int:
-    """Play, and tell; return the exit code."""
-    parser = argparse.ArgumentParser(prog="scripts/golden", description="Plays one scenario with every client.")
-    names = [player.name for player in PLAYERS]
-    parser.add_argument("client", nargs="*", help=f"only these: {', '.join(names)}")
-    asked = parser.parse_args().client or names
-    if unknown := set(asked) - set(names):
-        parser.error(f"there is no client {', '.join(sorted(unknown))}")
+def play(names: Sequence[str]) -> int:
+    """Play with the clients of these names, and say how they did; return 0 if all went as expected."""
     steps: Sequence[Step] = json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]
     with tempfile.TemporaryDirectory(prefix="nomemory-golden-") as work:
-        return _play([player for player in PLAYERS if player.name in asked], steps, Path(work))
+        return _play([player for player in PLAYERS if player.name in names], steps, Path(work))
 
 
 def _play(players: Sequence[Player], steps: Sequence[Step], work: Path) -> int:
@@ -83,7 +75,3 @@ def _against_another(
     seen = [player.seen(step, other) for step, _, other in taken]
     for name, one, other in disagreements([step for step, _, _ in taken], [one for _, one, _ in taken], seen):
         yield f"{name}: got {json.dumps(one)}, another client {json.dumps(other)}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Plays the golden scenario with the tools of `nomemory mcp`.
 
-`python -m golden_scenario.mcp_player SCENARIO SERVER WRITTEN`. What no tool can say is done with the Python client, so
-that later steps find what they need, and is marked as such.
+`python -m proofs.conformance.mcp_player SCENARIO SERVER WRITTEN`. What no tool can say is done with the Python client,
+so that later steps find what they need, and is marked as such.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from golden_scenario import mcp_view
-from golden_scenario.expectation import NO_TOOL
-from golden_scenario.mcp_requests import AT_LEAST, NoToolError, ToolCall, tool_call
-from golden_scenario.play import CallRefusedError, Play, play
-from golden_scenario.python_arguments import Json
-from golden_scenario.python_player import PythonPlay
+from proofs.conformance import mcp_view
+from proofs.conformance.expectation import NO_TOOL
+from proofs.conformance.mcp_requests import AT_LEAST, NoToolError, ToolCall, tool_call
+from proofs.conformance.play import CallRefusedError, Json, Play, play
+from proofs.conformance.python_player import PythonPlay
 
 _CODES: Final = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED"}
 _TIMEOUT_S: Final = 60

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from golden_scenario.python_arguments import Json
+from proofs.conformance.play import Json
 
 _FILTER: Final = {
     "filter.role": "filter.role",

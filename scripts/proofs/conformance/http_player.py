@@ -1,10 +1,14 @@
-"""The calls of the scenario over HTTP, as a program without stubs makes them from the annotations."""
+"""Plays the golden scenario over HTTP, as a program without stubs makes the calls from the annotations.
+
+`python -m proofs.conformance.http_player SCENARIO SERVER WRITTEN`.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
+import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -13,9 +17,8 @@ import httpx
 from google.api import annotations_pb2
 from google.protobuf.descriptor import MethodDescriptor
 
-from golden_scenario.play import CallRefusedError
-from golden_scenario.python_arguments import Json
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
+from proofs.conformance.play import CallRefusedError, Json, Play, play
 
 _MODULES: Final = (ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2)
 METHODS: Final[Mapping[str, MethodDescriptor]] = {
@@ -125,3 +128,29 @@ def _events(text: str) -> Iterator[object]:
             raise CallRefusedError(_refusal(json.loads(lines["data"])["error"]))
         if lines and lines.get("event") != "end":
             yield json.loads(lines["data"])
+
+
+class HttpPlay(Play):
+    """Makes the calls of steps over HTTP, each as its caller."""
+
+    def __init__(self, reached: Json) -> None:
+        """Take how to reach the server, as `golden_server` tells it."""
+        super().__init__()
+        trusted = ssl.create_default_context(cafile=reached["authorities"])
+        self._clients = {
+            caller: httpx.Client(
+                base_url=reached["http"],
+                verify=trusted,
+                headers={"authorization": f"Bearer {bearer}"} if bearer else {},
+                timeout=60,
+            )
+            for caller, bearer in reached["bearers"].items()
+        }
+
+    def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
+        """Make a step's call."""
+        return list(replies(self._clients[step["as"]], step, request))
+
+
+if __name__ == "__main__":
+    play(HttpPlay)

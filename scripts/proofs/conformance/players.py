@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from golden_scenario import mcp_view
-from golden_scenario.expectation import Outcome, Step
-from golden_scenario.golden_server import golden_server
-from golden_scenario.transcript import outcomes
+from proofs.conformance import mcp_view
+from proofs.conformance.expectation import Outcome, Step, outcomes
+from proofs.conformance.golden_server import golden_server
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 SCENARIO: Final = Path(__file__).with_name("scenario.json")
 _PLAYING_MAX_S: Final = 300.0
 
@@ -77,9 +76,9 @@ _JAVA_CLASSES: Final = "target/test-classes:target/nomemory-client.jar:target/li
 _NPM: Final = (("npm", "ci", "--silent", "--no-audit", "--no-fund"), ("npm", "run", "--silent", "build"))
 
 PLAYERS: Final = (
-    Player("python", "scripts", (), (), (sys.executable, "-m", "golden_scenario.python_player")),
-    Player("http", "scripts", (), (), (sys.executable, "-m", "golden_scenario.http_player")),
-    Player("mcp", "scripts", (), (), (sys.executable, "-m", "golden_scenario.mcp_player"), by_tools=True),
+    Player("python", "scripts", (), (), (sys.executable, "-m", "proofs.conformance.python_player")),
+    Player("http", "scripts", (), (), (sys.executable, "-m", "proofs.conformance.http_player")),
+    Player("mcp", "scripts", (), (), (sys.executable, "-m", "proofs.conformance.mcp_player"), by_tools=True),
     Player("go", "clients/go", ("go",), (("go", "build", "./..."),), ("go", "run", "./internal/golden")),
     Player("typescript", "clients/typescript", ("node", "npm"), _NPM, ("node", "golden/main.mjs")),
     Player(

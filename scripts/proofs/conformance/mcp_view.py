@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from golden_scenario.expectation import Outcome, Step
-from golden_scenario.python_arguments import Json
+from proofs.conformance.expectation import Outcome, Step
+from proofs.conformance.play import Json
 
 _SHOWN: Final = None
 """Stands for a value that is shown as it is."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from golden_scenario.python_arguments import Json
+Json = Mapping[str, Any]
 
 
 class CallRefusedError(Exception):
