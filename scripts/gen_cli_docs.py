@@ -50,7 +50,7 @@ nomemory export --user ann --out ann.jsonl                     # messages out, a
   are a few lines on standard error.
 - Control characters in what was said are shown as signs (`␛`), so that a message cannot drive the terminal. JSON keeps
   them, escaped.
-- A message of more than 400 characters is cut for people (a search shows the stretch that matched); `--full` shows it
+- A message of more than 400 characters is cut for people (a search shows the passage that matched); `--full` shows it
   whole. JSON is always whole.
 
 """

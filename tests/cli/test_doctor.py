@@ -172,7 +172,7 @@ def test_a_model_that_cannot_be_kept_is_a_warning(tmp_path: Path, monkeypatch: p
     (tmp_path / "file").touch()
     told = check_embedder(Settings.from_environment(embedder="local", embedding_models=str(tmp_path / "file")))
     assert told.state == "warn"
-    assert "made anew at each start" in told.finding
+    assert "converted again at each start" in told.finding
     assert "NOMEMORY_EMBEDDING_MODELS" in told.advice
 
 

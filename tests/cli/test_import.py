@@ -21,7 +21,7 @@ from nomemory.importing.record import Record, Refused
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2, message_pb2
 
-IMPORTS = Path(__file__).parent / "imports"
+IMPORTS = Path(__file__).parents[1] / "importing" / "files"
 
 Import = Callable[..., Result]
 

@@ -12,7 +12,7 @@ from nomemory.cli.configuration import configured
 _SECONDS = "%Y%m%dT%H%M%SZ"
 _BACKUP_IN_POSTGRES = """\
 the message log is in PostgreSQL (NOMEMORY_LOG), and its own tools back it up: pg_dump for a copy of one moment, or \
-continuous archiving. Keep `server.key` of the data directory with it. The indexes are built anew from the messages."""
+continuous archiving. Keep `server.key` of the data directory with it. The indexes are rebuilt from the messages."""
 _RESTORE_IN_POSTGRES = """\
 the message log is in PostgreSQL (NOMEMORY_LOG), and its own tools restore it. Before a server starts, run `nomemory \
 doctor --accept-loss` once: write tokens and cursors of before are refused from then on. Other servers of the same log \
@@ -51,7 +51,7 @@ def restore(*, backup: Path, data: Path | None, replace: bool) -> None:
     """Put a backup in the place of the message log. The server must not be running.
 
     The backup is verified first. The log begins a new epoch: write tokens and cursors of before are refused, and the
-    indexes are built anew when the server starts.
+    indexes are rebuilt when the server starts.
     """
     from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
     from nomemory.server.data_directory import DataDirectoryBusyError as Busy  # noqa: PLC0415

@@ -162,7 +162,7 @@ def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
     elif not index.fault:
         parts.append(Text("up to date", style="green"))
     if index.notice:
-        parts.append(Text("built anew since the server started", style="yellow"))
+        parts.append(Text("rebuilt since the server started", style="yellow"))
     if index.parked:
         parts.append(Text(f"{index.parked:,} can never be indexed", style="red"))
     if index.fault:

@@ -119,7 +119,7 @@ class Human:
         if users:
             self._console.print(figures.users(users))
         else:
-            self._console.print(Text("Nobody has messages.", style="dim"))
+            self._console.print(Text("No user has messages.", style="dim"))
 
     def exported(self, exported: Exported) -> None:
         """Say what is in the file."""

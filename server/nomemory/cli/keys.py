@@ -68,11 +68,9 @@ def keys() -> None:
     type=click.Choice([scope.value for scope in Scope]),
     multiple=True,
     required=True,
-    help="What it is good for; may be given several times.",
+    help="What it allows; may be given several times.",
 )
-@click.option(
-    "--expires", type=span_option, metavar="SPAN", help="After how long it is good for nothing: 90d. Default: never."
-)
+@click.option("--expires", type=span_option, metavar="SPAN", help="After how long it expires: 90d. Default: never.")
 @click.option(
     "--namespace",
     metavar="NAME",
@@ -105,7 +103,7 @@ def create(*, name: str, scopes: Sequence[str], expires: timedelta | None, names
 @keys.command("list")
 @_file_option
 def list_(*, path: Path) -> None:
-    """Show the keys: whose they are and what they are good for, not the keys themselves."""
+    """Show whose keys there are and what they allow, not the keys themselves."""
     table = Table("id", "name", "scopes", "namespace", "created", "expires", box=None, pad_edge=False)
     now = datetime.now(UTC)
     for record in _readable(path):
@@ -119,7 +117,7 @@ def list_(*, path: Path) -> None:
 @click.argument("key_id", metavar="ID")
 @_file_option
 def revoke(*, key_id: str, path: Path) -> None:
-    """Take a key out of the file: it is good for no further call."""
+    """Take a key out of the file: no further call is accepted with it."""
     with _changed(path) as records:
         found = _found(records, key_id)
         records.remove(found)
@@ -225,4 +223,4 @@ def retire_cursor_key(*, data: Path, key_file: Path | None) -> None:
         retire_key(DataDirectory(data, key_file).key)
     except KeyFileError as error:
         raise click.ClickException(str(error)) from None
-    click.echo("The old key is good for nothing.", err=True)
+    click.echo("The old key is no longer accepted.", err=True)

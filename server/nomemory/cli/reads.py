@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from nomemory.cli.connection import Target, connect, target_option
@@ -11,6 +13,8 @@ from nomemory.cli.paging import Paging, Part, follow, read
 from nomemory.client.hits import lexical_hits
 from nomemory.client.options import Narrowing
 from nomemory.v1 import query_service_pb2
+
+_CUT: Final = "The reply was cut at its size limit: there are fewer messages than asked for."
 
 
 @click.command("list")
@@ -66,12 +70,7 @@ def search(*, query: str, user: str, narrowing: Narrowing, paging: Paging, outpu
             found, cursor, behind = found + len(page.items), page.next_cursor, behind or page.index_behind
     if cursor:
         output.more(cursor)
-    if not found and behind:
-        output.notice("No messages found yet: some are still being indexed; nomemory status shows how many.")
-    elif not found:
-        output.nothing()
-    elif behind:
-        output.notice("Some of this user's messages cannot be found by their words yet; nomemory status shows more.")
+    _tell_what_is_missing(output, found=bool(found), behind=behind, by=" by their words")
 
 
 @click.command("semantic")
@@ -90,13 +89,8 @@ def semantic(
         reply = client.semantic_search(user, text, top_k=top_k, min_score=min_score, **narrowing)
     output.semantic(reply.items)
     if reply.truncated:
-        output.notice("The reply was cut at its size limit: there are fewer messages than asked for.")
-    if not reply.items and reply.index_behind:
-        output.notice("No messages found yet: some are still being embedded; nomemory status shows how many.")
-    elif not reply.items:
-        output.nothing()
-    elif reply.index_behind:
-        output.notice("Some of this user's messages cannot be found by meaning yet; nomemory status shows more.")
+        output.notice(_CUT)
+    _tell_what_is_missing(output, found=bool(reply.items), behind=reply.index_behind, by=" by meaning")
 
 
 @click.command("hybrid")
@@ -115,15 +109,20 @@ def hybrid(
         reply = client.hybrid_search(user, question, top_k=top_k, explain=explain, **narrowing)
     output.hybrid(reply)
     if reply.truncated:
-        output.notice("The reply was cut at its size limit: there are fewer messages than asked for.")
+        output.notice(_CUT)
     if reply.words_only:
-        output.notice("Meaning had no part in this: the server has no embedder, or it does not answer.")
-    if not reply.items and reply.index_behind:
+        output.notice("Ranked by words alone: the server has no embedder, or it does not answer.")
+    _tell_what_is_missing(output, found=bool(reply.items), behind=reply.index_behind)
+
+
+def _tell_what_is_missing(output: Output, *, found: bool, behind: bool, by: str = "") -> None:
+    """Say that nothing was found, or that an index still lacks some messages."""
+    if found and behind:
+        output.notice(f"Some of this user's messages cannot be found{by} yet; nomemory status shows more.")
+    elif behind:
         output.notice("No messages found yet: some are still being indexed; nomemory status shows how many.")
-    elif not reply.items:
+    elif not found:
         output.nothing()
-    elif reply.index_behind:
-        output.notice("Some of this user's messages cannot be found yet; nomemory status shows more.")
 
 
 @click.command("neighbors")
@@ -139,7 +138,7 @@ def neighbors(*, message_id: str, user: str, before: int, after: int, output: Ou
         reply = client.neighbors(user, message_id, before=before, after=after)
     output.neighbors(reply)
     if reply.truncated_before or reply.truncated_after:
-        output.notice("The reply was cut at its size limit: there are fewer messages than asked for.")
+        output.notice(_CUT)
 
 
 @click.command("conversations")

@@ -36,7 +36,7 @@ FORMATS: Final[Mapping[str, Callable[[Given], RecognisableFormat]]] = MappingPro
         OpenAI.name: lambda given: OpenAI(given.user, Clock(given.start, given.step)),
     }
 )
-"""Ours, by name, in the order in which they are tried: the more telling forms first."""
+"""Ours, by name, in the order in which they are tried: the more specific forms first."""
 IMPORTERS: Final[ExtensionPoint[FormatFactory]] = ExtensionPoint("nomemory.importers", tuple(FORMATS))
 """Formats of other packages. They are never tried, only asked for by name."""
 

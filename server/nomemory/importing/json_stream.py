@@ -125,7 +125,7 @@ def _fault(error: ValueError | RecursionError) -> str:
 
 
 class _Window:
-    """Decodes value after value from a stretch of text that grows until it holds a whole one.
+    """Decodes value after value from a window of text that grows until it holds a whole one.
 
     Why not ijson: its compiled parser puts `?` in place of half a surrogate pair, where nothing that was said may be
     altered in silence, and its memory grows with the square of the nesting. Its Python parser is 15 times slower.

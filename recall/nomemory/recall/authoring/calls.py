@@ -32,7 +32,7 @@ _NAMES_ONLY: Final = re.compile(r"[\w\s?\[\]]+(?:[,，、|][\w\s?\[\]]+)+")
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _CALL: Final = re.compile(r"([A-Za-z_][\w.]*)[ \t]?\(.*\)")
 _NAMES_A_TOOL: Final = re.compile(r'"tool"\s*:')
-_FOUR: Final = ", ".join(TOOLS)
+_TOOL_NAMES: Final = ", ".join(TOOLS)
 _Found = tuple[int, Rule, str]
 _DECODER: Final = json.JSONDecoder()
 
@@ -108,7 +108,7 @@ def _in_prose(document: Document) -> Iterator[_Found]:
         for span in code_spans(line.text) if not line.in_fence else ():
             call = _CALL.fullmatch(span[2].strip())
             if call and call[1] not in TOOLS:
-                yield line.number, TOOL, f"this calls what is no tool; there are {_FOUR}"
+                yield line.number, TOOL, f"this calls what is no tool; there are {_TOOL_NAMES}"
 
 
 def _in_blocks(document: Document) -> Iterator[_Found]:
@@ -159,7 +159,7 @@ def _call(value: Mapping[str, JsonValue], text: str) -> Iterator[tuple[Rule, str
     if value.get("stop") is True:
         return
     if not isinstance(tool, str) or tool not in TOOLS:
-        yield TOOL, f"`tool` is none of {_FOUR}"
+        yield TOOL, f"`tool` is none of {_TOOL_NAMES}"
     elif not isinstance(arguments, dict):
         yield CALL, "`args` is no object"
     else:

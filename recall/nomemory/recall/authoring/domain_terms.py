@@ -148,9 +148,9 @@ class _English:
 
     def add(self, words: Sequence[str]) -> None:
         """Count the words of one message, in order."""
-        telling = [word if len(word) >= _SHORTEST_WORD and word not in COMMON_ENGLISH else "" for word in words]
-        pairs = [(first, second) for first, second in pairwise(telling) if first and second]
-        self._messages.update({self._known(*one) for one in (*((word,) for word in telling if word), *pairs)})
+        kept = [word if len(word) >= _SHORTEST_WORD and word not in COMMON_ENGLISH else "" for word in words]
+        pairs = [(first, second) for first, second in pairwise(kept) if first and second]
+        self._messages.update({self._known(*one) for one in (*((word,) for word in kept if word), *pairs)})
 
     def terms(self) -> dict[str, int]:
         """Return what qualifies, as it is mostly spelled, with the number of messages that have it."""

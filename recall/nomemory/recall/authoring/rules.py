@@ -105,7 +105,7 @@ HOST_LIMIT: Final = Rule(
 LENGTH: Final = Rule(
     "length",
     _WARNING,
-    "What a model is not shown is of no use: it is shown so much of a skill, and so much of its references.",
+    "A model is shown the beginning of a long skill, and of its references: the rest has no effect.",
 )
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(

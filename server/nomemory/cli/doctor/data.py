@@ -114,13 +114,11 @@ def _check_words(connection: sqlite3.Connection, directory: DataDirectory) -> Ch
     if log is None or known is None:
         return Check("Words on disk", "skip", "no index yet that can be read")
     if not known.can_go_on(log):
-        return Check(
-            "Words on disk", "warn", "of another log or epoch: the server builds it anew when it starts", _REPAIR
-        )
+        return Check("Words on disk", "warn", "of another log or epoch: the server rebuilds it when it starts", _REPAIR)
     try:
         found = compare_words(directory.lexical, connection)
     except IndexUnusableError:
-        return Check("Words on disk", "warn", "cannot be read: the server builds them anew", _REPAIR)
+        return Check("Words on disk", "warn", "cannot be read: the server rebuilds them", _REPAIR)
     if found.missing or found.orphans:
         finding = f"{len(found.missing):,} messages are missing, {len(found.orphans):,} are there that are gone"
         return Check("Words on disk", "fail", f"{finding}, up to change {found.applied:,}", _REPAIR)
@@ -134,7 +132,7 @@ def check_postgres(settings: Settings) -> Iterator[Check]:
         store = log_store(settings, directory)
         log, lost = store.position(), known_loss(directory, store.position)
     except (LogUnusableError, LogVersionError) as error:
-        yield Check("Message log", "fail", str(error), "See to the database, or to NOMEMORY_LOG.")
+        yield Check("Message log", "fail", str(error), "Check the database, or NOMEMORY_LOG.")
         return
     sequence = log.sequence if log else 0
     yield Check("Message log", "ok", f"in PostgreSQL, up to change {sequence:,}; its pages are the database's to check")

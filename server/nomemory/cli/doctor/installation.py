@@ -173,7 +173,7 @@ async def _check_local(settings: Settings) -> Check:
     told = f"local: {embedder.model} from {embedder.origin}, {embedder.dimension} dimensions, {_speed(settings)}"
     unkept = None if own else _unkept(settings)
     if unkept is not None:
-        told += f"; made anew at each start, because it cannot be kept in {unkept}"
+        told += f"; converted again at each start, because it cannot be kept in {unkept}"
         return Check("Embedder", "warn", told, _LET_IT_KEEP)
     return Check("Embedder", "ok", told)
 

@@ -74,14 +74,12 @@ def check_qdrant(settings: Settings) -> Iterator[Check]:
     try:
         found = asyncio.run(look_at_collection(settings, url))
     except (Fault, EmbedderSettingsError) as error:
-        yield Check(
-            _ON_QDRANT, "fail", f"cannot be looked at: {error}", "See to the server, or to NOMEMORY_QDRANT_URL."
-        )
+        yield Check(_ON_QDRANT, "fail", f"cannot be looked at: {error}", "Check the server, or NOMEMORY_QDRANT_URL.")
         return
     if found is None:
         yield Check(_ON_QDRANT, "skip", "no collection of this embedder yet")
     elif found.lacking:
         finding = f"{found.name}: the index of {', '.join(found.lacking)} lacks points; searches miss messages"
-        yield Check(_ON_QDRANT, "fail", finding, "A server builds it anew when it starts.")
+        yield Check(_ON_QDRANT, "fail", finding, "A server rebuilds it when it starts.")
     else:
         yield Check(_ON_QDRANT, "ok", f"{found.name}: {found.points:,} points, which every payload index knows")

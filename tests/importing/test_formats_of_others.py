@@ -11,7 +11,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from cli.test_formats import ANN, NOBODY, accepted, parsed, refusals
+from importing.test_formats import ANN, NOBODY, accepted, parsed, refusals
 
 from nomemory.importing.files import Source
 from nomemory.importing.formats import Given, detect, records
@@ -34,7 +34,7 @@ SHANGHAI = Given(user="ann", zone=ZoneInfo("Asia/Shanghai"))
     ],
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
-    with Source(f"tests/cli/imports/{name}") as source:
+    with Source(f"tests/importing/files/{name}") as source:
         chosen, _ = detect(records(source, None), NOBODY)
     assert chosen.name == expected
 

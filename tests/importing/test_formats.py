@@ -17,7 +17,7 @@ from nomemory.importing.files import Source
 from nomemory.importing.formats import FORMATS, Given, detect, records
 from nomemory.importing.record import Accepted, Parsed, Place, Record, Refused, Skipped
 
-IMPORTS = Path(__file__).parent / "imports"
+IMPORTS = Path(__file__).parent / "files"
 NOBODY = Given()
 ANN = Given(user="ann")
 START = datetime(2024, 5, 1, 8, tzinfo=UTC)
