@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from nomemory.importing.draft import METADATA_VALUE_CHARS, Draft
+from nomemory.importing.draft import METADATA_VALUE_CHARS, NO_USER, Draft
 from nomemory.importing.fields import Fields, read_content
 from nomemory.importing.record import Parsed, Place, Record, Refused, Skipped
 
@@ -16,7 +16,6 @@ Object = dict[str, object]
 TIME_FROM: Final = "time_from"
 """The metadata key that tells where the time of a message without one was taken from."""
 
-_NO_USER: Final = "user_id: this format names no user; give one with --user"
 _NOT_SAID: Final = frozenset({"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"})
 """Kinds of content that the product keeps for itself."""
 
@@ -51,7 +50,7 @@ class ChatGPT:
     def parse(self, record: Record) -> Iterator[Parsed]:
         """Return the messages of the current branch, from its root on."""
         if not self._user:
-            yield Refused(record.place, record.original, (_NO_USER,))
+            yield Refused(record.place, record.original, (NO_USER,))
             return
         if not isinstance(record.value, dict) or not isinstance(record.value.get("mapping"), dict):
             yield Refused(record.place, record.original, ("mapping: is required",))

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from nomemory.importing.draft import METADATA_VALUE_CHARS, Draft
+from nomemory.importing.draft import METADATA_VALUE_CHARS, NO_USER, Draft
 from nomemory.importing.fields import NON_TEXT, Fields, read_content
 from nomemory.importing.record import Parsed, Place, Record, Refused, Skipped
 
-_NO_USER: Final = "user_id: this format names no user; give one with --user"
 _SPEAKERS: Final = {"human": "user"}
 
 
@@ -37,7 +36,7 @@ class Claude:
     def parse(self, record: Record) -> Iterator[Parsed]:
         """Return the messages of a conversation, in order."""
         if not self._user:
-            yield Refused(record.place, record.original, (_NO_USER,))
+            yield Refused(record.place, record.original, (NO_USER,))
             return
         if not isinstance(record.value, dict) or not isinstance(record.value.get("chat_messages"), list):
             yield Refused(record.place, record.original, ("chat_messages: is required",))

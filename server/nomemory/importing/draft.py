@@ -27,6 +27,8 @@ ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
         "function": "tool",
     }
 )
+NO_USER: Final = "user_id: this format names no user; give one with --user"
+"""The reason to refuse what only the command line can say whose it is."""
 METADATA_VALUE_CHARS: Final = 1024  # the contract's limit
 
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from nomemory.importing.draft import Draft
+from nomemory.importing.draft import NO_USER, Draft
 from nomemory.importing.fields import Fields, read_content
 from nomemory.importing.record import Parsed, Place, Record, Refused, Skipped
 
-_NO_USER: Final = "user_id: this format names no user; give one with --user"
 _SAY: Final = "send_message"
 """The tool by which agents of its older kinds speak."""
 _ENVELOPE: Final = "user_message"
@@ -45,7 +44,7 @@ class Letta:
     def parse(self, record: Record) -> Iterator[Parsed]:
         """Return the messages of each agent, in order."""
         if not self._user:
-            yield Refused(record.place, record.original, (_NO_USER,))
+            yield Refused(record.place, record.original, (NO_USER,))
             return
         if not self.matches(record.value) or not isinstance(record.value, dict):
             yield Refused(record.place, record.original, ("agents: is required",))

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from nomemory.importing.draft import Draft, derived_id, metadata_text
+from nomemory.importing.draft import NO_USER, Draft, derived_id, metadata_text
 from nomemory.importing.fields import Fields, read_content
 from nomemory.importing.record import Parsed, Record, Refused
 
 _TIMES: Final = ("created_at", "created")
 _CALLS: Final = ("tool_calls", "function_call")
 _NO_TIME: Final = "created_at: is missing; give the time of the first message with --start"
-_NO_USER: Final = "user_id: this format names no user; give one with --user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class OpenAI:
     def parse(self, record: Record) -> Iterator[Parsed]:
         """Return the messages of a conversation, or the one message that stands by itself."""
         if not self._user:
-            yield Refused(record.place, record.original, (_NO_USER,))
+            yield Refused(record.place, record.original, (NO_USER,))
         elif isinstance(record.value, dict) and isinstance(record.value.get("messages"), list):
             conversation = _Conversation(record.value.get("conversation_id") or record.value.get("id"))
             for number, message in enumerate(record.value["messages"], 1):

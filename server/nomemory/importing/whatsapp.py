@@ -11,7 +11,7 @@ from datetime import datetime, tzinfo
 from pathlib import PurePath
 from typing import Final
 
-from nomemory.importing.draft import Draft
+from nomemory.importing.draft import NO_USER, Draft
 from nomemory.importing.files import Source
 from nomemory.importing.record import Parsed, Place, Record, Refused, Skipped
 
@@ -32,7 +32,6 @@ _CENTURY: Final = 2000
 _YEAR_DIGITS: Final = 4
 _NOON: Final = 12
 _CONVERSATION_CHARS: Final = 128
-_NO_USER: Final = "user_id: this format names no user; give one with --user"
 _NO_ZONE: Final = "ts: the file says no time zone; give one with --time-zone"
 
 
@@ -105,7 +104,7 @@ class WhatsApp:
             return
         ts, reasons = self._moment(record.value)
         if not self._user:
-            reasons = (_NO_USER, *reasons)
+            reasons = (NO_USER, *reasons)
         yield Draft(
             user_id=self._user,
             ts=ts,
