@@ -23,8 +23,8 @@ import uvloop
 
 from nomemory.server.cursor import Cursors, Listing
 from nomemory.server.log.protocol import OnConflict
-from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Message, Role
 from nomemory.server.reads.time_listing import TimeListing
 from nomemory.server.rpc.reply import listing_reply

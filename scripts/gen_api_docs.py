@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -20,9 +21,15 @@ from google.protobuf.descriptor_pb2 import (
 PAGE: Final = ROOT / "docs" / "api.md"
 HEAD: Final = """# The API
 
-Every service, message and field of `nomemory.v1`, with what [the contract](../proto/nomemory/v1) says of it. This page
-is generated from there by `scripts/gen_api_docs.py`.
+Every service, message and field of `nomemory.v1`. `scripts/gen_api_docs.py` makes this page from
+[the contract](../proto/nomemory/v1).
 """
+LEFT_OUT_AFTER_A_NAME: Final = ("is ", "are ")
+ROLES_IN_A_CALL: Final = ("Request", "Response")
+SHORT: Final = 90
+"""A comment of so few characters at a request or a reply says nothing that its method does not say."""
+EXAMPLE: Final = re.compile(r'Example: \{"code": "(\w+)".*\}')
+"""What an error looks like, in the comment of a reason; the page says its code alone."""
 Comments = Mapping[str, str]
 
 
@@ -37,7 +44,7 @@ def page() -> str:
 
 
 def _service(service: ServiceDescriptorProto, said: Comments) -> Iterator[str]:
-    yield f"## {service.name}\n\n{said.get(f'{PACKAGE}.{service.name}', '')}\n"
+    yield f"## {service.name}\n\n{_of(service.name, said.get(f'{PACKAGE}.{service.name}', ''))}\n"
     for method in service.method:
         yield from _method(service.name, method, said.get(f"{PACKAGE}.{service.name}.{method.name}", ""))
 
@@ -45,26 +52,37 @@ def _service(service: ServiceDescriptorProto, said: Comments) -> Iterator[str]:
 def _method(service: str, method: MethodDescriptorProto, comment: str) -> Iterator[str]:
     asked, answered = _reference(method.input_type), _reference(method.output_type)
     streams = ("stream of " * method.client_streaming, "stream of " * method.server_streaming)
-    yield f"### {service}.{method.name}\n\n{comment}\n"
-    yield f"- takes: {streams[0]}{asked}\n- answers: {streams[1]}{answered}"
     rule = method.options.Extensions[annotations_pb2.http]
-    yield f"{_http(rule)}\n" if rule.WhichOneof("pattern") else ""
+    path = f", {_http(rule)}" if rule.WhichOneof("pattern") else ""
+    yield f"### {service}.{method.name}\n\n{_of(method.name, comment)}\n"
+    yield f"{streams[0]}{asked} → {streams[1]}{answered}{path}\n"
 
 
 def _http(rule: http_pb2.HttpRule) -> str:
     verb = rule.WhichOneof("pattern") or ""
-    return f"- HTTP: `{verb.upper()} {getattr(rule, verb)}`"
+    return f"`{verb.upper()} {getattr(rule, verb)}`"
 
 
 def _message(message: DescriptorProto, said: Comments) -> Iterator[str]:
     name = f"{PACKAGE}.{message.name}"
-    yield f"### {message.name}\n\n{said.get(name, '')}\n"
+    comment = _of(message.name, said.get(name, ""))
+    says_more = len(comment) > SHORT or not message.name.endswith(ROLES_IN_A_CALL)
+    yield f"### {message.name}\n\n{comment}\n" if says_more else f"### {message.name}\n"
+    for field in message.field:
+        comment = _of(field.name, _one_line(said.get(f"{name}.{field.name}", "")))
+        yield f"- `{field.name}` ({_type(message, field)}): {comment}"
     if message.field:
-        yield "| field | type | what it is |\n|---|---|---|"
-        for field in message.field:
-            comment = _one_line(said.get(f"{name}.{field.name}", ""))
-            yield f"| `{field.name}` | {_type(message, field)} | {comment} |"
         yield ""
+
+
+def _of(name: str, comment: str) -> str:
+    """Return a comment without the name that it begins with, which stands above it or before it on the page."""
+    if not comment.startswith((f"{name} ", f"{name}: ")):
+        return comment
+    rest = comment.removeprefix(name).removeprefix(":").lstrip()
+    for word in LEFT_OUT_AFTER_A_NAME:
+        rest = rest.removeprefix(word)
+    return rest[:1].upper() + rest[1:]
 
 
 def _type(message: DescriptorProto, field: FieldDescriptorProto) -> str:
@@ -84,15 +102,15 @@ def _scalar(field: FieldDescriptorProto) -> str:
 
 def _enum(enum: EnumDescriptorProto, said: Comments) -> Iterator[str]:
     name = f"{PACKAGE}.{enum.name}"
-    yield f"### {enum.name}\n\n{said.get(name, '')}\n"
-    yield "| value | number | what it means |\n|---|---|---|"
+    yield f"### {enum.name}\n\n{_of(enum.name, said.get(name, ''))}\n"
     for value in enum.value:
-        yield f"| `{value.name}` | {value.number} | {_one_line(said.get(f'{name}.{value.name}', ''))} |"
+        comment = EXAMPLE.sub(r"Code: `\1`.", _of(value.name, _one_line(said.get(f"{name}.{value.name}", ""))))
+        yield f"- `{value.name}`: {comment}"
     yield ""
 
 
 def _one_line(comment: str) -> str:
-    return " ".join(comment.split()).replace("|", "\\|")
+    return " ".join(comment.split())
 
 
 def _reference(type_name: str) -> str:

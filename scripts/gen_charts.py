@@ -12,7 +12,7 @@ from pathlib import Path
 from generated_page import keep
 from load import performance_chart
 
-from nomemory.evaluation import quality_chart
+from evaluation import charts
 
 FOLDER = Path(__file__).parent.parent / "docs" / "charts"
 
@@ -20,10 +20,9 @@ FOLDER = Path(__file__).parent.parent / "docs" / "charts"
 def main() -> int:
     """Write the pictures, or compare them. Return the exit code."""
     quality, performance = (
-        json.loads((FOLDER / name).read_text(encoding="utf-8"))
-        for name in (quality_chart.FIGURES, performance_chart.FIGURES)
+        json.loads((FOLDER / name).read_text(encoding="utf-8")) for name in (charts.FIGURES, performance_chart.FIGURES)
     )
-    drawn = {quality_chart.PICTURE: quality_chart.picture(quality), **performance_chart.pictures(performance)}
+    drawn = {charts.PICTURE: charts.picture(quality), **performance_chart.pictures(performance)}
     return max([keep(FOLDER / name, picture) for name, picture in drawn.items()])
 
 

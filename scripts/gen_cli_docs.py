@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Final
 
 import click
 from generated_page import keep
@@ -13,52 +15,46 @@ from generated_page import keep
 from nomemory.cli.main import nomemory
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
+CONNECTION: Final = "`--target`, `--api-key`, `--tls`, `--tls-ca`, `--tls-client-cert`, `--tls-client-key`"
+"""The options of a connection, as they stand in the list of those that a command shares with others."""
+SHARED_BY: Final = 5
+"""How many commands have to have an option, word for word, for the page to describe it once for all of them."""
 
 HEAD = """# The command line
 
 This page is generated from `nomemory --help` by `scripts/gen_cli_docs.py`.
 
-```
-nomemory serve --data ./data                                   # a server, until Ctrl-C
-nomemory import chat.jsonl --wait                              # messages in; see importing.md
-nomemory list --user ann --since 7d                            # the last week
-nomemory search '"不吃辣" AND 火锅' --user ann                  # words and exact phrases
-nomemory semantic 'does she eat spicy food?' --user ann        # what means the same
-nomemory hybrid 'what can she eat?' --user ann                 # what answers a question
-nomemory neighbors m_01HX… --user ann --before 5 --after 5     # what was said around it
-nomemory recall 'what can she eat?' --user ann                 # an answer with its quotes
-nomemory export --user ann --out ann.jsonl                     # messages out, as import reads them
-```
+[First steps](first-steps.md) shows the main ones at work.
 
 ## What all commands have in common
 
-- **The server** is the one at `--target`, or at `NOMEMORY_TARGET`, or at `127.0.0.1:7700`. **The user** is `--user`, or
-  `NOMEMORY_USER`. `import` does not read `NOMEMORY_USER`: there `--user` overrides what a file says.
 - **Times** are a date (`2024-05-01`), a date and time (`2024-05-01T08:30`, `2024-05-01T08:30+08:00`), or how long ago
   (`7d`, `12h`, `30m`, `2w`). A date and a time without a zone are UTC, and times are shown in UTC. `--since` is
   inclusive, `--until` exclusive: `--since 2024-05-01 --until 2024-06-01` is May.
 - **`--json`** writes one JSON object per line to standard output, with the contract's field names, times in RFC 3339,
-  and roles as `user`, `assistant`, `system` and `tool`. All lines of a command are of one kind. A line is a message
-  (`list`, `neighbors`), a hit (`search`, `semantic`, `hybrid`), a file (`import`), a check (`doctor`), a skill (`skill
-  check`), or the one answer there is (`recall`, `status`, `info`, `delete`,
-  `erase`). What holds of a whole ranking, such as
-  `sufficiency`, stands on each of its hits. Notices and the next cursor (`next_cursor: …`) go to standard error. What
-  `list --json` writes, `import` reads.
-- **Plain text** goes to a pipe or a file; `NO_COLOR=1` asks for it in a terminal. Where the locale's encoding lacks a
-  character, people see `?`, and JSON has it escaped.
+  and roles as `user`, `assistant`, `system` and `tool`. All lines of a command are of one kind: a message, a hit, a
+  file, a check, a skill, or the one answer. What holds of a whole ranking, such as `sufficiency`, stands on each of its
+  hits. Notices and the next cursor (`next_cursor: …`) go to standard error. `import` reads what `list --json` writes.
+- **Plain text** goes to a pipe or a file. `NO_COLOR=1` asks for it in a terminal. A character that the locale's
+  encoding lacks is shown as `?`, and is escaped in JSON.
 - **Exit codes**: 0 done; 1 refused, failed, or some of an import was rejected; 2 wrong usage; 130 interrupted. Errors
   are a few lines on standard error.
-- Control characters in what was said are shown as signs (`␛`), so that a message cannot drive the terminal. JSON keeps
+- **Control characters** of messages are shown as signs (`␛`), so that a message cannot drive the terminal. JSON keeps
   them, escaped.
-- A message of more than 400 characters is cut for people (a search shows the passage that matched); `--full` shows it
+- **Long messages**, of more than 400 characters, are cut; a search shows the part that matched. `--full` shows them
   whole. JSON is always whole.
+- `import` does not read `NOMEMORY_USER`: there `--user` overrides what a file says.
 
 """
 
 
 def page() -> str:
     """Make the page."""
-    return HEAD + "".join(_command(name, command) for name, command in _commands("", nomemory))
+    commands = list(_commands("", nomemory))
+    counted = Counter(row for _, command in commands for row in map(_row, _options(command)))
+    shared = [row for row, count in counted.items() if count >= SHARED_BY]
+    options = "\n".join(("## Options of many commands", "", *shared, ""))
+    return HEAD + "\n".join((options, *(_command(name, command, shared) for name, command in commands)))
 
 
 def _commands(prefix: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
@@ -68,12 +64,19 @@ def _commands(prefix: str, group: click.Group) -> Iterator[tuple[str, click.Comm
             yield from _commands(f"{prefix}{name} ", command)
 
 
-def _command(name: str, command: click.Command) -> str:
+def _command(name: str, command: click.Command, shared: Collection[str]) -> str:
     context = click.Context(command, info_name=f"nomemory {name}")
     usage = " ".join(command.collect_usage_pieces(context))
-    rows = "".join(_row(parameter) for parameter in command.params if isinstance(parameter, click.Option))
-    table = f"\n| option | what it does |\n|---|---|\n{rows}" if rows else ""
-    return f"## nomemory {name}\n\n```\nnomemory {name} {usage}\n```\n\n{_text(command)}\n{table}\n"
+    own = "\n".join(row for row in map(_row, _options(command)) if row not in shared)
+    others = ", ".join(f"`{option.opts[0]}`" for option in _options(command) if _row(option) in shared)
+    others = others.replace(CONNECTION, "[those of a connection](#options-of-many-commands)")
+    also = f"Also: {others}." if others else ""
+    heading = f"## nomemory {name}" + (f"\n\n`nomemory {name} {usage}`" if usage != "[OPTIONS]" else "")
+    return "\n\n".join(part for part in (heading, _text(command), own, also) if part) + "\n"
+
+
+def _options(command: click.Command) -> list[click.Option]:
+    return [parameter for parameter in command.params if isinstance(parameter, click.Option)]
 
 
 def _text(command: click.Command) -> str:
@@ -83,12 +86,12 @@ def _text(command: click.Command) -> str:
 def _row(option: click.Option) -> str:
     names = ", ".join(f"`{name}`" for name in option.opts)
     metavar = "" if option.is_flag else f" {_metavar(option)}"
-    return f"| {names}{metavar} | {' '.join(_facts(option))} |\n"
+    return f"- {names}{metavar}: {' '.join(_facts(option))}"
 
 
 def _metavar(option: click.Option) -> str:
     if isinstance(option.type, click.Choice):
-        return " \\| ".join(f"`{choice}`" for choice in option.type.choices)
+        return "/".join(f"`{choice}`" for choice in option.type.choices)
     return (option.metavar or option.type.name).upper().split()[0]
 
 

@@ -14,8 +14,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 
 HEAD = """# Metrics
 
-What a server tells Prometheus of itself. The tables below are generated from
-`server/nomemory/server/metrics/catalog.py` by `scripts/gen_metrics_docs.py`.
+What a server tells Prometheus of itself. `scripts/gen_metrics_docs.py` makes this page from the catalog of metrics.
 
 ## Where they are
 
@@ -47,19 +46,16 @@ token never scrapes. Whoever is refused gets no figures, and is counted in `nome
 ## What they do not tell
 
 No user, no content, no query and no name that a caller has chosen is ever a label or a value. Labels are methods, codes
-and reasons of the contract, and names of the server's own parts. Who did what is in the
-[audit](operating.md#the-audit), what happened to one call in the log.
+and reasons of the contract, and names of the server's own parts. The [audit](operating.md#the-audit) has who did what.
 
 ## Several processes
 
-Whichever process answers a scrape tells of all of them. It asks the writer, and that asks the readers, for at most
-`NOMEMORY_METRICS_COLLECT_S`. What people did is summed up over the processes; what a process has in hand has the label
-`process`. When a reader is replaced its counts stay in the sums, as the last scrape saw them: what it counted between
-that scrape and a crash is lost, and no sum goes down. When the server itself starts again all counts begin at 0, which
-`rate()` and `increase()` know.
+Any process answers a scrape for all of them. It waits for the others at most `NOMEMORY_METRICS_COLLECT_S`. Counts of
+calls are sums over the processes. What a process has in hand has the label `process`. When a reader is replaced, the
+sums keep its counts of the last scrape. When the server starts again, all counts begin at 0, which `rate()` and
+`increase()` know.
 
-A call that an outer interceptor of a host ends by itself is not counted, nor are health and reflection. Counting costs
-a call next to nothing ([measured](performance.md#what-metrics-cost)). Scrapes that come together share one answer.
+Health and reflection are not counted. [Performance](performance.md#metrics-and-traces) says what counting costs.
 
 ## The dashboard and the alerts
 
@@ -68,22 +64,20 @@ a call next to nothing ([measured](performance.md#what-metrics-cost)). Scrapes t
 
 ## All metrics
 
-A histogram has `_bucket`, `_sum` and `_count`.
-"""
-TABLE = """
-| metric | type | labels | what it is | when it is bad |
-|---|---|---|---|---|
+A histogram has `_bucket`, `_sum` and `_count`. Each entry gives the type and the labels, then what the metric is, and
+in the second line what a bad value means.
+
 """
 
 
 def page() -> str:
     """Make the page."""
-    return HEAD + TABLE + "".join(map(_row, CATALOG))
+    return HEAD + "".join(map(_row, CATALOG))
 
 
 def _row(family: Family) -> str:
-    labels = ", ".join(f"`{label}`" for label in family.labels)
-    return f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} | {family.advice} |\n"
+    kind = ", ".join((family.kind, *(f"`{label}`" for label in family.labels)))
+    return f"- `{family.name}` ({kind}): {family.meaning}\\\n  {family.advice}\n"
 
 
 if __name__ == "__main__":

@@ -15,12 +15,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 HEAD = """# Settings
 
-Every limit, default and timeout of the server, each an environment variable. This page is generated from
-`server/nomemory/server/settings/` by `scripts/gen_settings_docs.py`.
-"""
-TABLE = """
-| variable | default | what it is |
-|---|---|---|
+The settings of the server, each an environment variable, with its default. `scripts/gen_settings_docs.py` makes
+this page from the settings themselves.
 """
 
 
@@ -32,12 +28,12 @@ def page() -> str:
 def _section(group: type[SettingsGroup]) -> str:
     variables = group.variables()
     rows = "".join(_row(variables[name], field) for name, field in group.model_fields.items())
-    return f"\n## {group.heading}\n{TABLE}{rows}"
+    return f"\n## {group.heading}\n\n{rows}"
 
 
 def _row(variable: str, field: FieldInfo) -> str:
-    default = "" if field.default is None else f"`{field.default}`"
-    return f"| `{variable}` | {default} | {field.description} |\n"
+    default = "" if field.default in (None, "") else f" (`{field.default}`)"
+    return f"- `{variable}`{default}: {field.description}\n"
 
 
 if __name__ == "__main__":

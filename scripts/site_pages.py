@@ -2,7 +2,7 @@
 
 The pages keep their places in the repository, so links between them stay as they are. A link may also lead to a file
 that is no page, such as an example, or to a folder: these become pages, which show the file or list the folder.
-A picture stays a picture.
+A picture stays a picture. Where the repository has its README, the site has a landing page.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FIRST = ["README.md", "README.zh.md", "SECURITY.md"]
+LANDING = {"README.md": "website/landing.md"}
+"""What stands in a page's place. The README's table is the site's navigation, so the site needs no README."""
 PICTURES = {".svg", ".png"}
 LANGUAGES = {".proto": "protobuf", ".py": "python", ".go": "go", ".mjs": "js", ".json": "json", ".toml": "toml"}
 FENCED = re.compile(r"^(```+)[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
@@ -44,7 +46,7 @@ def shown(path: str, links: list[str]) -> str:
     """Return the page of a path, and add the paths that it links to."""
     if (ROOT / path).is_dir():
         return listing(path, links)
-    text = (ROOT / path).read_text(encoding="utf-8")
+    text = (ROOT / LANDING.get(path, path)).read_text(encoding="utf-8")
     if not path.endswith(".md"):
         return f"{NOT_SEARCHED}# {path}\n\n````{LANGUAGES.get(Path(path).suffix, 'text')}\n{text.rstrip()}\n````\n"
     return outside_of_fences(text, lambda part: LINK.sub(lambda link: led(path, link, links), part))

@@ -11,14 +11,13 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
 def threats() -> list[str]:
-    """Return the rows of the tables of threats."""
-    tables = PAGE.split("| threat | what stands against it | held by |\n|---|---|---|\n")[1:]
-    return [row for table in tables for row in table.partition("\n\n")[0].splitlines()]
+    """Return the entries of threats, from a bold name to the end of the list's entry."""
+    return re.findall(r"^- \*\*[^*]+\*\*: .+\\\n  .+$", PAGE, re.MULTILINE)
 
 
 def test_every_threat_names_a_test() -> None:
     assert len(threats()) > 30
-    assert [row for row in threats() if not NAMED.search(row.rpartition(" | ")[2])] == []
+    assert [entry for entry in threats() if not NAMED.search(entry.splitlines()[1])] == []
 
 
 def test_every_test_that_is_named_exists() -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import openai
 
-from nomemory.client import Client, NewMessage, RoleName, as_prompt
+from nomemory.client import PROMPT_MESSAGES, Client, NewMessage, RoleName, as_prompt
 from nomemory.v1 import recall_service_pb2 as pb
 from nomemory.v1.message_pb2 import ROLE_USER
 
@@ -19,14 +19,14 @@ UNKNOWN = "Nothing that was said before answers this."
 
 def answer(question: str, found: pb.RecallResponse) -> str:
     """Let a chat model answer; without a key, quote the likeliest thing that you said."""
-    known = found.verdict != pb.VERDICT_INSUFFICIENT
     if "OPENAI_API_KEY" not in os.environ:
         said = [one.message.content for one in found.evidence if one.message.role == ROLE_USER]
-        return f"You said: {said[0]}" if known and said else UNKNOWN
+        return f"You said: {said[0]}" if said and found.verdict != pb.VERDICT_INSUFFICIENT else UNKNOWN
+    instructions = INSTRUCTIONS + as_prompt(found, question=question)
     reply = openai.OpenAI().chat.completions.create(
         model=os.environ.get("ASSISTANT_MODEL", "gpt-4o-mini"),
         messages=[
-            {"role": "system", "content": INSTRUCTIONS + (as_prompt(found) if known else UNKNOWN)},
+            {"role": "system", "content": instructions},
             {"role": "user", "content": question},
         ],
     )
@@ -42,7 +42,8 @@ def chat(client: Client, user: str, lines: Iterable[str]) -> Iterator[str]:
     """Answer each line with what is remembered, and remember both."""
     token = ""
     for line in lines:
-        reply = answer(line, client.recall(line, user_id=user, at_least=token))
+        found = client.recall(line, user_id=user, at_least=token, evidence_messages=PROMPT_MESSAGES)
+        reply = answer(line, found)
         token = client.write([spoken(user, "user", line), spoken(user, "assistant", reply)]).write_token
         yield reply
 

@@ -15,12 +15,12 @@ from load.corpus import DIMENSION
 from load.usage import cpu_s
 from load.vector_index import opened_index
 
-from nomemory.evaluation.process_tree import tree
+from evaluation.temporary_server import process_tree
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.sqlite_reader import SqliteLogReader
+from nomemory.server.log.sqlite.reader import SqliteLogReader
 from nomemory.server.rpc.decode_query import decode_lexical, decode_list, decode_semantic
 from nomemory.server.settings import Settings
 from nomemory.server.vector.edge_shards import EdgeShards
@@ -105,7 +105,7 @@ async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeShards]:
 
 async def _measure(call: Call, requests: Sequence[bytes], seconds: float) -> dict[str, float]:
     await call(requests[0])
-    pids = tree(os.getpid())
+    pids = process_tree(os.getpid())
     waits: list[float] = []
     before, end = cpu_s(pids), time.perf_counter() + seconds
     while (now := time.perf_counter()) < end:

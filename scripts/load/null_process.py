@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from nomemory.evaluation.process_tree import tree
+from evaluation.temporary_server import process_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def null_servers() -> Iterator[NullServers]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603 - our own
     try:
         intercepted, bare, wrapped = process.stdout.readline().split() if process.stdout else ("", "", "")
-        yield NullServers(intercepted, bare, wrapped, tree(process.pid))
+        yield NullServers(intercepted, bare, wrapped, process_tree(process.pid))
     finally:
         process.terminate()
         process.wait()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nomemory.evaluation.bar_chart import BarChart, Row, svg
+from evaluation.charts import BarChart, Row, svg
 
 Figures = Mapping[str, Any]
 

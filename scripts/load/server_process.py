@@ -14,8 +14,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from load.corpus import DIMENSION, HEAVY
 
-from nomemory.evaluation.process_tree import tree
-from nomemory.evaluation.temporary_server import ready_address
+from evaluation.temporary_server import process_tree, ready_address
 from nomemory.v1 import ingest_service_pb2 as ingest_pb
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as pb
@@ -71,7 +70,7 @@ class ServerProcess:
 
     def pids(self) -> list[int]:
         """Return the processes of the server."""
-        return tree(self._process.pid) if self._process else []
+        return process_tree(self._process.pid) if self._process else []
 
     def wait_for_lexical(self) -> None:
         """Wait until everything can be found by words."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nomemory.evaluation.process_tree import tree
+from evaluation.temporary_server import process_tree
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _UTIME, _STIME, _CUTIME, _CSTIME = range(11, 15)
@@ -19,7 +19,7 @@ def cpu_s(pids: list[int]) -> float:
 
 def family_cpu_s(parent: int) -> float:
     """Return the CPU time of a process, of all below it, and of its children that have ended; 0: no process."""
-    return run_ns(tree(parent)) / 1e9 + _cpu_s(parent, _CUTIME, _CSTIME) if parent else 0.0
+    return run_ns(process_tree(parent)) / 1e9 + _cpu_s(parent, _CUTIME, _CSTIME) if parent else 0.0
 
 
 def run_ns(pids: list[int]) -> int:

@@ -45,7 +45,7 @@ class ScriptedEndpoint:
         self.chat: Chat = lambda _: "{}"
         self._dimension = dimension
         self._changed = threading.Event()
-        self._server = _server(self.answer)
+        self._server = json_server(self.answer)
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
 
     @contextmanager
@@ -93,7 +93,13 @@ class ScriptedEndpoint:
         ).decode()
 
 
-def _server(answer: Callable[[str, Body], tuple[int, bytes]]) -> ThreadingHTTPServer:
+def json_server(answer: Callable[[str, Body], tuple[int, bytes]]) -> ThreadingHTTPServer:
+    """Make a server on a free port of this machine that answers JSON posts; it is to be served and closed.
+
+    Args:
+        answer: takes the path and the body, returns the status and the body; called from several threads.
+    """
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import grpc
 
-from nomemory.evaluation.temporary_server import ServerStartError, ready_address
+from evaluation.temporary_server import ServerStartError, ready_address
 from proofs.processes import by_role, running
 
 _START = "from nomemory.cli.main import main; main()"

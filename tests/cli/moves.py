@@ -9,16 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
+import pytest
 from cli.conftest import Run
 from click.testing import Result
 from server.fleet import until
 
 from conftest import Server
-from nomemory.server.log.postgres_tables import PostgresTables
-from nomemory.server.log.postgres_words import no_words
-from nomemory.server.log.sqlite_schema import open_for_reading
-from nomemory.server.log.sqlite_tables import SqliteTables
-from nomemory.server.log.tables import LogTables
+from nomemory.server.log.move import TABLES, LogTables
+from nomemory.server.log.postgres.changes import no_words
+from nomemory.server.log.postgres.move import PostgresTables
+from nomemory.server.log.sqlite.move import SqliteTables
+from nomemory.server.log.sqlite.schema import open_for_reading
+from nomemory.server.maintenance.move_database import DatabaseTarget
+from nomemory.server.maintenance.move_file import FileTarget
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
@@ -48,14 +51,26 @@ class Move:
             return cls(str(data), url, settings, there)
         return cls(url, str(data.with_name("target")), there, settings.with_changes(data=data.with_name("target")))
 
-    def run(self, run: Run, *more: str) -> Result:
+    def run(self, run: Run) -> Result:
         """Run the command."""
-        return run("migrate", "--from", self.source, "--to", self.target, *more)
+        return run("migrate", "--from", self.source, "--to", self.target)
 
-    def switch(self, run: Run) -> None:
-        """Move it to the end."""
-        moved = self.run(run, "--switch")
-        assert (moved.exit_code, "Verified: " in moved.output) == (0, True), moved.output
+    def complete(self, run: Run) -> None:
+        """Move it."""
+        moved = self.run(run)
+        assert (moved.exit_code, "Verified, every row: " in moved.output) == (0, True), moved.output
+
+    def interrupt(self, run: Run, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+        """Have the command killed when the target gets to `prepare` (all is copied) or `finish` (all but the end)."""
+
+        async def is_killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                DatabaseTarget if self.target.startswith("postgresql://") else FileTarget, moment, is_killed
+            )
+            assert self.run(run).exit_code == 1
 
 
 def rows_of(place: str) -> Rows:
@@ -75,19 +90,8 @@ async def _in_database(url: str) -> Rows:
 
 
 async def _rows(tables: LogTables) -> Rows:
-    users = await tables.users("", 100_000)
-    names = [state.user_id for state in users]
-    versions = await tables.versions(names)
-    wanted = [(user, one.sequence) for user in names for one in versions[user]]
-    return {
-        "position": await tables.position(),
-        "last_id": await tables.last_id(),
-        "users": users,
-        "messages": sorted(await tables.messages(wanted)),
-        "requests": sorted(await tables.requests(names)),
-        "removals": sorted(await tables.removals(await tables.removal_sequences())),
-        "totals": await tables.totals(),
-    }
+    rows: Rows = {table.name: sorted(await tables.page(table, None, 100_000), key=repr) for table in TABLES}
+    return {"position": await tables.position(), "last_id": await tables.last_id(), **rows}
 
 
 def write(server: Server, *messages: m.ChatMessage, request_id: str = "") -> i.WriteMessagesResponse:

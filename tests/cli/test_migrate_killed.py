@@ -1,4 +1,4 @@
-"""A move goes on where it was, whenever it is killed, and misses nothing that a server writes meanwhile."""
+"""A move goes on where it was, whenever it is killed, and misses nothing that was written meanwhile."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
+import grpc
 import pytest
 from cli.conftest import Run
 from cli.moves import Move, Start, by_words, everything, fill_some, listed, many, rows_of, write
@@ -20,10 +21,8 @@ from postgres import PrivatePostgres, count, fresh_schema
 from conftest import Server
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.protocol import LogUnusableError
-from nomemory.server.log.sqlite_move import mark_moved
-from nomemory.server.maintenance import file_ends
-from nomemory.server.maintenance.database_ends import DatabaseTarget
-from nomemory.server.maintenance.file_ends import FileTarget
+from nomemory.server.log.sqlite.move import mark_moved
+from nomemory.server.maintenance import move_database, move_file
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from talk import said
@@ -68,7 +67,7 @@ def test_whatever_moment_it_is_killed_at_it_goes_on_and_ends_the_same(
     assert [kill_when(move, has(least)) for least in (0, 1, 1_500)] == [True] * 3
     with pytest.raises(LogUnusableError, match="unfinished copy of another log"), start(move.later):
         pass
-    move.switch(run)
+    move.complete(run)
     assert rows_of(move.target) == rows
     with start(move.later) as server:
         assert len(listed(server, "user2")) == 98
@@ -91,18 +90,13 @@ def test_between_the_switch_of_the_one_and_of_the_other_it_can_be_killed(
         fill_some(server)
     rows = rows_of(move.source)
 
-    async def is_killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(DatabaseTarget if to_database else FileTarget, "finish", is_killed)
-        assert move.run(run, "--switch").exit_code == 1
+    move.interrupt(run, monkeypatch, "finish")
     for settings in (move.former, move.later):
         with pytest.raises(LogUnusableError), start(settings):
             pass
-    move.switch(run)
+    move.complete(run)
     assert rows_of(move.target) == rows
-    assert move.run(run, "--switch").exit_code == 1
+    assert move.run(run).exit_code == 1
     with start(move.later) as server:
         assert len(listed(server, "bob")) == 5
 
@@ -121,40 +115,66 @@ def test_the_index_of_words_of_a_moved_log_goes_whenever_it_is_killed(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(file_ends, "mark_moved", is_marked_and_killed)
-        assert move.run(run, "--switch").exit_code == 1
-    move.switch(run)
+        patched.setattr(move_file, "mark_moved", is_marked_and_killed)
+        assert move.run(run).exit_code == 1
+    move.complete(run)
     assert not words.exists()
 
 
 @both_ways
-def test_a_server_writes_meanwhile_and_nothing_of_it_is_missing(
-    run: Run, start: Start, own_settings: Settings, postgres_url: str, *, to_database: bool
+def test_what_was_copied_is_copied_again_only_if_the_log_was_written_to_since(
+    run: Run,
+    start: Start,
+    own_settings: Settings,
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    to_database: bool,
 ) -> None:
-    move, stop = Move.of(own_settings, postgres_url, to_database=to_database), threading.Event()
+    move, begun = Move.of(own_settings, postgres_url, to_database=to_database), list[object]()
+    ends = move_database if to_database else move_file
+
+    def begins(*copy: object) -> object:
+        begun.append(copy[1])
+        return begin_copy(*copy)
+
+    begin_copy = ends.begin_copy
+    monkeypatch.setattr(ends, "begin_copy", begins)
     with start(move.former) as server:
         many(server, users=4)
-        writer = threading.Thread(target=keep_changing, args=(server, stop))
-        writer.start()
-        outcomes = [move.run(run).exit_code for _ in range(3)]
-        stop.set()
-        writer.join()
+    for _ in range(2):
+        move.interrupt(run, monkeypatch, "prepare")
+    assert len(begun) == 1
+    with start(move.former) as server:
+        server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="user3", message_ids=["m1"]))
+        fill_some(server)
+    move.interrupt(run, monkeypatch, "prepare")
+    with start(move.former) as server:
         before = everything(server)
-    assert outcomes == [0, 0, 0]
-    move.switch(run)
+    rows = rows_of(move.source)
+    move.complete(run)
+    assert (len(begun), rows_of(move.target)) == (2, rows)
     with start(move.later) as server:
         assert everything(server) == before
 
 
-def keep_changing(server: Server, stop: threading.Event) -> None:
-    """Write, replace, delete and erase until told to stop."""
-    turn = 0
-    while not stop.is_set():
-        turn += 1
-        user = f"user{turn % 4}"
-        write(server, *(said(user, "", f"turn {turn}", ts=turn, embedding=(1.0, 0, 0, turn)) for _ in range(3)))
-        again = said(user, f"m{turn % 100}", f"replaced in turn {turn}", ts=turn)
-        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[again], replace=True))
-        server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=[f"m{turn * 7 % 100}"]))
-        if turn % 20 == 0:
-            server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
+def test_what_a_server_of_the_database_acknowledged_meanwhile_is_moved(
+    run: Run, start: Start, own_settings: Settings, postgres_url: str
+) -> None:
+    move, acknowledged = Move.of(own_settings, postgres_url, to_database=False), list[str]()
+    with start(move.former) as server:
+        many(server, users=4)
+        writer = threading.Thread(target=write_until_refused, args=(server, acknowledged))
+        writer.start()
+        move.complete(run)
+        writer.join()
+    with start(move.later) as server:
+        assert set(acknowledged) <= set(listed(server, "ann"))
+
+
+def write_until_refused(server: Server, acknowledged: list[str]) -> None:
+    """Write one message after the other, and note those that were acknowledged."""
+    with suppress(grpc.RpcError):
+        for turn in range(400):
+            write(server, said("ann", f"m{turn}", f"turn {turn}", ts=turn))
+            acknowledged.append(f"m{turn}")

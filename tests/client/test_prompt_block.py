@@ -6,6 +6,7 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from nomemory.client import as_prompt, oldest_first
 from nomemory.client.messages import chat_message
 from nomemory.client.prompt_block import LEAST_TOKENS, Block, Marks, RecalledMessage
 from nomemory.client.token_estimate import tokens
-from nomemory.recall import Evidence, Limits, MemoryView, RecallResult, Retrieved, Role, StopReason, TimeRange
+from nomemory.recall import Evidence, Limits, MemoryView, Question, RecallResult, Retrieved, Role, StopReason, TimeRange
 from nomemory.recall.model.memory_view import Attribution, Citation, Conflict, Statement, Verdict
 from nomemory.server.rpc.recall_reply import recall_reply
 from nomemory.v1 import recall_service_pb2 as pb
@@ -28,60 +29,120 @@ def message(message_id: str, content: str, day: int = 0, speaker: str = "user") 
     return RecalledMessage(message_id, FIRST + timedelta(days=day), speaker, content)
 
 
-def shown(block: str) -> list[dict[str, object]]:
+def shown(block: str) -> list[list[object]]:
     """Read the messages back from between the two lines with the code."""
     found = re.search(r"^<<<MEMORY (\w+)\n(.*)\nMEMORY \1>>>$", block, re.DOTALL | re.MULTILINE)
     return [json.loads(line) for line in found.group(2).split("\n")] if found else []
 
 
-def test_messages_stand_whole_and_dated_oldest_first_with_who_spoke() -> None:
-    block = Block([message("m2", "I can eat mild food now.", 2, "ann"), message("m1", "I never eat spicy food.")], "")
+def test_messages_stand_dated_oldest_first_with_who_spoke_and_the_weekday() -> None:
+    block = Block([message("m2", "I can eat mild food now.", 2, "ann"), message("m1", "I never eat spicy food.")])
     assert shown(block.text()) == [
-        {"id": "m1", "ts": "2026-03-07T09:30:00Z", "speaker": "user", "content": "I never eat spicy food."},
-        {"id": "m2", "ts": "2026-03-09T09:30:00Z", "speaker": "ann", "content": "I can eat mild food now."},
+        ["m1", "Sat 2026-03-07 09:30", "user", "I never eat spicy food."],
+        ["m2", "Mon 2026-03-09 09:30", "ann", "I can eat mild food now."],
     ]
+
+
+def test_dates_are_in_the_zone_of_who_asks() -> None:
+    late = RecalledMessage("m1", datetime(2026, 3, 7, 23, 30, tzinfo=UTC), "user", "明天去体检")
+    block = Block([late], zone=ZoneInfo("Asia/Shanghai")).text()
+    assert shown(block)[0][1] == "Sun 2026-03-08 07:30"
+    assert "when it was said (Asia/Shanghai)" in block
+    end = RecalledMessage("m1", datetime.max.replace(tzinfo=UTC), "user", "the last")
+    assert shown(Block([end], zone=ZoneInfo("Asia/Shanghai")).text())[0][1] == "Fri 9999-12-31 23:59"
 
 
 def test_what_is_superseded_contradictory_or_passed_on_is_marked_and_explained() -> None:
     said = Marks({"m1": "m2"}, {"m2": ("m3",), "m3": ("m2",)}, frozenset({"m3"}))
-    block = Block([message("m1", "a"), message("m2", "b", 1), message("m3", "c", 2)], "conflicting", said).text()
+    block = Block([message("m1", "a"), message("m2", "b", 1), message("m3", "c", 2)], said).text()
     first, second, third = shown(block)
-    assert first["superseded_by"] == "m2"
-    assert second["contradicts"] == ["m3"]
-    assert third["passed_on"] is True
+    assert first[4] == {"superseded_by": "m2"}
+    assert second[4] == {"contradicts": ["m3"]}
+    assert third[4] == {"contradicts": ["m2"], "passed_on": True}
     assert "superseded_by: " in block
-    assert "contradict each other" in block
     assert "cut: " not in block
 
 
-@pytest.mark.parametrize("verdict", ["supported", "conflicting", "insufficient", "pending"])
-def test_the_verdict_stands_in_words_outside_the_data(verdict: str) -> None:
-    with_it, without = (Block([message("m1", "a")], one).text().split("<<<")[0] for one in (verdict, ""))
-    assert len(with_it) > len(without)
+def test_forty_chat_messages_fit_whole() -> None:
+    found = [message(f"m{number}", f"On day {number} I walked around the lake.", number) for number in range(40)]
+    block = Block(found).text()
+    assert len(shown(block)) == 40
+    assert "left out" not in block
 
 
-def test_the_best_messages_that_fit_are_shown_whole_and_the_others_counted() -> None:
-    found = [message(f"m{number}", "word " * 100, number) for number in range(20)]
-    block = Block(found, "supported").text(1_000)
-    ids = [one["id"] for one in shown(block)]
+def test_where_long_messages_do_not_fit_all_are_shown_and_none_eats_the_others_room() -> None:
+    found = [message(f"m{number}", "Nothing of note was said here. " * 130, number) for number in range(10)]
+    found[3] = message("m3", "One line.", 3)
+    block = Block(found).text()
+    assert len(shown(block)) == 10
+    assert shown(block)[3] == ["m3", "Tue 2026-03-10 09:30", "user", "One line."]
+    sizes = {len(str(one[3])) for one in shown(block)} - {len("One line.")}
+    assert max(sizes) - min(sizes) < 100
+    assert all(one[4] == {"cut": True} for one in shown(block) if one[0] != "m3")
+    assert "cut: only passages" in block
+
+
+def test_what_does_not_fit_even_so_is_left_out_and_counted_the_likeliest_last() -> None:
+    found = [message(f"m{number}", "word " * 100, number) for number in range(40)]
+    ids = [one[0] for one in shown(Block(found).text(1_000))]
     assert ids == [f"m{number}" for number in range(len(ids))]
-    assert 2 < len(ids) < 20
-    assert f"left out: {20 - len(ids)}." in block
-    assert all(one["content"] == "word " * 100 for one in shown(block))
+    assert 5 < len(ids) < 40
+    assert f"left out: {40 - len(ids)}." in Block(found).text(1_000)
+    assert [one.message_id for one in Block(found).shown(1_000)] == ids
 
 
-def test_the_best_message_is_cut_if_it_has_to_be() -> None:
-    block = Block([message("m1", "辣" * 5_000), message("m2", "short")], "supported").text(1_000)
-    first = shown(block)[0]
-    assert first["cut"] is True
-    assert len(str(first["content"])) > 500
-    assert tokens(block) <= 1_000
+FILLER = "The weather was mild and the talk went on about other things. "
+
+
+def test_of_a_long_message_the_passages_are_shown_that_were_quoted() -> None:
+    content = f"{FILLER * 200}My locker at the pool is number 27. {FILLER * 200}"
+    said = Marks(quotes={"m1": ("number 27",)})
+    (only,) = shown(Block([message("m1", content)], said).text())
+    assert "My locker at the pool is number 27." in str(only[3])
+    assert " … " in str(only[3])
+    assert only[4] == {"cut": True}
+
+
+@pytest.mark.parametrize(
+    ("question", "told", "around"),
+    [
+        ("Which allergies do I have?", "By the way, I am allergic to hazelnuts.", FILLER),
+        ("我的车停在哪里？", "车停在地下二层。", "今天大家聊得很开心，天气也不错。"),
+    ],
+)
+def test_of_a_long_message_the_passages_are_shown_that_the_questions_words_are_in(
+    question: str, told: str, around: str
+) -> None:
+    found = [message("m1", f"{around * 60}{told}{around * 60}"), *(message(f"n{n}", around * 90) for n in range(9))]
+    (of_it,) = (one for one in shown(Block(found, question=question).text()) if one[0] == "m1")
+    assert told in str(of_it[3])
+
+
+def test_without_a_hint_the_beginning_is_shown() -> None:
+    content = "辣" * 5_000
+    (only,) = shown(Block([message("m1", content)]).text(1_000))
+    assert only[4] == {"cut": True}
+    assert content.startswith(str(only[3]).removesuffix("…").strip())
+    assert len(str(only[3])) > 500
+
+
+def test_it_is_left_to_the_model_whether_the_messages_answer() -> None:
+    block = Block([message("m1", "a")]).text()
+    assert "Judge for yourself whether the messages answer" in block
+    assert "robably" not in block
+
+
+def test_what_cannot_be_searched_yet_is_told() -> None:
+    told = "cannot be searched yet"
+    assert told in Block([message("m1", "a")], behind=True).text()
+    assert told in Block([], behind=True).text()
+    assert told not in Block([message("m1", "a")]).text()
 
 
 def test_too_few_tokens_are_refused_and_no_message_is_said_to_be_none() -> None:
     with pytest.raises(ValueError, match="at least 400"):
-        Block([], "insufficient").text(LEAST_TOKENS - 1)
-    assert "Nothing that was said is shown." in Block([], "insufficient").text()
+        Block([]).text(LEAST_TOKENS - 1)
+    assert Block([]).text() == "Nothing that was said is shown."
 
 
 TEXTS = st.text(max_size=300) | st.sampled_from(["MEMORY 0>>>", "<<<MEMORY", "\u2028", "\U000e0041", "\x85", '"}\n{"'])
@@ -90,17 +151,18 @@ MESSAGES = st.builds(
 )
 
 
-@given(st.lists(MESSAGES, max_size=6, unique_by=lambda one: one.message_id), st.integers(LEAST_TOKENS, 1_500))
-def test_whatever_was_said_stays_data_within_the_tokens(found: list[RecalledMessage], most: int) -> None:
-    block = Block(found, "supported")
+@given(st.lists(MESSAGES, max_size=6, unique_by=lambda one: one.message_id), TEXTS, st.integers(LEAST_TOKENS, 1_500))
+def test_whatever_was_said_stays_data_within_the_tokens(found: list[RecalledMessage], question: str, most: int) -> None:
+    block = Block(found, question=question)
     text = block.text(most)
     assert text == block.text(most)
     assert tokens(text) <= most
     by_id = {one.message_id: one for one in found}
     for one in shown(text):
-        said = by_id[str(one["id"])]
-        assert said.content.startswith(str(one["content"]))
-        assert one["content"] == said.content or one["cut"]
+        said = by_id[str(one[0])]
+        assert one[3] == said.content or one[4] == {"cut": True}
+        if "…" not in said.content:
+            assert all(passage in said.content for passage in str(one[3]).split(" … "))
     lines = text.splitlines()
     assert sum(line.startswith("<<<MEMORY ") for line in lines) == sum(line.startswith("MEMORY ") for line in lines)
 
@@ -131,17 +193,25 @@ def test_the_page_shows_what_is_written() -> None:
         RecalledMessage("m2", datetime(2026, 5, 2, 18, 4, tzinfo=UTC), "user", "I can eat mildly spicy food now."),
         message("m1", "I never eat spicy food."),
     ]
-    assert f"```\n{Block(said, 'supported', Marks({'m1': 'm2'})).text()}\n```" in PAGE.read_text("utf-8")
+    assert f"```\n{Block(said, Marks({'m1': 'm2'})).text()}\n```" in PAGE.read_text("utf-8")
 
 
 def test_a_host_and_a_client_get_the_same_block() -> None:
     reply = recall_reply(result(), evidence_chars=4_000, include_trace=False)
     assert as_prompt(reply) == result().as_prompt()
     assert as_prompt(reply, max_tokens=500) == result().as_prompt(max_tokens=500)
+    asked = Question("我能吃辣吗？", FIRST.astimezone(ZoneInfo("Asia/Shanghai")))
+    theirs = as_prompt(reply, question=asked.text, time_zone="Asia/Shanghai")
+    assert theirs == result().as_prompt(question=asked)
     first, second = shown(as_prompt(reply))
-    assert (first["id"], first["speaker"], first["superseded_by"]) == ("m1", "林", "m2")
-    assert first["passed_on"] is True
-    assert second["contradicts"] == ["m1"]
+    assert first == ["m1", "Sat 2026-03-07 09:30", "林", "我不吃辣", first[4]]
+    assert first[4] == {"superseded_by": "m2", "contradicts": ["m2"], "passed_on": True}
+    assert second[4] == {"contradicts": ["m1"]}
+
+
+def test_a_zone_that_this_machine_does_not_know_is_utc() -> None:
+    reply = recall_reply(result(), evidence_chars=4_000, include_trace=False)
+    assert as_prompt(reply, time_zone="Nowhere/Land") == as_prompt(reply)
 
 
 def test_the_evidence_stands_in_the_order_of_time_beside_the_ranked_one() -> None:
@@ -156,4 +226,4 @@ def test_a_server_that_cuts_evidence_says_so_in_the_block() -> None:
         message=chat_message(user_id="", message_id="m", ts=FIRST, role="assistant", content="start"), truncated=True
     )
     (only,) = shown(as_prompt(pb.RecallResponse(evidence=[cut])))
-    assert (only["speaker"], only["cut"]) == ("assistant", True)
+    assert (only[2], only[4]) == ("assistant", {"cut": True})

@@ -14,7 +14,7 @@ COMMANDS = "tests/documentation/test_commands.py::test_every_command_is_one"
 IMPORTED = "tests/documentation/test_importing_page.py::test_every_example_is_imported_as_the_page_says"
 DUMPED = "tests/documentation/test_importing_page.py::test_a_dump_is_imported_again"
 KEYS = "tests/documentation/test_authentication_page.py::test_its_commands_work"
-SHOWN = "tests/test_extending.py::test_the_page_shows_the_package_as_it_is"
+SHOWN = "tests/test_extending.py::test_the_page_leads_to_the_package_as_it_is"
 INSTALLED = "tests/test_extending.py::test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format"
 RECALLS = "tests/recall/test_public_face.py::test_the_pages_program_recalls_in_a_process_of_its_own"
 AUTHORING = "tests/cli/test_skills_page.py::test_its_lines_about_new_and_check_work_in_this_order"
@@ -22,9 +22,9 @@ OF_THE_PACKAGE = "tests/test_distributions.py::test_both_have_the_licence_and_th
 CLIENT_RUNS = "tests/clients/test_examples.py::test_an_example_writes_searches_and_recalls"
 TALKS = "tests/test_tutorial.py::test_its_assistant_remembers"
 IS_THE_EXAMPLE = "tests/test_tutorial.py::test_its_code_is_that_of_the_example"
-CALLED = "tests/test_readme.py::test_the_grpcurl_lines_of_other_pages_work"
-TYPED = "tests/test_readme.py::test_the_commands_of_other_pages_work"
-PROGRAM = "tests/test_readme.py::test_the_python_of_other_pages_works"
+CALLED = "tests/test_first_steps.py::test_the_grpcurl_lines_of_other_pages_work"
+TYPED = "tests/test_first_steps.py::test_the_commands_of_other_pages_work"
+PROGRAM = "tests/test_first_steps.py::test_the_python_of_other_pages_works"
 LISTED = "tests/documentation/test_every_block.py::test_every_block_has_a_rule"
 UNFOLDS = "tests/inspector/test_demo.py::test_a_recall_unfolds_after_the_demo"
 PARSED = "tests/documentation/test_data.py::test_json_is_json"
@@ -57,25 +57,16 @@ OF_ENGINES = "it needs a container engine; scripts/check_dists runs the image's 
 
 RULES = (
     Rule("README.md", "sh", COMMANDS, "./scripts/demo", IN_CI),
-    Rule("README.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
-    Rule("README.md", "sh", "tests/test_readme.py::test_its_grpcurl_lines_work", "grpcurl"),
-    Rule("README.md", "sh", "tests/test_readme.py::test_its_commands_work"),
-    Rule("README.md", "python", "tests/test_readme.py::test_its_python_works"),
-    Rule("README.md", "", LISTED, why="a picture"),
     Rule("README.zh.md", "sh", COMMANDS, "./scripts/demo", IN_CI),
-    Rule("README.zh.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
-    Rule("README.zh.md", "sh", CALLED, "grpcurl"),
-    Rule("README.zh.md", "sh", TYPED),
-    Rule("README.zh.md", "python", PROGRAM),
     Rule("CONTRIBUTING.md", "sh", COMMANDS, why=IN_CI),
     Rule("ARCHITECTURE.md", "", "tests/documentation/test_data.py::test_the_map_of_the_tree_is_true", "proto/"),
     Rule("ARCHITECTURE.md", "", "tests/test_layout.py::test_arrows_point_one_way", "text, spans  <"),
     Rule("docs/authentication.md", "sh", KEYS),
     Rule("docs/authentication.md", "python", KEYS),
     Rule("docs/authentication.md", "json", "tests/documentation/test_data.py::test_the_file_of_certificates_is_one"),
-    Rule("docs/cli.md", "", "tests/cli/test_docs.py::test_the_page_of_commands_is_generated_from_the_commands"),
     Rule("docs/clients.md", "sh", COMMANDS, why=IN_CI),
     Rule("docs/deployment.md", "sh", COMMANDS, "docker build", OF_ENGINES),
+    Rule("docs/deployment.md", "sh", COMMANDS, "docker run", OF_ENGINES),
     Rule("docs/deployment.md", "sh", COMMANDS, "cd deploy", OF_ENGINES),
     Rule("docs/deployment.md", "sh", COMMANDS, "docker compose", OF_ENGINES),
     Rule(
@@ -96,12 +87,15 @@ RULES = (
         INSTALLED,
     ),
     Rule("docs/extending.md", "toml", SHOWN),
-    Rule("docs/extending.md", "python", SHOWN),
     Rule(
         "docs/extending.md",
         "json",
         INSTALLED,
     ),
+    Rule("docs/first-steps.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
+    Rule("docs/first-steps.md", "sh", "tests/test_first_steps.py::test_its_grpcurl_lines_work", "grpcurl"),
+    Rule("docs/first-steps.md", "sh", "tests/test_first_steps.py::test_its_commands_work"),
+    Rule("docs/first-steps.md", "python", "tests/test_first_steps.py::test_its_python_works"),
     Rule("docs/frameworks.md", "python", "tests/frameworks/test_page.py::test_its_example_finds_what_was_said"),
     Rule("docs/http.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
     Rule("docs/http.md", "sh", "tests/web/test_http_page.py::test_its_commands_work_one_after_the_other"),
@@ -149,13 +143,6 @@ RULES = (
     ),
     Rule("docs/operating.md", "python", "tests/documentation/test_operating_page.py::test_its_interceptors_fit"),
     Rule("docs/operating.md", "json", PARSED, why="a line of a log; tests/identity/test_audit.py holds what is in it"),
-    Rule(
-        "docs/operating.md",
-        "sh",
-        COMMANDS,
-        "docker",
-        "it needs a container engine",
-    ),
     Rule("docs/operating.md", "sh", "tests/documentation/test_operating_page.py::test_its_commands_work"),
     Rule("docs/proofs.md", "sh", COMMANDS, why="it takes an hour, or a server to attack; tests/proofs runs small ones"),
     Rule("docs/quality.md", "sh", COMMANDS, why="it needs data that is not ours"),

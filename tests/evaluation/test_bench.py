@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from nomemory.evaluation.bench import bench_recall
+from evaluation.bench import bench_recall
 from nomemory.server.embedding.local import local_is_available
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "bench_recall"

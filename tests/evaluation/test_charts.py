@@ -18,10 +18,10 @@ from load import performance_chart
 from load.bench import arguments_of
 from load.cases import _READS
 
-from nomemory.evaluation import quality_chart
-from nomemory.evaluation.bar_chart import BarChart, Row, svg
-from nomemory.evaluation.bench import bench_recall
-from nomemory.evaluation.methods import NAMES
+from evaluation import charts
+from evaluation.asking import NAMES
+from evaluation.bench import bench_recall
+from evaluation.charts import BarChart, Row, svg
 
 CHARTS = ROOT / "docs" / "charts"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -48,7 +48,7 @@ def figures(name: str) -> Any:  # noqa: ANN401 - JSON
 
 def test_the_figures_of_quality_are_those_of_the_table() -> None:
     rows = {row[0].split("`")[1]: row[1:] for row in table("quality.md", "| recall of the evidence") if "`" in row[0]}
-    sets = figures(quality_chart.FIGURES)["sets"]
+    sets = figures(charts.FIGURES)["sets"]
     assert list(rows) == list(NAMES)
     for method, cells in rows.items():
         for found, cell in zip(sets.values(), cells, strict=True):
@@ -141,15 +141,15 @@ def test_words_are_escaped_and_what_is_missing_is_left_out() -> None:
 
 
 def test_nothing_measured_makes_a_picture_without_bars() -> None:
-    ET.fromstring(quality_chart.picture({"sets": {}}))  # noqa: S314 - our own
+    ET.fromstring(charts.picture({"sets": {}}))  # noqa: S314 - our own
 
 
 def test_the_benchmarks_draw_what_they_measured(tmp_path: Path) -> None:
     full = {"all": {"recall@6": 0.5, "recall@10": 0.75, "hit@1": 0.25, "mrr": 0.4, "ci": {}}, "categories": {}}
-    quality_chart.draw({"a set": {"HybridSearch": full}}, tmp_path)
-    kept = json.loads((tmp_path / quality_chart.FIGURES).read_text("utf-8"))
+    charts.draw({"a set": {"HybridSearch": full}}, tmp_path)
+    kept = json.loads((tmp_path / charts.FIGURES).read_text("utf-8"))
     assert kept == {"sets": {"a set": {"HybridSearch": {"all": {"recall@6": 0.5, "recall@10": 0.75, "hit@1": 0.25}}}}}
-    assert "a set .500" in (tmp_path / quality_chart.PICTURE).read_text("utf-8")
+    assert "a set .500" in (tmp_path / charts.PICTURE).read_text("utf-8")
     case = {"cpu_ms": 1.234, "p50_ms": 2.0, "p99_ms": 3.0, "rps": 10.0, "reply_bytes": 7}
     performance_chart.draw({"cases": {"list_typical": {"1": case}, "http_list_typical": {"1": case}}}, tmp_path)
     kept = json.loads((tmp_path / performance_chart.FIGURES).read_text("utf-8"))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.evaluation.labelled_file import LabelledDataError, read_questions
-from nomemory.evaluation.labelled_set import read_sets
+from evaluation.labelled_file import LabelledDataError, read_questions
+from evaluation.labelled_set import read_sets
 
 SAMPLE = Path(__file__).parent.parent.parent / "sample"
 
@@ -57,6 +57,15 @@ def test_sets_are_chosen_by_name_and_thinned_evenly(tmp_path: Path) -> None:
     assert chosen.name == "b"
     assert [one.question_id for one in chosen.thinned(3).questions] == ["q0", "q3", "q6"]
     assert len(chosen.thinned(0).questions) == len(chosen.thinned(99).questions) == 10
+
+
+def test_the_questions_of_some_users_keep_everybodys_messages_and_know_their_conversations() -> None:
+    (whole,) = read_sets(SAMPLE)
+    few = whole.of(["lin"])
+    assert {one.user_id for one in few.questions} == {"lin"}
+    assert few.messages == whole.messages
+    assert whole.of([]) == whole
+    assert few.questions[0].conversations["lin-0001"] == "lin-2025-03-03"
 
 
 def test_a_user_of_two_sets_becomes_two_users(tmp_path: Path) -> None:

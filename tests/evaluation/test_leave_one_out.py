@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nomemory.evaluation.answer import Answer, Found
-from nomemory.evaluation.leave_one_out import QUOTED, QUOTED_AT, Asked, leave_one_out
-from nomemory.evaluation.question import Question
-from nomemory.evaluation.view import View
+from evaluation.asking import Answer, Found
+from evaluation.labelled_file import Question
+from evaluation.variants import QUOTED, QUOTED_AT, Asked, leave_one_out
+from evaluation.view import View
 
 
 def answer(user: str, cited: str, sufficiency: float, needed: str = "a") -> Answer:
     proof = frozenset(needed)
     question = Question("q", user, "?", "single", proof, None, (proof,) if needed else (), verdict="SUPPORTED")
     view = View(tuple(frozenset(one) for one in cited))
-    return Answer(question, Found((), sufficiency, is_supported=True, view=view), 1.0, None)
+    return Answer(question, Found((), sufficiency, verdict="SUPPORTED", view=view), 1.0, None)
 
 
 def asked_at(settings: Mapping[str, str]) -> Asked:

@@ -9,12 +9,10 @@ import grpc
 import pytest
 from client.scripted import Scripted, scripted_server
 
+from evaluation.asking import Found, Method, MethodMissingError, ask, ask_all, lexical, methods, semantic
+from evaluation.labelled_file import Question
 from nomemory.client import Client
 from nomemory.client.errors import NoMemoryError
-from nomemory.evaluation.answer import Found
-from nomemory.evaluation.asking import MethodMissingError, ask, ask_all
-from nomemory.evaluation.methods import Method, lexical, methods, semantic
-from nomemory.evaluation.question import Question
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.v1 import query_service_pb2 as pb
 

@@ -10,9 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.evaluation.bootstrap import mean_interval, weights
-from nomemory.evaluation.metrics import precision, ranking_metrics
-from nomemory.evaluation.verdicts import auc, balanced_accuracy
+from evaluation.metrics import (
+    auc,
+    balanced_accuracy,
+    mean_interval,
+    precision,
+    ranking_metrics,
+    session_metrics,
+    weights,
+)
 
 IDS = [f"m{n}" for n in range(80)]
 rankings = st.lists(st.sampled_from(IDS), unique=True, max_size=60)
@@ -96,3 +102,11 @@ def test_an_interval_is_as_wide_as_theory_says_and_the_same_every_time() -> None
 
 def test_every_draw_has_as_many_questions() -> None:
     assert weights(50).sum(axis=1) == pytest.approx(np.ones(1000))
+
+
+def test_conversations_are_judged_by_the_first_of_their_messages() -> None:
+    conversations = {"a": "1", "b": "1", "c": "2", "d": "3", "e": "4", "f": "5", "g": "6"}
+    ranked = ("x", "a", "b", "c", "d", "e", "f", "g")
+    found = session_metrics(ranked, {"b", "g"}, conversations)
+    assert found == {"session_recall@5": 0.5, "session_recall@10": 1}, "the sixth conversation is that of g"
+    assert session_metrics(ranked, {"x"}, conversations) == {}

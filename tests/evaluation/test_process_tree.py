@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.evaluation.process_tree import cpu_ms, tree
+from evaluation.temporary_server import cpu_ms, process_tree
 
 STARTING = "subprocess.run([sys.executable, '-c', 'while True: pass'])"
 BUSY = f"import subprocess, sys, threading; threading.Thread(target=lambda: {STARTING}).start()"
@@ -20,19 +20,19 @@ BUSY = f"import subprocess, sys, threading; threading.Thread(target=lambda: {STA
 def test_the_children_count_too() -> None:
     with subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) as process:
         try:
-            while len(tree(process.pid)) < 2:
+            while len(process_tree(process.pid)) < 2:
                 pass
-            while (cpu_ms(tree(process.pid)) or 0) < 200:
+            while (cpu_ms(process_tree(process.pid)) or 0) < 200:
                 pass
-            assert len(tree(process.pid)) == 2
+            assert len(process_tree(process.pid)) == 2
             assert (cpu_ms([process.pid]) or 0) < 200
         finally:
-            for pid in tree(process.pid):
+            for pid in process_tree(process.pid):
                 os.kill(pid, signal.SIGKILL)
 
 
 def test_a_process_that_has_ended_has_no_cpu_time() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    assert tree(process.pid) == [process.pid]
+    assert process_tree(process.pid) == [process.pid]
     assert cpu_ms([process.pid]) is None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nomemory.evaluation.answer import Answer, Found
-from nomemory.evaluation.question import Question
-from nomemory.evaluation.summary import summarise
+from evaluation.asking import Answer, Found
+from evaluation.labelled_file import Question
+from evaluation.summary import summarise
 
 RANKING = {"hit@1", "hit@6", "recall@6", "recall@10", "recall@20", "recall@50", "full@6", "mrr", "ndcg@10"}
 CHOICE = {"precision", "evidence_recall", "evidence_messages"}
@@ -19,11 +19,11 @@ def answer(category: str, evidence: set[str], found: Found, ms: float = 1.0, cpu
 
 
 RECALLED = [
-    answer("easy", {"a"}, Found(("a", "b"), 0.9, is_supported=True), 1, 10),
-    answer("easy", {"a", "c"}, Found(("b", "a"), 0.2, is_supported=False, is_cut=True), 2, 20),
-    answer("hard", {"a"}, Found((), 0.5, is_supported=True), 3, 30),
-    answer("adversarial", set(), Found(("a",), 0.4, is_supported=True), 4, 40),
-    answer("adversarial", {"a"}, Found(("a",), 0.1, is_supported=False), 5, 50),
+    answer("easy", {"a"}, Found(("a", "b"), 0.9, verdict="SUPPORTED"), 1, 10),
+    answer("easy", {"a", "c"}, Found(("b", "a"), 0.2, verdict="INSUFFICIENT", is_cut=True), 2, 20),
+    answer("hard", {"a"}, Found((), 0.5, verdict="SUPPORTED"), 3, 30),
+    answer("adversarial", set(), Found(("a",), 0.4, verdict="SUPPORTED"), 4, 40),
+    answer("adversarial", {"a"}, Found(("a",), 0.1, verdict="INSUFFICIENT"), 5, 50),
 ]
 
 
@@ -66,7 +66,7 @@ def test_verdicts_are_held_against_the_other_side_of_the_whole_set() -> None:
 def test_what_cannot_be_known_is_left_out() -> None:
     plain = summarise([answer("easy", {"a"}, Found(("a",)), cpu_ms=None)])["all"]
     assert set(plain) == RANKING | COUNTS - {"cpu_p50_ms"} | {"ci"}
-    one_sided = summarise([answer("easy", {"a"}, Found(("a",), 0.5, is_supported=True))])["all"]
+    one_sided = summarise([answer("easy", {"a"}, Found(("a",), 0.5, verdict="SUPPORTED"))])["all"]
     assert "sufficiency_auc" not in one_sided
     assert one_sided["answered"] == 1
 
@@ -76,7 +76,8 @@ def test_languages_and_questions_about_somebody_else_have_their_figures() -> Non
         Answer(Question("q", "u", "?", "easy", frozenset("a"), None, language=language), Found(("a",), 0.5), 1.0, None)
         for language in ("en", "zh")
     )
-    refused = [answer("easy", set(), Found((), is_supported=supported)) for supported in (True, False, False, False)]
+    verdicts = ("SUPPORTED", "INSUFFICIENT", "INSUFFICIENT", "INSUFFICIENT")
+    refused = [answer("easy", set(), Found((), verdict=verdict)) for verdict in verdicts]
     result = summarise([english, chinese], refused)
     assert set(result["languages"]) == {"en", "zh"}
     assert result["all"]["off_topic_refused"] == 0.75
@@ -86,3 +87,18 @@ def test_the_curve_of_refusals_goes_from_all_answered_to_few() -> None:
     curve = summarise(RECALLED)["all"]["refusal_curve"]
     assert curve[0] == (1.0, 0.5)
     assert [answered for answered, _ in curve] == sorted((answered for answered, _ in curve), reverse=True)
+
+
+def test_what_waits_for_a_model_counts_for_nothing_else() -> None:
+    asked = Found(("a",), verdict="SUPPORTED", prompts=("中文", "x" * 300))
+    answers = [answer("easy", {"a"}, asked), answer("hard", {"a"}, Found((), prompts=("x",), is_waiting=True))]
+    everything = summarise(answers)["all"]
+    assert (everything["waiting"], everything["questions"], everything["hit@1"]) == (1, 1, 1)
+    assert (everything["calls"], everything["prompt_tokens_p50"], everything["prompt_chars_p50"]) == (2, 51, 151)
+    assert summarise(answers[1:])["all"]["waiting"] == 1
+
+
+def test_questions_of_conversations_have_figures_by_conversation() -> None:
+    question = Question("q", "u", "?", "easy", frozenset("a"), None, conversations={"a": "1", "b": "2"})
+    everything = summarise([Answer(question, Found(("b", "a")), 1.0, None)])["all"]
+    assert everything["session_recall@5"] == 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nomemory.evaluation.off_topic import off_topic
-from nomemory.evaluation.question import Question
-from nomemory.evaluation.view import Judged, View, conflict_metrics, view_metrics, view_of
+from evaluation.labelled_file import Question
+from evaluation.labelled_set import off_topic
+from evaluation.view import Judged, View, conflict_metrics, is_right, view_metrics, view_of
 from nomemory.v1 import recall_service_pb2 as pb
 
 
@@ -69,6 +69,29 @@ def test_a_contradiction_is_found_if_a_pair_cites_both_sides() -> None:
 def test_a_contradiction_where_there_is_none_is_false() -> None:
     judged = [Judged(asked({"a"}), view("a", conflicts=(("a", "x"),))), Judged(asked({"a"}), view("a"))]
     assert conflict_metrics(judged) == {"contradictions": 0, "contradictions_false": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("question", "found", "verdict", "right"),
+    [
+        (asked({"a"}, {"b"}), view("a", "x", "b"), "SUPPORTED", True),
+        (asked({"a"}, {"b"}), view("a"), "SUPPORTED", False),
+        (asked({"a"}), view("a"), "INSUFFICIENT", False),
+        (asked({"a"}), view("a", "x", conflicts=(("a", "x"),)), "CONFLICTING", False),
+        (asked({"a"}, old={"o"}, category="current"), view("a", "o"), "SUPPORTED", True),
+        (asked({"a"}, old={"o"}, category="current"), view("o", "a"), "SUPPORTED", False),
+        (asked({"a"}, old={"o"}, category="history"), view("o", "a"), "SUPPORTED", True),
+        (asked(verdict="INSUFFICIENT"), view("x"), "INSUFFICIENT", True),
+        (asked(verdict="INSUFFICIENT"), view("x"), "SUPPORTED", False),
+        (asked({"a"}, {"b"}, verdict="CONFLICTING"), view(conflicts=(("a", "b"),)), "CONFLICTING", True),
+        (asked({"a"}, {"b"}, verdict="CONFLICTING"), view("b", conflicts=(("a", "x"),)), "CONFLICTING", False),
+        (asked({"a"}, {"b"}, verdict="CONFLICTING"), view("a", "b"), "SUPPORTED", False),
+    ],
+)
+def test_a_recall_is_right_in_all_respects_or_not(
+    question: Question, found: View, verdict: str, *, right: bool
+) -> None:
+    assert is_right(Judged(question, found), verdict) is right
 
 
 def test_a_view_is_read_section_by_section() -> None:

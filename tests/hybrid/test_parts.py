@@ -317,3 +317,19 @@ def test_features_are_kept_within_their_room() -> None:
         assert kept.weight <= room
     again = kept.read(some[-4:])
     assert all(one is other for one, other in zip(again, kept.read(some[-4:]), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("content", "named", "little"),
+    [
+        ("We sing in Porto on Friday, can you plan the journey with me?", False, False),
+        ("can you plan the journey with me", False, True),
+        ("We sing in Porto on Friday, can you plan the journey with me?", True, True),
+        ("We sing in Porto on Friday.", True, False),
+    ],
+)
+def test_what_tells_an_assistant_something_before_it_asks_says_as_much_as_any(
+    content: str, *, named: bool, little: bool
+) -> None:
+    line = timeline([logged(1, content, name="Ann" if named else "")])
+    assert line.saying_little.tolist() == [little]

@@ -10,10 +10,10 @@ from postgres import PrivatePostgres, fresh_schema
 
 from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
 from nomemory.server.lexical.postgres_words import words_of
-from nomemory.server.log.bucket import bucket_of
-from nomemory.server.log.checksum import checksum
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_migration import bring_forward
+from nomemory.server.log.damage import checksum
+from nomemory.server.log.position import bucket_of
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.migration import bring_forward
 from nomemory.server.message import Message
 from nomemory.server.metadata_mark import marks_of
 

@@ -19,10 +19,11 @@ from nomemory.server.lexical.panics import EnginePanicError
 from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
 from nomemory.server.lexical.tantivy_schema import DIRECTORY, build_schema
 from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
-from nomemory.server.log.protocol import Change, OnConflict
-from nomemory.server.log.sqlite_feed import SqliteChangeFeed
-from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.log.feed import Change
+from nomemory.server.log.protocol import OnConflict
+from nomemory.server.log.sqlite.feed import SqliteChangeFeed
+from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Message
 
 WAIT_S = 20

@@ -19,7 +19,7 @@ from lexical.test_indexer import Following
 from nomemory.server.lexical.indexer_process import IndexerLostError, LexicalIndexerProcess
 from nomemory.server.lexical.tantivy_schema import DIRECTORY
 from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
-from nomemory.server.log.sqlite_feed import SqliteChangeFeed
+from nomemory.server.log.sqlite.feed import SqliteChangeFeed
 
 _WAIT_S = 30
 

@@ -21,7 +21,7 @@ from postgres import PrivatePostgres
 
 from nomemory.server.lexical import postgres_counts, postgres_search, postgres_words
 from nomemory.server.lexical.protocol import RankPosition
-from nomemory.server.log.postgres_connections import Database
+from nomemory.server.log.postgres.connections import Database
 from nomemory.server.message import EVERYTHING, Filter, Role
 
 _COLLIDING = 3

@@ -12,10 +12,10 @@ from postgres import statements_of
 from nomemory.server.cursor import Cursors, Listing
 from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
 from nomemory.server.lexical.postgres_words import words_of
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.log.postgres_reader import PostgresLogReader
-from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING
 from nomemory.server.reads.lexical_listing import LexicalListing

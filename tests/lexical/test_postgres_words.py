@@ -10,7 +10,7 @@ from lexical.shelf import message
 from nomemory.server.lexical.form import form_of
 from nomemory.server.lexical.postgres_words import Sought, keys_of, sought_leaf, sought_names, words_of
 from nomemory.server.lexical.query import Leaf, Sign, Stream
-from nomemory.server.log.postgres_words import Words
+from nomemory.server.log.postgres.changes import Words
 from nomemory.text.analysis import streams
 from nomemory.text.names import name_terms, naming_terms
 

@@ -11,16 +11,17 @@ from typing import Final, Protocol
 from postgres import PrivatePostgres, schema_url
 
 from nomemory.server import wire
-from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_feed import PostgresChangeFeed
-from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.log.postgres_reader import PostgresLogReader
-from nomemory.server.log.postgres_writer import PostgresLogWriter
-from nomemory.server.log.protocol import ChangeFeed, ExpiredMessages, LogReader, LogWriter, OnConflict, Outcome, Written
-from nomemory.server.log.sqlite_feed import SqliteChangeFeed
-from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.log.expiry import ExpiredMessages, Lifetimes
+from nomemory.server.log.feed import ChangeFeed
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.feed import PostgresChangeFeed
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.writer import PostgresLogWriter
+from nomemory.server.log.protocol import LogReader, LogWriter, OnConflict, Outcome, Written
+from nomemory.server.log.sqlite.feed import SqliteChangeFeed
+from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage, Message
 
 FOREVER = Lifetimes()

@@ -10,7 +10,7 @@ from log.engine import Engine, Log
 from log.test_message_log import said
 
 from nomemory.server import wire
-from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.protocol import OnConflict, Outcome
 from nomemory.server.message import EVERYTHING
 

@@ -11,9 +11,9 @@ from log.engine import open_sqlite_log
 from log.former_log import FORMER, LOG_ID, make_former_log
 from log.test_message_log import said
 
-from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError, Outcome
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message_id import derived_id
 
 STORED = [

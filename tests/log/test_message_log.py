@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from log.engine import Engine, Log, decoded
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import LogCounts, OnConflict, Outcome, Position
 from nomemory.server.message import Filter, Message, Role
 

@@ -12,10 +12,10 @@ import asyncpg
 import pytest
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.bucket import BUCKETS, bucket_of
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.position import BUCKETS, bucket_of
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict, Written
 from nomemory.server.message import Message, Role
 
@@ -52,11 +52,13 @@ async def database(postgres_url: str) -> Database:
 
 
 @asynccontextmanager
-async def opened(database: Database, writers: int, lanes: int = 4) -> AsyncIterator[list[PostgresLogWriter]]:
+async def opened(database: Database, writers: int, connections: int = 4) -> AsyncIterator[list[PostgresLogWriter]]:
     """Open several writers, as replicas do."""
     async with AsyncExitStack() as stack:
         made = [
-            PostgresLogWriter(database, queue_max=1000, queue_max_bytes=10**9, announce=lambda: None, lanes=lanes)
+            PostgresLogWriter(
+                database, queue_max=1000, queue_max_bytes=10**9, announce=lambda: None, connections=connections
+            )
             for _ in range(writers)
         ]
         for writer in made:
@@ -134,7 +136,7 @@ async def test_what_the_database_always_turns_back_is_refused(database: Database
 
 
 async def test_the_bounds_of_what_waits_are_of_all_connections_together(database: Database) -> None:
-    writer = PostgresLogWriter(database, queue_max=4, queue_max_bytes=10**9, announce=lambda: None, lanes=4)
+    writer = PostgresLogWriter(database, queue_max=4, queue_max_bytes=10**9, announce=lambda: None, connections=4)
     calls = [asyncio.create_task(write(writer, said(user_of(bucket)))) for bucket in (0, 1, 2, 3, 4)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(answer) for answer in answers] == [Written] * 4 + [Fault]

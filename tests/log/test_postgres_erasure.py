@@ -8,13 +8,10 @@ import pytest
 from log.engine import PostgresEngine
 from postgres import PrivatePostgres
 
-from nomemory.server.log.bucket import BUCKETS, bucket_of
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import Checkpoint
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_erasure import PostgresLogErasure
-from nomemory.server.log.postgres_followers import follower_name, join_followers
-from nomemory.server.log.postgres_migration import bring_forward
+from nomemory.server.log.position import BUCKETS, Checkpoint, FeedPosition, bucket_of
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.erasure import PostgresLogErasure, follower_name, join_followers
+from nomemory.server.log.postgres.migration import bring_forward
 from nomemory.server.log.protocol import LogUnusableError, Removals
 from nomemory.server.message import Message, Role
 

@@ -13,11 +13,11 @@ from postgres import PrivatePostgres, execute, fresh_schema, private_postgres, s
 
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.postgres_connections import Database, faults
-from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.log.postgres_reader import PostgresLogReader
-from nomemory.server.log.postgres_transaction import PostgresTransaction
-from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.postgres.connections import Database, faults
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.transaction import PostgresTransaction
+from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict, Outcome, Position
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 
@@ -144,7 +144,7 @@ async def test_many_callers_share_commits(postgres_url: str) -> None:
             nonlocal commits
             commits += 1
 
-        writer._lanes[0]._announce = count
+        writer._committers[0]._announce = count
         await asyncio.gather(*calls)
         assert commits <= 4
         assert len(await _everything(reader)) == 128

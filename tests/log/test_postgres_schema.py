@@ -1,17 +1,26 @@
-"""The schema of the log in PostgreSQL: made once, brought forward, and refused where it cannot hold the log."""
+"""The schema of the log in PostgreSQL: made once, brought forward with the messages in it, or refused."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 
+import asyncpg
 import pytest
 from postgres import PrivatePostgres, execute
 
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.log.postgres_schema import SCHEMA_VERSION
-from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server import wire
+from nomemory.server.log.damage import checksum
+from nomemory.server.log.position import BUCKETS, bucket_of
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.feed import PostgresChangeFeed
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.schema import MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE
+from nomemory.server.log.postgres.writer import PostgresLogWriter
+from nomemory.server.log.protocol import LogUnusableError, LogVersionError, OnConflict
+from nomemory.server.message import Message, Role
+from nomemory.server.message_id import id_of
 
 
 async def _versions(url: str) -> list[int]:
@@ -74,3 +83,81 @@ async def test_a_later_schema_is_gone_on_with_if_it_says_so(
         return
     with pytest.raises(LogVersionError):
         await bring_forward(database)
+
+
+LAST_ID = 2**127
+_LAST_OF_ONE_SEQUENCE = 2
+"""The last schema in which `log_state` had the sequence of all."""
+MESSAGE = """
+INSERT INTO messages (bucket, user_id, ts_us, message_id, sequence, checksum, role, conversation_id, wire)
+VALUES ($1, $2, $3, $4, $5, $6, 1, '', $7)
+"""
+
+
+async def _wiped(database: Database) -> list[int]:
+    connection = await database.connect()
+    wiped: list[int] = await connection.fetchval("SELECT wiped FROM followers")
+    connection.terminate()
+    return wiped
+
+
+async def _step(connection: asyncpg.Connection[asyncpg.Record], step: int) -> None:
+    await connection.execute(MIGRATIONS[step - 1])
+    await connection.execute("INSERT INTO schema_versions (version) VALUES ($1)", step)
+
+
+async def _fill(database: Database, version: int) -> None:
+    """Make what a server of a schema leaves: two users with a message each, of three; one was deleted."""
+    connection = await database.connect()
+    await connection.execute(VERSIONS_TABLE)
+    for step in range(1, min(version, _LAST_OF_ONE_SEQUENCE) + 1):
+        await _step(connection, step)
+    for sequence, user in ((1, "u"), (3, "v")):
+        encoded = wire.encode(Message(user, "m", 0, Role.USER, f"of {user}"))
+        row = (bucket_of(user), user, 0, "m", sequence, checksum(user, sequence, encoded), encoded)
+        await connection.execute(MESSAGE, *row)
+        await connection.execute("INSERT INTO users VALUES ($1, $2, $3, 1)", bucket_of(user), user, sequence + 1)
+    await connection.execute("INSERT INTO removals VALUES ($1, 4, 'v', 'gone', 2)", bucket_of("v"))
+    await connection.execute("UPDATE log_state SET sequence = 4, last_id = $1", LAST_ID.to_bytes(16, "big"))
+    await connection.execute("INSERT INTO followers (name, wiped) VALUES ('one', 3)")
+    for step in range(_LAST_OF_ONE_SEQUENCE + 1, version + 1):
+        await _step(connection, step)
+    await connection.close()
+
+
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
+async def test_what_is_there_is_found_and_sequences_and_ids_go_on(postgres_url: str, version: int) -> None:
+    database = Database(postgres_url)
+    await _fill(database, version)
+    await bring_forward(database)
+    assert await _wiped(database) == [3] * BUCKETS
+    reader, feed = PostgresLogReader(database), PostgresChangeFeed(database)
+    writer = PostgresLogWriter(database, queue_max=9, queue_max_bytes=10**9, announce=lambda: None)
+    for user in "uv":
+        assert wire.decode((await reader.by_ids(user, ["m"]))["m"].wire).content == f"of {user}"
+    assert [change.sequence for change in feed.changes(0, 9)] == [1, 3, 4]
+    assert feed.position().sequence == 4
+    for user in "uvw":
+        written = await writer.write([Message(user, "", 1, Role.USER, "later")], on_conflict=OnConflict.REFUSE)
+        assert written.sequence > 4
+        assert written.message_ids[0] > id_of(LAST_ID)
+    for close in (reader.close, writer.close):
+        await close()
+    feed.close()
+
+
+async def test_whoever_followed_the_log_up_to_its_end_has_followed_every_bucket(postgres_url: str) -> None:
+    await _fill(Database(postgres_url), 2)
+    await bring_forward(Database(postgres_url))
+    connection = await Database(postgres_url).connect()
+    buckets = await connection.fetch("SELECT bucket, sequence FROM buckets ORDER BY bucket")
+    assert list(map(tuple, buckets)) == [(bucket, 4) for bucket in range(BUCKETS)]
+    await connection.close()
+
+
+async def test_the_first_sequence_of_a_log_that_was_empty_is_one(postgres_url: str) -> None:
+    database = Database(postgres_url)
+    await bring_forward(database)
+    writer = PostgresLogWriter(database, queue_max=9, queue_max_bytes=10**9, announce=lambda: None)
+    assert (await writer.write([Message("u", "", 1, Role.USER, "x")], on_conflict=OnConflict.REFUSE)).sequence == 1
+    await writer.close()

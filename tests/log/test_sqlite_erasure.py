@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from nomemory.server.log.protocol import OnConflict
-from nomemory.server.log.sqlite_erasure import SqliteLogErasure
-from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_schema import open_for_reading
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.log.sqlite.erasure import SqliteLogErasure
+from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.schema import open_for_reading
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import Message, Role
 
 PIECES, WHOLE = 0, 10**9

@@ -13,12 +13,12 @@ from log.engine import Log, open_sqlite_log
 from log.test_message_log import said
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import OnConflict, Outcome, Position
-from nomemory.server.log.sqlite_metadata import stored_mark
-from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import Filter, Message
+from nomemory.server.metadata_mark import stored_mark
 
 
 def connection_of(log: Log) -> sqlite3.Connection:

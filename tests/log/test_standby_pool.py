@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 from postgres import PrivatePostgres, fresh_schema
 
-from nomemory.server.log.bucket import bucket_of
-from nomemory.server.log.postgres_connections import ERRORS, Database
-from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.log.postgres_standby import StandbyPool
-from nomemory.server.log.read_after import READ_AFTER, ReadAfter
+from nomemory.server.log.position import bucket_of
+from nomemory.server.log.postgres.connections import ERRORS, Database
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.standby import StandbyPool
+from nomemory.server.log.protocol import READ_AFTER, ReadAfter
 
 WHERE = "SELECT current_schema()"
 END = (

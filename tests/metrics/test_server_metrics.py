@@ -16,7 +16,7 @@ from nomemory.server.embedding.query_cache import CachedEmbedder
 from nomemory.server.embedding.unavailable import unavailable
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.damage import Met
+from nomemory.server.log.damage import Damage
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.readers.readers import Heard
 from nomemory.server.settings import Settings
@@ -30,7 +30,7 @@ class Unreadable:
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:  # noqa: ARG002 - as a Report
         raise Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the log cannot be read")
 
-    def note_damage(self, met: Met) -> None:
+    def note_damage(self, met: Damage) -> None:
         raise NotImplementedError
 
 

@@ -54,6 +54,22 @@ async def test_a_recall_quotes_what_was_said(guarded: Guarded, connect: Connect)
     assert "allergic to peanuts" in result.content[0].text  # type: ignore[union-attr]  # as above
 
 
+async def test_a_recall_gives_the_model_what_its_tokens_hold_and_a_program_the_same(
+    guarded: Guarded, connect: Connect
+) -> None:
+    talk = [f"On day {number} I planted tomatoes. {'They grow well. ' * 20}" for number in range(30)]
+    async with connect(guarded.service, "dora") as client:
+        for content in talk:
+            await client.call_tool("remember", {"content": content})
+        result = await client.call_tool("recall", {"question": "When did I plant tomatoes?"})
+    text = result.content[0].text  # type: ignore[union-attr]  # as above
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("[")]
+    evidence = result.structured_content["evidence"]
+    assert 6 < len(evidence) == len(lines)
+    assert {one["message_id"]: one["content"] for one in evidence} == {line[0]: line[3] for line in lines}
+    assert any(one["truncated"] for one in evidence)
+
+
 async def test_pages_go_on_from_their_cursor(guarded: Guarded, connect: Connect) -> None:
     for tool, asked in (("messages_list", {}), ("lexical_search", {"query_text": "tomatoes"})):
         async with connect(guarded.reader, "ann") as client:

@@ -37,7 +37,7 @@ def test_the_pages_program_recalls_in_a_process_of_its_own(
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert "I am allergic to peanuts" in done.stdout, done.stderr
     (block,) = re.findall(r"^<<<MEMORY (\w+)\n(.*)\nMEMORY \1>>>$", done.stdout, re.MULTILINE)
-    assert json.loads(block[1])["content"] == "I am allergic to peanuts."
+    assert json.loads(block[1])[3] == "I am allergic to peanuts."
 
 
 def test_all_that_is_exported_is_there() -> None:

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from nomemory.server.erasure import Erasure, Indexes
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import Removals
+from nomemory.server.maintenance.erasure import Erasure, Indexes
 from nomemory.server.settings import Settings
 
 

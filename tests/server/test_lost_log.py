@@ -16,8 +16,7 @@ from server.fleet import until
 from conftest import started
 from nomemory.server.composition.sqlite_store import SqliteStore
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.log.loss import LogLostError
-from nomemory.server.maintenance.loss_acceptance import accept_loss
+from nomemory.server.maintenance.loss import LogLostError, accept_loss
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q

@@ -18,8 +18,8 @@ from nomemory.server.lexical.tantivy_reader import TantivyLexicalIndex
 from nomemory.server.lexical.tantivy_schema import discard_index
 from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
 from nomemory.server.log.protocol import OnConflict
-from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.reads.nearest_messages import NearestMessages, NearestQuery

@@ -18,6 +18,7 @@ from nomemory.server.composition.recall_planner import RecallSettingsError
 from nomemory.server.settings import Settings
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from talk import said
 
 if TYPE_CHECKING:
     from conftest import Server
@@ -116,6 +117,17 @@ def test_it_does_not_open_a_guarded_store_to_anybody_on_the_machine(
     opened = own_settings.with_changes(**guarded)
     with pytest.raises(RecallSettingsError, match="anybody on this machine"), start(opened):
         pass
+
+
+@pytest.mark.parametrize(("wanted", "given"), [(0, 6), (9, 9), (1_000_000, 50)])
+def test_a_request_may_ask_for_more_evidence(server: Server, wanted: int, given: int) -> None:
+    days = [f"On day {number} I walked around the lake." for number in range(60)]
+    with Client(server.target) as client:
+        messages = [said("eve", f"m{number}", day, 1_700_000_000 + number) for number, day in enumerate(days)]
+        client.lexical_search("eve", "lake", at_least=client.write(messages).write_token)
+        reply = client.recall("Where around the lake do I walk?", user_id="eve", evidence_messages=wanted)
+    assert len(reply.evidence) == given
+    assert all(one.message.content in days for one in reply.evidence)
 
 
 def test_a_request_may_tighten_the_budget(remembering: Server) -> None:

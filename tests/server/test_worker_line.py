@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.log.damage import Met
+from nomemory.server.log.damage import Damage
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Outcome, Written
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.processes.connection import PipeConnection
@@ -44,7 +44,7 @@ class Parts:
     def __init__(self) -> None:
         self.written: list[Message] = []
         self.noted: list[str] = []
-        self.met: list[Met] = []
+        self.met: list[Damage] = []
         self.asked, self.called_back = asyncio.Event(), asyncio.Event()
 
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
@@ -99,7 +99,7 @@ class Parts:
     async def status(self, _user_id: str | None, _prefix: str = "") -> pb.GetIndexStatusResponse:
         return pb.GetIndexStatusResponse()
 
-    def note_damage(self, met: Met) -> None:
+    def note_damage(self, met: Damage) -> None:
         self.met.append(met)
 
 

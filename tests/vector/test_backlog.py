@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.vector.backlog import Backlog, Pending
 from nomemory.server.vector.backlog_reader import BacklogCounts, BacklogReader
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.vector.bucket_claims import Claim, Held, Progress, SetAside
 from nomemory.server.vector.bucket_keeper import BucketKeeper
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.vector.comparison import Comparison
 from nomemory.server.vector.expected_points import Compared, ExpectedPoints, Orphan
 from nomemory.server.vector.protocol import StoredPoints

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import Checkpoint, LogIdentity, LogPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import Checkpoint, FeedPosition, LogIdentity, LogPosition
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.checkpoint import discard_foreign_vectors, is_begun, vector_checkpoint

@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 from postgres import PrivatePostgres, count, fresh_schema
 
-from nomemory.server.log.bucket import BUCKETS, bucket_of
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_migration import bring_forward
+from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.migration import bring_forward
 from nomemory.server.vector.bucket_claims import Progress, SetAside, UserReached
 from nomemory.server.vector.postgres_index_books import PostgresIndexBooks
 from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex

@@ -19,9 +19,9 @@ from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
 from nomemory.server.log.protocol import OnConflict
-from nomemory.server.log.sqlite_feed import SqliteChangeFeed
-from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.log.sqlite.feed import SqliteChangeFeed
+from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.message import EVERYTHING, Filter, Message
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import INDEX_DAMAGED, StandingFaults

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.server.log.bucket import BUCKETS, bucket_of
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.bucket_claims import SetAside
 from nomemory.server.vector.moved_backlog import IndexBooks, follow_buckets, follow_one

@@ -9,9 +9,8 @@ import pytest
 from nomemory.server.composition.former_model import FormerModelLostError, former_model
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.none import NoEmbedder
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import LogIdentity, LogPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import FeedPosition, LogIdentity, LogPosition
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.vector.backlog import Backlog

@@ -14,8 +14,8 @@ from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.unavailable import RATE_LIMITED, unavailable
 from nomemory.server.embedding.watched_embedder import WatchedEmbedder
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.settings import Settings
 from nomemory.server.vector.backlog import Backlog

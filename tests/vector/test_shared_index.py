@@ -13,12 +13,12 @@ from qdrant_client import AsyncQdrantClient
 from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.bucket import BUCKETS
-from nomemory.server.log.postgres_connections import Database
-from nomemory.server.log.postgres_feed import PostgresChangeFeed
-from nomemory.server.log.postgres_migration import bring_forward
-from nomemory.server.log.postgres_reader import PostgresLogReader
-from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.position import BUCKETS
+from nomemory.server.log.postgres.connections import Database
+from nomemory.server.log.postgres.feed import PostgresChangeFeed
+from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Message
 from nomemory.server.settings import Settings

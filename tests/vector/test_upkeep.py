@@ -9,9 +9,7 @@ from typing import Any, cast
 
 from vector.scripted import DIMENSION
 
-from nomemory.server.log.bucket import BUCKETS
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import LogIdentity, LogPosition
+from nomemory.server.log.position import BUCKETS, FeedPosition, LogIdentity, LogPosition
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.backlog_reader import BacklogReader

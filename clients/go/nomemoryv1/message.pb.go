@@ -346,10 +346,10 @@ func (x *Filter) GetMetadata() map[string]string {
 	return nil
 }
 
-// Span is a half-open stretch of `content`, in Unicode code points.
+// Span is a half-open range of `content`, in Unicode code points.
 type Span struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// start is the first code point of the stretch.
+	// start is the first code point of the range.
 	Start int32 `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"`
 	// end is the first code point after it.
 	End           int32 `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`

@@ -541,7 +541,7 @@ type Highlight struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// spans are the matches, in order, not overlapping: those in the first 20,000 characters, at most 200 (settings).
 	Spans []*Span `protobuf:"bytes,1,rep,name=spans,proto3" json:"spans,omitempty"`
-	// snippet is the stretch of the content that holds the most of them. Without spans it is the beginning.
+	// snippet is the part of the content that holds the most of them. Without spans it is the beginning.
 	Snippet *Span `protobuf:"bytes,2,opt,name=snippet,proto3" json:"snippet,omitempty"`
 	// snippet_text is the content within `snippet`, verbatim.
 	SnippetText string `protobuf:"bytes,3,opt,name=snippet_text,json=snippetText,proto3" json:"snippet_text,omitempty"`

@@ -88,7 +88,8 @@ type Verdict int32
 const (
 	// VERDICT_UNSPECIFIED is never returned.
 	Verdict_VERDICT_UNSPECIFIED Verdict = 0
-	// VERDICT_SUPPORTED: the statements are proven by the evidence.
+	// VERDICT_SUPPORTED: the statements probably answer the question. That they were said is proven by the evidence; that
+	// they answer is a judgement: the model's, or, without one, that of rules, which weigh how likely the log is to answer.
 	Verdict_VERDICT_SUPPORTED Verdict = 1
 	// VERDICT_CONFLICTING: the evidence says both; both sides are given.
 	Verdict_VERDICT_CONFLICTING Verdict = 2
@@ -220,7 +221,7 @@ type RecallRequest struct {
 	// skill names the recall skill that tunes the search. Empty: the server's default. Unknown: NOT_FOUND
 	// (ERROR_REASON_SKILL_NOT_FOUND); one that does not load: FAILED_PRECONDITION (ERROR_REASON_SKILL_INVALID).
 	Skill string `protobuf:"bytes,3,opt,name=skill,proto3" json:"skill,omitempty"`
-	// budget may tighten the server's own; what is higher than that has no effect.
+	// budget may tighten the server's own, and may ask for more `evidence`; anything else that is higher has no effect.
 	Budget *RecallBudget `protobuf:"bytes,4,opt,name=budget,proto3" json:"budget,omitempty"`
 	// include_trace asks for `trace`. Default: false.
 	IncludeTrace bool `protobuf:"varint,5,opt,name=include_trace,json=includeTrace,proto3" json:"include_trace,omitempty"`
@@ -595,14 +596,14 @@ func (x *Turn) GetText() string {
 	return ""
 }
 
-// RecallBudget tightens the server's own budget. 0 (the default) leaves the server's; negative: INVALID_ARGUMENT.
+// RecallBudget changes the server's own budget. 0 (the default) leaves the server's; negative: INVALID_ARGUMENT.
 type RecallBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// iterations is the most rounds of searching.
 	Iterations int32 `protobuf:"varint,1,opt,name=iterations,proto3" json:"iterations,omitempty"`
 	// tool_calls is the most calls of tools.
 	ToolCalls int32 `protobuf:"varint,2,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// evidence_messages is the most messages in `evidence`.
+	// evidence_messages is the most messages in `evidence`. It may be more than the server's own; more than 50 counts as 50.
 	EvidenceMessages int32 `protobuf:"varint,3,opt,name=evidence_messages,json=evidenceMessages,proto3" json:"evidence_messages,omitempty"`
 	// deadline is the most time that searching may take. Unset: the server's.
 	Deadline      *durationpb.Duration `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
@@ -673,7 +674,8 @@ type RecallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// memory_view has the statements.
 	MemoryView *MemoryView `protobuf:"bytes,1,opt,name=memory_view,json=memoryView,proto3" json:"memory_view,omitempty"`
-	// evidence has the messages, best first; some may be cited by no statement.
+	// evidence has the messages that statements cite, and then the best of the others, as many as the budget holds; best
+	// first.
 	Evidence []*EvidenceMessage `protobuf:"bytes,2,rep,name=evidence,proto3" json:"evidence,omitempty"`
 	// limits says what was looked at.
 	Limits *RecallLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
@@ -902,7 +904,7 @@ type Citation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// message_id is the message.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// quote is a stretch of its content, verbatim.
+	// quote is a part of its content, verbatim.
 	Quote string `protobuf:"bytes,2,opt,name=quote,proto3" json:"quote,omitempty"`
 	// span is where in the content the quote stands.
 	Span *Span `protobuf:"bytes,3,opt,name=span,proto3" json:"span,omitempty"`
@@ -1129,7 +1131,11 @@ type RecallLimits struct {
 	Notes []string `protobuf:"bytes,13,rep,name=notes,proto3" json:"notes,omitempty"`
 	// sufficiency is how likely it is that the log answers the question at all, 0 to 1, as HybridSearch gives it. Unset: it
 	// was not asked.
-	Sufficiency   *float32 `protobuf:"fixed32,14,opt,name=sufficiency,proto3,oneof" json:"sufficiency,omitempty"`
+	Sufficiency *float32 `protobuf:"fixed32,14,opt,name=sufficiency,proto3,oneof" json:"sufficiency,omitempty"`
+	// model_calls is how many questions the chat model was asked; 0: rules answered.
+	ModelCalls int32 `protobuf:"varint,15,opt,name=model_calls,json=modelCalls,proto3" json:"model_calls,omitempty"`
+	// messages_read is how many different messages the chat model was shown, whole or in part.
+	MessagesRead  int32 `protobuf:"varint,16,opt,name=messages_read,json=messagesRead,proto3" json:"messages_read,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1262,19 +1268,33 @@ func (x *RecallLimits) GetSufficiency() float32 {
 	return 0
 }
 
-// RecallStep is one call of a tool.
+func (x *RecallLimits) GetModelCalls() int32 {
+	if x != nil {
+		return x.ModelCalls
+	}
+	return 0
+}
+
+func (x *RecallLimits) GetMessagesRead() int32 {
+	if x != nil {
+		return x.MessagesRead
+	}
+	return 0
+}
+
+// RecallStep is one call of a tool, or, with an empty `tool`, a decision: to stop, or what the chat model reads.
 type RecallStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// iteration is the round, from 1.
 	Iteration int32 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
 	// thought is why the call was made.
 	Thought string `protobuf:"bytes,2,opt,name=thought,proto3" json:"thought,omitempty"`
-	// tool is `messages_list`, `lexical_search`, `semantic_search` or `neighbors`, or `hybrid_search`, which only rules
-	// call; empty for a decision without a call.
+	// tool is `messages_list`, `lexical_search`, `semantic_search` or `neighbors`, or `hybrid_search`, the ranking that a
+	// recall begins with; empty for a decision without a call.
 	Tool string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
 	// arguments are what the tool was called with. Never a user id.
 	Arguments *structpb.Struct `protobuf:"bytes,4,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// hits is how many messages it brought.
+	// hits is how many messages it brought, or how many the chat model reads.
 	Hits int32 `protobuf:"varint,5,opt,name=hits,proto3" json:"hits,omitempty"`
 	// message_ids are the first of them.
 	MessageIds []string `protobuf:"bytes,6,rep,name=message_ids,json=messageIds,proto3" json:"message_ids,omitempty"`
@@ -1441,7 +1461,7 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\bConflict\x120\n" +
 	"\aearlier\x18\x01 \x01(\v2\x16.nomemory.v1.StatementR\aearlier\x12,\n" +
 	"\x05later\x18\x02 \x01(\v2\x16.nomemory.v1.StatementR\x05later\x12\x1a\n" +
-	"\bpossible\x18\x03 \x01(\bR\bpossible\"\x9b\x04\n" +
+	"\bpossible\x18\x03 \x01(\bR\bpossible\"\xe1\x04\n" +
 	"\fRecallLimits\x125\n" +
 	"\n" +
 	"time_range\x18\x01 \x01(\v2\x16.nomemory.v1.TimeRangeR\ttimeRange\x12%\n" +
@@ -1462,7 +1482,10 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\x05skill\x18\v \x01(\tR\x05skill\x12+\n" +
 	"\x11dropped_arguments\x18\f \x01(\x05R\x10droppedArguments\x12\x14\n" +
 	"\x05notes\x18\r \x03(\tR\x05notes\x12%\n" +
-	"\vsufficiency\x18\x0e \x01(\x02H\x00R\vsufficiency\x88\x01\x01B\x0e\n" +
+	"\vsufficiency\x18\x0e \x01(\x02H\x00R\vsufficiency\x88\x01\x01\x12\x1f\n" +
+	"\vmodel_calls\x18\x0f \x01(\x05R\n" +
+	"modelCalls\x12#\n" +
+	"\rmessages_read\x18\x10 \x01(\x05R\fmessagesReadB\x0e\n" +
 	"\f_sufficiency\"\x9b\x02\n" +
 	"\n" +
 	"RecallStep\x12\x1c\n" +

@@ -74,7 +74,7 @@ type GetServerInfoResponse struct {
 	Features []string `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"`
 	// limits are this server's bounds on requests.
 	Limits *ServerLimits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
-	// reads are the dear reads (searches, recalls, counts, exports) that the answering process has in hand. Unset for a caller
+	// reads are the expensive reads (searches, recalls, counts, exports) that the answering process has in hand. Unset for a caller
 	// in a namespace, and where this server serves no queries.
 	Reads *ReadLoad `protobuf:"bytes,6,opt,name=reads,proto3" json:"reads,omitempty"`
 	// caller is who asked, as the server sees them.
@@ -219,7 +219,7 @@ func (x *CallerInfo) GetScopes() []string {
 	return nil
 }
 
-// ReadLoad is how busy one process of a server is with dear reads.
+// ReadLoad is how busy one process of a server is with expensive reads.
 type ReadLoad struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// running is how many are being worked on, those that wait for the embedder or the vector index included.
@@ -310,7 +310,7 @@ type ServerLimits struct {
 	TopK int32 `protobuf:"varint,6,opt,name=top_k,json=topK,proto3" json:"top_k,omitempty"`
 	// turns is the most turns of a conversation in a recall.
 	Turns int32 `protobuf:"varint,7,opt,name=turns,proto3" json:"turns,omitempty"`
-	// user_reads is the most dear reads of one user that one process of the server has in hand. What goes beyond is
+	// user_reads is how many expensive reads of one user a process has in hand at most. What goes beyond is
 	// RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED), with RetryInfo.
 	UserReads int32 `protobuf:"varint,8,opt,name=user_reads,json=userReads,proto3" json:"user_reads,omitempty"`
 	// caller_reads is the same of one caller.

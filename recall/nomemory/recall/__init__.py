@@ -19,7 +19,6 @@ from nomemory.recall.model.memory_view import (
     Draft,
     DraftCitation,
     DraftConflict,
-    DraftSide,
     DraftStatement,
     MemoryView,
     Section,
@@ -33,7 +32,6 @@ from nomemory.recall.model.trace import Step
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, Situation, ToolCall
 from nomemory.recall.skills.folder import SkillFault, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary
-from nomemory.recall.synthesis.base import Synthesiser, SynthesiserFailedError
 from nomemory.recall.tools.query_stub import (
     EmbeddingRefusedError,
     IndexBehindError,
@@ -50,7 +48,6 @@ __all__ = [
     "Draft",
     "DraftCitation",
     "DraftConflict",
-    "DraftSide",
     "DraftStatement",
     "EmbeddingRefusedError",
     "EnoughRule",
@@ -82,8 +79,6 @@ __all__ = [
     "Statement",
     "Step",
     "StopReason",
-    "Synthesiser",
-    "SynthesiserFailedError",
     "TimeRange",
     "ToolCall",
     "Turn",

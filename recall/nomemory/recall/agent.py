@@ -1,4 +1,4 @@
-"""The loop of a recall: plan and search within a budget, read the neighbours, draft, conclude."""
+"""The loop of a recall: plan and search within a budget, have the answer drafted, conclude."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from typing import Final
 
 from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.conclusion import conclude
+from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence, Findings
-from nomemory.recall.model.limits import StopReason
+from nomemory.recall.model.limits import Reading, StopReason
 from nomemory.recall.model.memory_view import Draft, Synthesis, Verdict
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError
+from nomemory.recall.planning.rules import RulesPlanner
+from nomemory.recall.reading.reader import Reader, ReaderFailedError
 from nomemory.recall.search.session import OnStep, SearchSession
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.synthesis.base import Synthesiser, SynthesiserFailedError
+from nomemory.recall.synthesis.extractive import ExtractiveSynthesiser
 from nomemory.recall.tools.bound_tools import BoundTools
 
 _KEPT_FOR_FALLBACK_S: Final = 2.0
-"""Seconds of the search time that are reserved for the fallback, in case the planner hangs."""
+"""Seconds of the search time that are reserved for the rules, in case a planner hangs."""
 _DEFAULT_RULE: Final = EnoughRule()
 _UNANSWERED: Final = frozenset({Verdict.INSUFFICIENT, Verdict.PENDING})
 _PENDING: Final = "messages were stored that are not searchable yet"
@@ -32,34 +35,33 @@ _PENDING: Final = "messages were stored that are not searchable yet"
 class RecallAgent:
     """Answers one question.
 
+    Rules make the ranking, with which every recall begins. Then a chat model reads it, if there is one; else the rules
+    quote it. A planner of another package begins with the ranking, too, and goes on from there.
+
     Args:
         tools: bound to the one user.
-        planner: decides on the calls.
-        fallback_planner: takes over when the planner fails; None: nobody does.
-        synthesiser: drafts the answer.
-        fallback_synthesiser: takes over when the synthesiser fails or proves nothing; None: nobody does.
-        budget: the host's, as tightened by the request.
+        planner: decides on the calls after the ranking; None: the rules. If it fails, the rules go on.
+        model: reads what was found, and composes the view; None, or where it fails: the rules.
+        budget: the host's, as changed by the request.
         rule: the host's rule for how likely it must be that the log answers.
     """
 
     def __init__(
         self,
         tools: BoundTools,
-        planner: Planner,
-        fallback_planner: Planner | None,
-        synthesiser: Synthesiser,
-        fallback_synthesiser: Synthesiser | None,
+        planner: Planner | None,
+        model: ChatModel | None,
         budget: Budget,
         rule: EnoughRule = _DEFAULT_RULE,
     ) -> None:
         self._tools = tools
-        self._planner = planner
-        self._fallback_planner = fallback_planner
-        self._synthesiser = synthesiser
-        self._fallback_synthesiser = fallback_synthesiser
-        self._budget = budget
+        self._model = model
+        self._budget = budget if model else replace(budget, read_messages=0)
         self._rule = rule
-        self._planned_by = planner.name
+        self._planner = planner or RulesPlanner()
+        self._fallback_planner = RulesPlanner() if planner else None
+        self._answered_by = self._planner.name
+        self._reading = Reading()
         self._notes: list[str] = []
 
     async def run(self, question: Question, skill: Skill, on_step: OnStep | None = None) -> RecallResult:
@@ -74,16 +76,18 @@ class RecallAgent:
         search = SearchSession(self._tools, question, skill, self._budget, on_step)
         stop = await self._search(search)
         self._tools.check_answered()
-        await search.take_neighbours()
-        evidence = search.ranked()[: self._budget.evidence_messages]
-        findings = search.findings()
-        draft = await self._draft(question, skill, replace(findings, evidence=evidence))
-        synthesis = conclude(question, draft, findings, self._rule)
+        draft = await self._read(self._model, search, question, skill) if self._model else None
+        if draft is None:
+            await search.take_neighbours()
+            draft = await self._quoted(search, question, skill)
+        synthesis = conclude(question, draft, search.findings(), self._rule)
         if synthesis.verdict is Verdict.INSUFFICIENT and await search.index_behind():
             synthesis = replace(synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, _PENDING))
-        return self._result(search, stop, evidence, synthesis, skill)
+        return self._result(search, stop, synthesis, skill)
 
     async def _search(self, search: SearchSession) -> StopReason:
+        if self._fallback_planner:
+            await search.rank()
         for iteration in range(1, self._budget.iterations + 1):
             plan = await self._plan(search, iteration)
             if plan is None:
@@ -108,52 +112,62 @@ class RecallAgent:
         except (PlannerFailedError, TimeoutError):
             if self._fallback_planner is None:
                 return None
-        self._planned_by = f"{self._planner.name}→{self._fallback_planner.name}"
+        self._answered_by = f"{self._planner.name}→{self._fallback_planner.name}"
         self._notes.append(f"the planner {self._planner.name} gave no answer: {self._fallback_planner.name} went on")
         self._planner, self._fallback_planner = self._fallback_planner, None
         return await self._plan(search, iteration)
 
-    async def _draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:
-        """Have an answer drafted; the other synthesiser does it if the first fails, takes too long or has no proof."""
-        draft = await self._drafted(question, skill, findings)
-        other = self._fallback_synthesiser
-        if draft is not None and (other is None or not findings.evidence or self._holds(draft, findings)):
-            return draft
-        failed = "gave no answer" if draft is None else "gave no statement that holds"
-        if other is None:
-            self._notes.append(f"the synthesiser {self._synthesiser.name} {failed}: no statements")
-            return Draft()
-        self._notes.append(f"the synthesiser {self._synthesiser.name} {failed}: {other.name} composed the view")
-        composed = await other.draft(question, skill, findings)
-        unanswered = draft is not None and draft.verdict is Verdict.INSUFFICIENT
-        return replace(composed, verdict=Verdict.INSUFFICIENT) if unanswered else composed
-
-    def _holds(self, draft: Draft, findings: Findings) -> bool:
-        """Return whether any statement of a draft can be verified; if none, note what was struck."""
-        view, struck = verify(draft.statements, findings.retrieval)
-        self._notes += () if view.statements() else struck
-        return bool(view.statements())
-
-    async def _drafted(self, question: Question, skill: Skill, findings: Findings) -> Draft | None:
-        """Return the first synthesiser's draft; None if it fails or takes too long."""
+    async def _read(self, model: ChatModel, search: SearchSession, question: Question, skill: Skill) -> Draft | None:
+        """Have the model read what was found; None if it fails, or proves nothing of what it states."""
+        reader = Reader(model, search, self._budget)
+        self._answered_by = reader.name
         try:
-            async with asyncio.timeout(self._budget.compose_s):
-                return await self._synthesiser.draft(question, skill, findings)
-        except (SynthesiserFailedError, TimeoutError):
-            return None
+            draft = await reader.read(question, skill)
+        except ReaderFailedError as failure:
+            failed = f"gave no answer ({failure})"
+        else:
+            view, struck = verify(draft.statements, search.retrieval)
+            if view.statements() or draft.verdict is Verdict.INSUFFICIENT or not search.ranked():
+                return draft
+            self._notes += struck
+            failed = "gave no statement that holds"
+        finally:
+            self._reading = reader.reading
+        self._notes.append(f"the chat model {failed}: rules composed the view")
+        self._answered_by = f"{reader.name}→{self._planner.name}"
+        return None
 
-    def _result(
-        self, search: SearchSession, stop: StopReason, evidence: Sequence[Evidence], synthesis: Synthesis, skill: Skill
-    ) -> RecallResult:
+    async def _quoted(self, search: SearchSession, question: Question, skill: Skill) -> Draft:
+        """Have the rules quote the best of the evidence."""
+        findings = search.findings()
+        best = replace(findings, evidence=findings.evidence[: self._budget.evidence_messages])
+        return await ExtractiveSynthesiser(self._rule.quoted).draft(question, skill, best)
+
+    def _result(self, search: SearchSession, stop: StopReason, synthesis: Synthesis, skill: Skill) -> RecallResult:
         if synthesis.verdict in _UNANSWERED and stop is StopReason.SUFFICIENT:
             stop = StopReason.NO_GAIN  # what the planner took to suffice does not
         notes = (*self._notes, *skill.notes, *synthesis.notes)
+        evidence = _cited_first(search.findings(), synthesis, self._budget.evidence_messages)
         truncated = any(len(item.message.content) > self._budget.evidence_chars for item in evidence)
         return RecallResult(
             memory_view=synthesis.view,
             evidence=tuple(evidence),
-            limits=search.limits(self._planned_by, stop, notes, truncated=truncated),
+            limits=search.limits(self._answered_by, stop, notes, self._reading, truncated=truncated),
             verdict=synthesis.verdict,
             conflicts=synthesis.conflicts,
             trace=search.steps,
         )
+
+
+def _cited_first(findings: Findings, synthesis: Synthesis, most: int) -> Sequence[Evidence]:
+    """Return every message that a statement cites, and the best of the others while there is room; the best first.
+
+    What a statement cites and no ranking has, such as the neighbour of a message, stands last.
+    """
+    cited = {one.message_id for statement in synthesis.view.statements() for one in statement.citations}
+    ranked = [one for one in findings.evidence if one.message.message_id in cited]
+    others = [one for one in findings.evidence if one.message.message_id not in cited]
+    known = {one.message.message_id for one in ranked}
+    beside = [Evidence(message, 0.0) for message in findings.retrieval if message.message_id in cited - known]
+    kept = {one.message.message_id for one in others[: max(0, most - len(ranked) - len(beside))]} | known
+    return [*(one for one in findings.evidence if one.message.message_id in kept), *beside]

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from nomemory.recall.agent import RecallAgent
+from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Planner
-from nomemory.recall.planning.rules import RulesPlanner
 from nomemory.recall.recall_span import recall_in_span
 from nomemory.recall.search.session import OnStep
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.synthesis.base import Synthesiser
-from nomemory.recall.synthesis.extractive import ExtractiveSynthesiser
 from nomemory.recall.tools.bound_tools import Binding, BoundTools, QueryStub
 
 __all__ = ["OnStep", "recall"]
@@ -33,7 +31,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
     *,
     skill: Skill = _NO_SKILL,
     planner: Planner | None = None,
-    synthesiser: Synthesiser | None = None,
+    model: ChatModel | None = None,
     budget: Budget = _DEFAULT_BUDGET,
     rule: EnoughRule = _DEFAULT_RULE,
     on_step: OnStep | None = None,
@@ -47,8 +45,9 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         user_id: the one user whose messages are read. The caller is responsible for it.
         question: what is asked, and when.
         skill: tunes planners that read skills.
-        planner: serves this recall only; None: rules, without a model. If it fails, rules go on.
-        synthesiser: None: rules. If it fails, rules take over.
+        planner: serves this recall only, and goes on from the ranking; None: rules. If it fails, rules go on.
+        model: reads what was found, looks up what is missing, and composes the view; None: rules. If it fails, rules
+            take over. `budget.read_messages` says how much it reads.
         budget: what the recall may do.
         rule: how likely it must be that the log answers.
         on_step: awaited with each step as it happens.
@@ -64,13 +63,5 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
     binding = Binding(user_id, question.conversation_id, at_least)
     embedded = (question.sought, question.embedding)
     tools = BoundTools(binding, stub, budget, question.now, metadata, embedded)
-    agent = RecallAgent(
-        tools,
-        planner or RulesPlanner(),
-        RulesPlanner() if planner else None,
-        synthesiser or ExtractiveSynthesiser(rule.quoted),
-        ExtractiveSynthesiser(rule.quoted) if synthesiser else None,
-        budget,
-        rule,
-    )
+    agent = RecallAgent(tools, planner, model, budget, rule)
     return await recall_in_span(agent.run(question, skill, on_step), question, user_id)

@@ -1,4 +1,4 @@
-"""A certificate for this machine, signed by itself."""
+"""The server that a golden scenario is played against: TLS, keys, users' tokens, no embedder, and nothing in it yet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from nomemory.evaluation.temporary_server import temporary_server
+from evaluation.temporary_server import temporary_server
 
 
 def write_certificate(folder: Path) -> tuple[Path, Path]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import grpc
 
-from nomemory.evaluation.process_tree import tree
+from evaluation.temporary_server import process_tree
 from nomemory.v1 import query_service_pb2 as q
 from proofs.isolation import http2
 from proofs.isolation.contract import METHODS
@@ -109,4 +109,4 @@ def _longest(waits: Sequence[float | None]) -> float | None:
 
 
 def _rss(subject: Subject | None) -> float:
-    return sum(map(rss_mb, tree(subject.pid))) if subject else 0.0
+    return sum(map(rss_mb, process_tree(subject.pid))) if subject else 0.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nomemory.evaluation import process_tree
+from evaluation.temporary_server import cpu_ms, process_tree
 from proofs.memory import descriptors, rss_mb, threads
 from proofs.soak.traffic import Waits
 from proofs.subject import Subject
@@ -68,7 +68,7 @@ def _latency(waits: Waits) -> dict[str, float]:
 
 
 def _cpu_ms(subject: Subject) -> float:
-    return process_tree.cpu_ms(process_tree.tree(subject.pid)) or 0.0
+    return cpu_ms(process_tree(subject.pid)) or 0.0
 
 
 def _segments(data: Path) -> int:

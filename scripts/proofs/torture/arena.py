@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from nomemory.evaluation.temporary_server import ServerStartError
+from evaluation.temporary_server import ServerStartError
 from proofs.private_postgres import PrivatePostgres
 from proofs.problem import Problem
 from proofs.replicas import Replicas

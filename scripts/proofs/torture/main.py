@@ -24,7 +24,7 @@ from pathlib import Path
 
 import grpc
 
-from nomemory.evaluation.temporary_server import ServerStartError
+from evaluation.temporary_server import ServerStartError
 from proofs.private_postgres import NOT_INSTALLED, private_postgres, programs
 from proofs.problem import Problem
 from proofs.qdrant_stand_in import qdrant_stand_in

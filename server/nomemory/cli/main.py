@@ -48,7 +48,6 @@ _COMMANDS: Final = {
 _SKILL_COMMANDS: Final = {
     "new": "nomemory.cli.skill.new:new",
     "check": "nomemory.cli.skill.check:check",
-    "eval": "nomemory.cli.skill.eval:eval_",
 }
 
 
@@ -111,7 +110,7 @@ def nomemory() -> None:
 
 @click.group("skill", cls=_Group)
 def skill() -> None:
-    """Write, check and compare recall skills.
+    """Write and check recall skills.
 
     A recall skill is a folder with a SKILL.md that says how to search; docs/skills.md has its form.
     """

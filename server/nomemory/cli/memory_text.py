@@ -21,7 +21,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 
 _SECTIONS: Final = (("Preferences", "preferences"), ("Profile", "profile"), ("Constraints", "constraints"))
 _VERDICTS: Final = {
-    pb.VERDICT_SUPPORTED: ("✓ The evidence supports this.", "bold green"),
+    pb.VERDICT_SUPPORTED: ("≈ This probably answers. Each line quotes what was said.", "bold"),
     pb.VERDICT_CONFLICTING: ("≠ The evidence says both. Neither side is left out.", "bold yellow"),
     pb.VERDICT_INSUFFICIENT: ("– This is probably not answered. What comes nearest to an answer:", "bold yellow"),
     pb.VERDICT_PENDING: ("… Messages were stored that are not searchable yet; ask again.", "bold yellow"),

@@ -19,8 +19,9 @@ from nomemory.cli.terminal import stderr_console
 from nomemory.importing.progress import moving
 
 if TYPE_CHECKING:
-    from nomemory.server.maintenance.migration import Outcome
-    from nomemory.server.maintenance.sameness import Sameness
+    from collections.abc import Sequence
+
+    from nomemory.server.maintenance.move import Damaged, Outcome
     from nomemory.server.settings import Settings
 
 _SCHEMES: Final = ("postgresql://", "postgres://")
@@ -50,24 +51,23 @@ class _Ends(NamedTuple):
 @click.command("migrate")
 @click.option("--from", "source", metavar="PLACE", help="What has the message log. Default: NOMEMORY_LOG.")
 @click.option("--to", "target", metavar="PLACE", help="What is to have it. Default: NOMEMORY_LOG.")
-@click.option("--switch", is_flag=True, help="Hand the log over: the server at the old place must not be running.")
-def migrate(*, source: str | None, target: str | None, switch: bool) -> None:
-    """Move the message log from a data directory to PostgreSQL, or back.
+def migrate(*, source: str | None, target: str | None) -> None:
+    """Move the message log from a data directory to PostgreSQL, or back, while its servers are stopped.
 
     One of --from and --to is a data directory, the other postgresql://…. PGPASSWORD, or the URL in NOMEMORY_LOG, keeps
     a password out of the list of processes.
 
-    Without --switch the log is copied while its server goes on. What was copied is not copied again, so that is how to
-    go on after an interruption, and how to catch up. No server starts on the copy.
+    All rows are copied and compared, and only then the copy becomes the log. After an interruption run it again: what
+    was copied is not copied again. Until the end the log is where it was. Then the old place stays as it is, and no
+    server starts on it. To go back, move the log back.
 
-    With --switch nobody may write any more: the rest is copied, both are compared, and the copy becomes the log. The
-    old place stays as it is, and no server starts on it. The log keeps its sequences and ids, so that with the same
-    server.key cursors and write tokens stay good, and nothing is embedded again.
+    The log keeps its sequences and ids, so that with the same server.key cursors and write tokens stay good, and
+    nothing is embedded again.
     """
     settings = configured()
     ends = _ends(source, target, settings)
-    with _told():
-        outcome = asyncio.run(_move(settings, ends, switches=switch))
+    with _explained():
+        outcome = asyncio.run(_move(settings, ends))
     _summarise(ends, outcome)
     if not outcome.is_sound:
         raise click.exceptions.Exit(1)
@@ -94,10 +94,10 @@ def _is_url(text: str) -> bool:
     return text.startswith(_SCHEMES)
 
 
-async def _move(settings: Settings, ends: _Ends, *, switches: bool) -> Outcome:
+async def _move(settings: Settings, ends: _Ends) -> Outcome:
     from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415 - loads the engines
-    from nomemory.server.log.postgres_connections import LONG_S, Database  # noqa: PLC0415 - its driver is an extra
-    from nomemory.server.maintenance.moving import move_to_database, move_to_file  # noqa: PLC0415
+    from nomemory.server.log.postgres.connections import LONG_S, Database  # noqa: PLC0415 - its driver is an extra
+    from nomemory.server.maintenance.move_database import move_to_database, move_to_file  # noqa: PLC0415
 
     directory = DataDirectory(ends.directory)
     database = Database(
@@ -105,12 +105,12 @@ async def _move(settings: Settings, ends: _Ends, *, switches: bool) -> Outcome:
     )
     with moving(stderr_console()) as tell:
         if ends.to_database:
-            return await move_to_database(directory, database, switches=switches, tell=tell)
-        return await move_to_file(database, directory, switches=switches, tell=tell)
+            return await move_to_database(directory, database, tell)
+        return await move_to_file(database, directory, tell)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _explained() -> Iterator[None]:
     """Turn whatever stands in the way into a sentence.
 
     Raises:
@@ -119,9 +119,9 @@ def _told() -> Iterator[None]:
     try:
         from nomemory.server.data_directory import DataDirectoryBusyError as Busy  # noqa: PLC0415
         from nomemory.server.data_directory import DataDirectoryUnusableError as Unusable  # noqa: PLC0415
-        from nomemory.server.log.postgres_connections import ERRORS  # noqa: PLC0415
+        from nomemory.server.log.postgres.connections import ERRORS  # noqa: PLC0415
         from nomemory.server.log.protocol import LogUnusableError, LogVersionError  # noqa: PLC0415
-        from nomemory.server.maintenance.migration import MigrationError  # noqa: PLC0415
+        from nomemory.server.maintenance.move import MigrationError  # noqa: PLC0415
     except ImportError:
         raise click.ClickException(_NO_DRIVER) from None
     try:
@@ -147,24 +147,24 @@ def _of_database(error: BaseException) -> str:
 
 
 def _summarise(ends: _Ends, outcome: Outcome) -> None:
-    copied = f"{figures.counted(outcome.copied, 'message')} copied to {ends.target}"
-    gone = f", {outcome.gone:,} that went meanwhile deleted there" if outcome.gone else ""
-    click.echo(f"{copied}{gone}. It has everything up to change {outcome.position.sequence:,}.")
-    for damaged in outcome.damaged[:_DAMAGED_MAX]:
+    if outcome.damaged:
+        _tell_damage(ends, outcome.damaged)
+    elif outcome.differences:
+        for difference in outcome.differences:
+            click.echo(f"Differs: {difference}", err=True)
+        click.echo(
+            f"The copy is not what the log is, and is given up. The log stays in {ends.source}. Run this again.",
+            err=True,
+        )
+    else:
+        _tell_comparison(ends, outcome)
+
+
+def _tell_damage(ends: _Ends, found: Sequence[Damaged]) -> None:
+    for damaged in found[:_DAMAGED_MAX]:
         user, message = one_line(damaged.user_id), one_line(damaged.message_id)
         click.echo(f"Damaged: message {message} of user {user}, change {damaged.sequence:,}", err=True)
-    if outcome.damaged:
-        _tell_damage(ends, outcome)
-    elif outcome.sameness is None:
-        behind = f" The log is {outcome.behind:,} changes further by now." if outcome.behind else ""
-        click.echo(f"The log is still in {ends.source}.{behind} To hand it over, stop its server and add --switch.")
-    else:
-        _tell_comparison(ends, outcome.sameness)
-
-
-def _tell_damage(ends: _Ends, outcome: Outcome) -> None:
-    more = len(outcome.damaged) - _DAMAGED_MAX
-    if more > 0:
+    if (more := len(found) - _DAMAGED_MAX) > 0:
         click.echo(f"and {more:,} more", err=True)
     advice = (
         f"delete them with `nomemory doctor --data {ends.directory} --delete-damaged`, or restore a backup"
@@ -172,24 +172,19 @@ def _tell_damage(ends: _Ends, outcome: Outcome) -> None:
         else "delete them with `nomemory delete`, or restore the database"
     )
     click.echo(
-        f"{figures.counted(len(outcome.damaged), 'message')} of {ends.source} cannot be copied, because the checksum"
-        f" does not hold: {advice}. Then run this again. The log stays where it is.",
+        f"{figures.counted(len(found), 'message')} of {ends.source} cannot be copied, because the checksum does not"
+        f" hold: {advice}. Then run this again. The log stays where it is.",
         err=True,
     )
 
 
-def _tell_comparison(ends: _Ends, same: Sameness) -> None:
-    for difference in same.differences:
-        click.echo(f"Differs: {one_line(difference)}", err=True)
-    if same.differences:
-        click.echo("The copy is not what the log is, and the log stays where it is. Run this again.", err=True)
-        return
-    totals = same.totals
+def _tell_comparison(ends: _Ends, outcome: Outcome) -> None:
+    rows = {name: found.rows for name, found in outcome.sums.items()}
     click.echo(
-        f"Verified: {totals.messages:,} messages with their checksums, {totals.vectors:,} vectors that they brought,"
-        f" {totals.entries:,} entries of metadata, {totals.requests:,} requests, {totals.removals:,} removals;"
-        f" the count and the latest change of each of {totals.users:,} users;"
-        f" {same.read:,} messages of {same.sampled:,} users, read from both, byte for byte."
+        f"{figures.counted(rows['messages'], 'message')} moved to {ends.target}, up to change"
+        f" {outcome.position.sequence:,}. Verified, every row: {rows['embeddings']:,} vectors that messages brought,"
+        f" {rows['metadata_entries']:,} entries of metadata, {rows['users']:,} users, {rows['requests']:,} requests,"
+        f" {rows['removals']:,} removals."
     )
     if ends.to_database:
         click.echo(

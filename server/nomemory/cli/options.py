@@ -1,4 +1,4 @@
-"""A metadata entry as the command line takes it: KEY=VALUE."""
+"""The options that commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check of the doctor finds."""
+"""What commands have to show, whatever it is shown as."""
 
 from __future__ import annotations
 

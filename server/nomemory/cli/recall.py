@@ -12,7 +12,7 @@ from nomemory.cli.options import FORMS, content_output_option, role_option, time
 from nomemory.cli.output import Output
 from nomemory.cli.printable import json_block
 from nomemory.client import RoleName, as_prompt
-from nomemory.client.prompt_block import LEAST_TOKENS, MAX_TOKENS
+from nomemory.client.prompt_block import LEAST_TOKENS, MAX_TOKENS, PROMPT_MESSAGES
 from nomemory.v1 import recall_service_pb2 as pb
 
 
@@ -76,6 +76,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
             time_zone=time_zone,
             conversation_id=conversation,
             skill=skill,
+            evidence_messages=PROMPT_MESSAGES if shape == "prompt" else 0,
         ):
             if event.HasField("step"):
                 steps.append(event.step)
@@ -83,7 +84,8 @@ def recall(  # noqa: PLR0913 - a parameter for each option
                 continue
             event.result.trace.extend(steps if explain else ())
             if shape == "prompt":
-                click.echo(json_block(as_prompt(event.result, max_tokens=max_tokens)))
+                block = as_prompt(event.result, max_tokens=max_tokens, question=question, time_zone=time_zone)
+                click.echo(json_block(block))
             else:
                 output.recalled(event.result, explain=explain)
             _notice_what_is_behind(event.result, output)

@@ -1,4 +1,4 @@
-"""The roles that sources know, and those that messages have."""
+"""A message in the making: what the formats fill in, checked and turned into a message or a refusal."""
 
 from __future__ import annotations
 

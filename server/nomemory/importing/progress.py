@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from nomemory.importing.files import STDIN, Source
 from nomemory.importing.upload import Tally
-
-
-class Copied(Protocol):
-    """How far a copy of a message log has come."""
-
-    @property
-    def messages(self) -> int:
-        """The messages that were looked at."""
 
 
 @contextmanager
@@ -47,13 +38,11 @@ def catching_up(console: Console) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def moving(console: Console) -> Iterator[Callable[[Copied, int], None]]:
-    """Show how many messages a pass has copied; the value is to be called with that, and how many the log has."""
+def moving(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """Show how many messages have been copied; the value is to be called with that, and how many the log has."""
     with _progress(console, "{task.fields[copied]:,} messages") as progress:
         task = progress.add_task("Copying", total=None, copied=0)
-        yield lambda done, messages: progress.update(
-            task, total=messages or 1, completed=done.messages, copied=done.messages
-        )
+        yield lambda copied, messages: progress.update(task, total=messages or 1, completed=copied, copied=copied)
 
 
 def _progress(console: Console, figure: str) -> Progress:

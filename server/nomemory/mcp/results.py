@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from nomemory.client import tool_results
+from nomemory.client.prompt_block import RecalledMessage
 from nomemory.v1 import ingest_service_pb2, message_pb2
 from nomemory.v1 import query_service_pb2 as query
 from nomemory.v1 import recall_service_pb2 as recall
@@ -25,7 +28,7 @@ class Message(Result):
     name: str = ""
     conversation_id: str = ""
     content: str
-    truncated: bool = Field(default=False, description="whether content was cut at its end")
+    truncated: bool = Field(default=False, description="whether content is only a part of what was said")
     score: float | None = None
 
 
@@ -65,7 +68,9 @@ class Conflict(Result):
 class Recalled(Result):
     """What a recall found."""
 
-    verdict: str = Field(description="supported, conflicting, insufficient or pending")
+    verdict: str = Field(
+        description="supported, conflicting, insufficient or pending: what rules make of it; judge for yourself"
+    )
     preferences: list[Statement]
     profile: list[Statement]
     constraints: list[Statement]
@@ -101,9 +106,9 @@ def around(reply: query.GetNeighborsResponse) -> Messages:
     return Messages.model_validate(tool_results.around(reply))
 
 
-def recalled(reply: recall.RecallResponse) -> Recalled:
-    """Show a recall."""
-    return Recalled.model_validate(tool_results.recalled(reply))
+def recalled(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> Recalled:
+    """Show a recall; of its evidence what a block for a prompt shows, and as much."""
+    return Recalled.model_validate(tool_results.recalled(reply, shown))
 
 
 def remembered(reply: ingest_service_pb2.WriteMessagesResponse) -> Remembered:

@@ -11,9 +11,10 @@ from typing import Any, Final
 import mcp_types as types
 from pydantic import BaseModel
 
-from nomemory.client import as_prompt, requests
+from nomemory.client import PROMPT_MESSAGES, requests
 from nomemory.client.messages import NewMessage, RoleName
 from nomemory.client.options import Narrowing
+from nomemory.client.prompt import prompt_block
 from nomemory.mcp import results
 from nomemory.mcp.arguments import RecallArguments, RememberArguments
 from nomemory.mcp.bound_caller import BoundCaller
@@ -77,9 +78,11 @@ async def _recall(memory: Memory, caller: BoundCaller, asked: RecallArguments) -
         time_zone=asked.time_zone,
         conversation_id=asked.conversation_id,
         skill=asked.skill,
+        evidence_messages=PROMPT_MESSAGES,
     )
     reply = await memory.call(memory.recall.Recall, request, caller.recall_metadata)
-    return Answer(results.recalled(reply), as_prompt(reply))
+    block = prompt_block(reply, asked.question, asked.time_zone)
+    return Answer(results.recalled(reply, block.shown()), block.text())
 
 
 async def _search(memory: Memory, caller: BoundCaller, asked: HybridArguments) -> Answer:
@@ -159,8 +162,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             Tool(
                 "recall",
                 "Recall",
-                "Answer a question about the user from what was said, with a verbatim quote for every statement. Ask "
-                "this first. It says `insufficient` where nothing answers.",
+                "Recall what was said that is nearest to a question about the user: dated messages, word for word, to "
+                "judge and to cite. Ask this first.",
                 RecallArguments,
                 results.Recalled,
                 _recall,

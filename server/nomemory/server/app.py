@@ -27,7 +27,7 @@ from nomemory.server.composition.writer import Announce, WriterAssembly, nobody_
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import Addresses
 from nomemory.server.logs import configure_logs
-from nomemory.server.maintenance.witnesses import refuse_loss
+from nomemory.server.maintenance.loss import refuse_loss
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.private_files import UMASK
 from nomemory.server.processes.launch import Started

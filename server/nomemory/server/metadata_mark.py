@@ -20,3 +20,8 @@ def mark_of(entry: Entry) -> str:
 def marks_of(entries: Iterable[Entry]) -> tuple[str, ...]:
     """Return the marks of entries, in their order."""
     return tuple(map(mark_of, entries))
+
+
+def stored_mark(entry: Entry) -> bytes:
+    """Return the mark of an entry as the log's tables have it."""
+    return bytes.fromhex(mark_of(entry))

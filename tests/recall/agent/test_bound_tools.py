@@ -216,6 +216,15 @@ async def test_a_call_is_bounded_in_characters_and_the_first_message_always_fits
     assert result.cut
 
 
+async def test_a_ranking_is_bounded_by_neither_what_a_planner_may_be_shown_nor_less_than_the_evidence() -> None:
+    stub = ScriptedQuery([said("lin", f"m{number}", "word " * 800, number) for number in range(40)])
+    budget = Budget(evidence_messages=40, result_items=20)
+    result = await bound(stub, budget).hybrid_search("word", top_k=40)
+    assert stub.asked[0].top_k == 40
+    assert len(result.items) == 40
+    assert not result.cut
+
+
 async def test_what_stands_nearest_to_an_anchor_stays(sample: QueryStub) -> None:
     result = await bound(sample, Budget(result_items=3)).neighbors("lin-0010", before=8)
     assert [hit.message.message_id for hit in result.items] == ["lin-0008", "lin-0009", "lin-0010"]

@@ -1,4 +1,4 @@
-"""A client's deadline is shared between searching, composing and replying."""
+"""A client's deadline is shared between searching, a model's reading and replying."""
 
 from __future__ import annotations
 
@@ -40,12 +40,26 @@ async def budget_within(left_s: float) -> Budget:
     return seen[0]
 
 
-async def test_a_short_deadline_leaves_time_for_composing_and_for_the_reply() -> None:
+async def test_a_short_deadline_leaves_time_for_the_reply() -> None:
     budget = await budget_within(5.0)
     assert 0 < budget.deadline_s <= 3.0
-    assert 0 < budget.compose_s <= 1.5
+    assert 0 < budget.answer_s <= 4.5
 
 
 async def test_a_long_deadline_gives_no_more_than_the_host_does() -> None:
     budget, host = await budget_within(1_000.0), host_budget(Settings.from_environment())
-    assert (budget.deadline_s, budget.compose_s) == (host.deadline_s, host.compose_s)
+    assert budget.deadline_s == host.deadline_s
+    assert 990 < budget.answer_s < 1_000
+
+
+def test_without_a_deadline_a_recall_has_all_the_time_that_the_settings_give_a_model() -> None:
+    settings = Settings.from_environment(recall_model="slow", recall_model_timeout_s=100.0, recall_iterations=2)
+    skills = SkillLibrary(skill_folders(settings), settings.recall.skill)
+    with_model = RecallService(never, skills, host_budget(settings), settings).needs()["Recall"]
+    assert with_model.least_deadline_s >= 2 * 100.0 + settings.recall.deadline_s
+    rules = Settings.from_environment()
+    assert RecallService(never, skills, host_budget(rules), rules).needs()["Recall"].least_deadline_s == 0
+
+
+async def never(_user_id: str, _query: RecallQuery, _skill: Skill, _on_step: OnStep) -> RecallResult:
+    raise QueryServiceUnavailableError

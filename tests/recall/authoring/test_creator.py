@@ -24,8 +24,8 @@ from nomemory.recall.authoring.domain import DOMAINS, Domain
 from nomemory.recall.authoring.domain_terms import domain_terms
 from nomemory.recall.authoring.draft import NAME, QUESTIONS, Answers, Emphasis, answered, default_draft, name_for
 from nomemory.recall.authoring.scenario import EmptyScenarioError, read_scenario
-from nomemory.recall.llm.prompt import DEFAULT_BOUNDS
 from nomemory.recall.model.question import Role
+from nomemory.recall.reading.guidance import GUIDANCE_CHARS, guidance
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH
@@ -226,5 +226,5 @@ def test_the_creator_passes_its_own_check_and_is_no_trap_for_a_recall() -> None:
     assert check(CREATOR).findings == ()
     skill = SkillLibrary([CREATOR.parent], CREATOR.name).load()
     assert skill.steering == Steering()
-    assert sum(map(len, skill.references.values())) <= DEFAULT_BOUNDS.references
+    assert len(guidance(skill)) <= GUIDANCE_CHARS
     assert "do not interview" in skill.body

@@ -152,7 +152,7 @@ BODIES = {
         ["The budget is the host's.", "## Lexicon\n- budget: cost, price"],
         ["- max_iterations: 50", "**page_size**: 500", "budget：全部"],
     ),
-    "length": (["x" * 30_000], ["x" * 33_000]),
+    "length": (["x" * 3_900], ["x" * 4_100]),
 }  # fmt: skip
 
 

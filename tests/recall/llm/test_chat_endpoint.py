@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from recall.llm.chat_script import SECRET, Answer, Body, ChatScript, Reply, format_of, raw, says, status
 
+from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.client import ChatEndpoint, connect
-from nomemory.recall.llm.errors import ChatFailedError
 from nomemory.recall.llm.prompt import Prompt
 
 SCHEMA = {"type": "object", "properties": {"stop": {"type": "boolean"}}}

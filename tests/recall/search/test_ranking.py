@@ -59,6 +59,20 @@ def test_what_only_asks_and_what_the_assistant_said_come_after_what_asserts() ->
     assert order(ranking) == ["says", "also", "asks", "echo"]
 
 
+def test_what_tells_something_before_it_asks_keeps_its_place() -> None:
+    ranking = ranked()
+    tells = message("tells", content="We are off to the lighthouse on Friday, can you plan the walk with me?")
+    ranking.take("hybrid_search", brought((tells, 0.9), (message("says"), 0.3)))
+    assert order(ranking) == ["tells", "says"]
+
+
+@pytest.mark.parametrize("text", ["How tall is the lighthouse?", "I forgot, how tall is the lighthouse again?"])
+def test_an_earlier_asking_of_the_question_steps_back(text: str) -> None:
+    ranking = ranked(asked("How tall is the lighthouse?"))
+    ranking.take("hybrid_search", brought((message("asked", content=text), 1.0), (message("says"), 0.1)))
+    assert order(ranking) == ["says", "asked"]
+
+
 def test_between_people_with_names_the_order_is_the_rankings_own() -> None:
     ranking = ranked()
     asks = told("asks", "how tall is the lighthouse", name="Ravi")
@@ -116,14 +130,14 @@ def test_the_first_scopes_scores_stand_and_a_wider_one_only_adds_below() -> None
     assert scores["wide"] <= scores["second"]
 
 
-def test_the_best_scores_three_and_nearness_moves_it_little() -> None:
+def test_the_best_scores_three_and_nearness_moves_it_a_little() -> None:
     ranking = ranked()
     near = ToolResult((Hit(message("a"), 0.5), Hit(message("b"), 0.49, 2.0), Hit(message("c"), 0.25, 2.0)))
     ranking.take("hybrid_search", near)
     assert [(one.message.message_id, round(one.score, 6)) for one in ranking.ranked()] == [
-        ("b", 3.04),
+        ("b", 3.14),
         ("a", 3.0),
-        ("c", 1.6),
+        ("c", 1.7),
     ]
     assert [one.deviations for one in ranking.ranked()] == [2.0, 0.0, 2.0]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 
-from nomemory.recall.planning.llm_answer import plan_in
+from nomemory.recall.model.memory_view import Verdict
+from nomemory.recall.reading.answer import answer_in
 from nomemory.recall.skills.loader import SkillLibrary
-from nomemory.recall.synthesis.llm_answer import draft_in
 
 ROOT = Path(__file__).parents[3]
 SKILL = SkillLibrary([ROOT / "skills"], "nomemory-recall-default").load()
@@ -73,13 +74,14 @@ def test_every_question_has_worked_calls(question: str) -> None:
 
 @pytest.mark.parametrize("line", json_lines(EXAMPLES))
 def test_every_worked_call_keeps_the_contract(line: str) -> None:
-    assert set(json.loads(line)) == {"stop", "tool", "args"}
-    plan = plan_in(line)
-    assert plan.stop or plan.calls
+    stop = json.loads(line)
+    assert set(stop) == {"stop", "tool", "args"}
+    assert bool(answer_in(line, str, UTC).calls) is not stop["stop"]
 
 
 def test_its_own_examples_keep_the_contract() -> None:
     call, view = json_lines(SKILL.body)
-    assert plan_in(call).calls[0].tool == "lexical_search"
-    (draft,) = draft_in(view).statements
-    assert draft.citations[0].quote == "我不吃辣"
+    assert answer_in(call, str, UTC).calls[0].tool == "lexical_search"
+    draft = answer_in(view, str, UTC).draft
+    assert draft.verdict is Verdict.SUPPORTED
+    assert draft.statements[0].citations[0].quote == "我不吃辣"

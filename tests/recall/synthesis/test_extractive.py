@@ -27,7 +27,7 @@ EVIDENCE = st.lists(st.tuples(FLOATS, FLOATS), max_size=8).map(
 
 
 @given(EVIDENCE)
-def test_the_first_two_are_quoted_always_and_never_more_than_four(evidence: list[Evidence]) -> None:
+def test_the_first_is_quoted_always_and_never_more_than_four(evidence: list[Evidence]) -> None:
     kept = chosen(evidence, QUOTED)
     assert min(LEAST, len(evidence)) <= len(kept) <= MOST
     assert kept[:LEAST] == evidence[:LEAST]
@@ -37,8 +37,18 @@ def test_the_first_two_are_quoted_always_and_never_more_than_four(evidence: list
 def test_what_is_far_behind_or_far_from_the_question_is_left_out() -> None:
     near = ranking(*LINES, deviations=4.0)
     assert len(chosen(near, QUOTED)) == MOST
-    assert len(chosen([*near[:2], *(replace(one, score=0.0) for one in near[2:])], QUOTED)) == LEAST
     assert len(chosen(ranking(*LINES, deviations=-4.0), QUOTED)) == LEAST
+
+
+def test_one_clear_winner_stands_alone() -> None:
+    first, *others = ranking(*LINES, deviations=4.0)
+    far = [replace(one, score=1.0, deviations=0.5) for one in others]
+    assert chosen([first, *far], QUOTED) == [first]
+    assert len(chosen([first, *others], QUOTED)) > 1
+
+
+def test_where_meaning_could_not_be_searched_nearness_leaves_nothing_out() -> None:
+    assert len(chosen(ranking(*LINES, deviations=0.0), QUOTED)) > LEAST
 
 
 @given(st.integers(0, 9), st.floats(-5, 0), FLOATS)
@@ -50,12 +60,12 @@ def test_likelier_is_what_stands_higher_scores_more_or_lies_nearer(place: int, g
     assert here < probability(place, gap, nearness + 0.1)
 
 
-async def test_messages_are_quoted_whole_newest_first_in_the_questions_section() -> None:
+async def test_messages_are_quoted_whole_and_newest_first_whatever_the_question_is_called() -> None:
     evidence = ranking(LINES[4], LINES[0], LINES[2], deviations=4.0)
     synthesiser = ExtractiveSynthesiser(QUOTED)
     drafts = (await synthesiser.draft(asked("What do I like?"), Skill("s", "d", ""), findings(evidence))).statements
     assert [draft.text for draft in drafts] == [one.content for one in (LINES[0], LINES[2], LINES[4])]
-    assert {draft.section for draft in drafts} == {Section.PREFERENCES}
+    assert {draft.section for draft in drafts} == {Section.PROFILE}
     assert [[citation.message_id for citation in draft.citations] for draft in drafts] == [["m1"], ["m3"], ["m5"]]
 
 

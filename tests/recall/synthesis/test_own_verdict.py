@@ -1,4 +1,4 @@
-"""What becomes of a synthesiser's own verdict and conflicts: they stand as far as its quotes hold."""
+"""What becomes of a chat model's own verdict and conflicts: they stand as far as its quotes hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from nomemory.recall.model.memory_view import (
     Draft,
     DraftCitation,
     DraftConflict,
-    DraftSide,
     DraftStatement,
     Section,
     Synthesis,
@@ -29,14 +28,10 @@ CONTENTS = {"m1": "I never eat spicy food.", "m2": "I had a spicy hotpot, loved 
 LIKELY, UNLIKELY = Sufficiency(0.9, told_apart=False), Sufficiency(0.01, told_apart=False)
 
 
-def cites(message_id: str, quote: str = "") -> DraftSide:
-    return DraftSide(citation=DraftCitation(message_id, quote))
-
-
 NEVER = DraftStatement(Section.PREFERENCES, "eats nothing spicy", (DraftCitation("m1", "never eat spicy food"),))
 LOVED = DraftStatement(Section.PREFERENCES, "loves spicy hotpot", (DraftCitation("m2", "a spicy hotpot, loved it"),))
 INVENTED = DraftStatement(Section.PROFILE, "is a pirate", (DraftCitation("m1", "I am a pirate"),))
-BOTH = DraftConflict(cites("m2", "spicy hotpot"), cites("m1", "never eat"))
+BOTH = DraftConflict(DraftCitation("m2", "spicy hotpot"), DraftCitation("m1", "never eat"))
 
 
 def concluded(draft: Draft, likely: Sufficiency = LIKELY) -> Synthesis:
@@ -80,8 +75,7 @@ def test_a_contradiction_without_two_sides_is_corrected(likely: Sufficiency, ver
     "pair",
     [
         BOTH,
-        DraftConflict(cites("m1"), cites("m2")),
-        DraftConflict(DraftSide(NEVER.text), DraftSide(LOVED.text)),
+        DraftConflict(DraftCitation("m1"), DraftCitation("m2")),
     ],
 )
 def test_two_cited_statements_of_the_view_contradict_each_other(said: Verdict | None, pair: DraftConflict) -> None:
@@ -95,14 +89,12 @@ def test_two_cited_statements_of_the_view_contradict_each_other(said: Verdict | 
 @pytest.mark.parametrize(
     "pair",
     [
-        DraftConflict(cites("m1", "never eat"), cites("m2", "I hate hotpot")),
-        DraftConflict(cites("m1"), cites("m3")),
-        DraftConflict(cites("m1"), cites("m9")),
-        DraftConflict(cites("m1"), cites("m1", "spicy food")),
-        DraftConflict(DraftSide(NEVER.text), DraftSide(INVENTED.text)),
-        DraftConflict(DraftSide(NEVER.text), DraftSide("never stated")),
+        DraftConflict(DraftCitation("m1", "never eat"), DraftCitation("m2", "I hate hotpot")),
+        DraftConflict(DraftCitation("m1"), DraftCitation("m3")),
+        DraftConflict(DraftCitation("m1"), DraftCitation("m9")),
+        DraftConflict(DraftCitation("m1"), DraftCitation("m1", "spicy food")),
     ],
-    ids=["words never said", "not in the view", "never found", "one message", "struck", "no statement"],
+    ids=["words never said", "not in the view", "never found", "one message"],
 )
 def test_a_conflict_between_things_that_do_not_stand_is_struck(pair: DraftConflict) -> None:
     synthesis = concluded(Draft((NEVER, LOVED, INVENTED), Verdict.CONFLICTING, (pair,)))
@@ -110,16 +102,12 @@ def test_a_conflict_between_things_that_do_not_stand_is_struck(pair: DraftConfli
     assert synthesis.verdict is Verdict.SUPPORTED
 
 
-SIDES = st.builds(
-    DraftSide,
-    st.sampled_from(["", NEVER.text, LOVED.text, INVENTED.text, "?"]),
-    st.none() | st.builds(DraftCitation, st.sampled_from([*CONTENTS, "m9"]), st.sampled_from(["", "spicy", "pirate"])),
-)
+SIDES = st.builds(DraftCitation, st.sampled_from([*CONTENTS, "m9"]), st.sampled_from(["", "spicy", "pirate"]))
 DRAFTS = st.builds(
     Draft,
     st.lists(st.sampled_from([NEVER, LOVED, INVENTED]), max_size=4).map(tuple),
     st.none() | st.sampled_from([Verdict.SUPPORTED, Verdict.CONFLICTING, Verdict.INSUFFICIENT]),
-    st.lists(st.builds(DraftConflict, SIDES, SIDES, st.booleans()), max_size=4).map(tuple),
+    st.lists(st.builds(DraftConflict, SIDES, SIDES), max_size=4).map(tuple),
 )
 
 

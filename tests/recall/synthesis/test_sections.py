@@ -1,34 +1,39 @@
-"""What is asked for decides in which section an answer stands."""
+"""How a message is worded decides in which section it stands; what was asked does not."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recall.told import told
 
 from nomemory.recall.model.memory_view import Section
 from nomemory.recall.synthesis.sections import section_of
-from nomemory.text.question_reading import QuestionReading
 
 
 @pytest.mark.parametrize(
-    ("question", "section"),
+    ("content", "section"),
     [
-        ("What music do I like?", Section.PREFERENCES),
-        ("我喜欢哪种茶？", Section.PREFERENCES),
-        ("In which format do I want my minutes?", Section.PREFERENCES),
-        ("What am I allergic to?", Section.CONSTRAINTS),
-        ("哪类药我不能吃？", Section.CONSTRAINTS),
-        ("Which rules did I give you?", Section.CONSTRAINTS),
-        ("Where is my workshop?", Section.PROFILE),
-        ("我的工作室在哪里？", Section.PROFILE),
+        ("I really like smoked tea.", Section.PREFERENCES),
+        ("My favourite tea is smoked.", Section.PREFERENCES),
+        ("我最喜欢烟熏味的茶", Section.PREFERENCES),
+        ("I can't drink smoked tea.", Section.CONSTRAINTS),
+        ("Never serve me smoked tea.", Section.CONSTRAINTS),
+        ("One more thing, please don't book anything before ten.", Section.CONSTRAINTS),
+        ("我不能喝浓茶", Section.CONSTRAINTS),
+        ("以后写会议记录，不要用表格", Section.CONSTRAINTS),
+        ("My cousin runs a tea house in Turku.", Section.PROFILE),
+        ("我表姐在图尔库开茶馆", Section.PROFILE),
+        ("I have never kept bees.", Section.PROFILE),
+        ("never mind, found it", Section.PROFILE),
+        ("My landlord wrote:\n\nNever leave the bicycle in the hall.", Section.PROFILE),
         ("", Section.PROFILE),
     ],
 )
-def test_likes_limits_and_everything_else(question: str, section: Section) -> None:
-    assert section_of(QuestionReading(question)) is section
+def test_likes_what_binds_and_everything_else(content: str, section: Section) -> None:
+    assert section_of(told("m1", content)) is section
 
 
-@given(st.text(max_size=200))
-def test_every_question_has_a_section(question: str) -> None:
-    assert section_of(QuestionReading(question)) in Section
+@given(st.text(max_size=500))
+def test_every_message_has_a_section(content: str) -> None:
+    assert section_of(told("m1", content)) in Section

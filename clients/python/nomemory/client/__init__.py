@@ -9,9 +9,11 @@ from nomemory.client.hits import LexicalHit, lexical_hits
 from nomemory.client.messages import Moment, NewMessage, RoleName, Writable, chat_message
 from nomemory.client.options import Turn
 from nomemory.client.prompt import as_prompt, oldest_first
+from nomemory.client.prompt_block import PROMPT_MESSAGES
 from nomemory.client.sync import Client
 
 __all__ = [
+    "PROMPT_MESSAGES",
     "AsyncClient",
     "Client",
     "LexicalHit",

@@ -89,7 +89,8 @@ class RecallOptions(TypedDict, total=False):
 
     `conversation_id` confines the recall to one conversation. `turns` are the last turns of the conversation in
     progress, oldest first, at most 20; with them the question may be empty. `at_least` is a write token: the recall
-    waits until that write can be found.
+    waits until that write can be found. `evidence_messages` is how many messages the evidence may have, at most 50; 0:
+    as many as the server gives by default.
     """
 
     since: Moment | None
@@ -102,3 +103,4 @@ class RecallOptions(TypedDict, total=False):
     conversation_id: str | None
     turns: Sequence[Turn]
     at_least: str
+    evidence_messages: int

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC
-from typing import Final
+from datetime import UTC, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nomemory.client.messages import role_name
 from nomemory.client.prompt_block import MAX_TOKENS, Block, RecalledMessage, marks
 from nomemory.v1 import recall_service_pb2 as pb
 
-_VERDICT: Final = "VERDICT_"
 
+def as_prompt(
+    reply: pb.RecallResponse, *, max_tokens: int = MAX_TOKENS, question: str = "", time_zone: str = ""
+) -> str:
+    """Return the block to paste into a prompt: messages with date, speaker and id, oldest first, fenced as data.
 
-def as_prompt(reply: pb.RecallResponse, *, max_tokens: int = MAX_TOKENS) -> str:
-    """Return the block to paste into a prompt: whole messages with date, speaker and id, oldest first, fenced as data.
+    Ask the recall for as many messages as may fit: `evidence_messages=PROMPT_MESSAGES`.
 
     Args:
         reply: of a recall.
-        max_tokens: most tokens of the block, as `nomemory.client.token_estimate` counts them; at least 400. What does
-            not fit is left out, the likeliest message last.
+        max_tokens: most tokens of the block, as `nomemory.client.token_estimate` counts them; at least 400. Of long
+            messages the passages that matter most are shown; what still does not fit is left out, the likeliest last.
+        question: what was asked; its words choose the passages of long messages, beside what the reply quotes.
+        time_zone: of the dates in the block, an IANA name. Empty, or unknown to this machine: UTC.
 
     Raises:
         ValueError: `max_tokens` is too small.
     """
+    return prompt_block(reply, question, time_zone).text(max_tokens)
+
+
+def prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = "") -> Block:
+    """Return what `as_prompt` writes."""
     view = reply.memory_view
     statements = [*view.preferences, *view.profile, *view.constraints]
     found = marks(statements, reply.conflicts, frozenset(_passed_on(statements)))
-    verdict = pb.Verdict.Name(reply.verdict).removeprefix(_VERDICT).lower() if _is_known(reply.verdict) else ""
-    return Block([_message(one) for one in reply.evidence], verdict, found).text(max_tokens)
+    messages = [_message(one) for one in reply.evidence]
+    return Block(messages, found, question, _zone(time_zone), reply.limits.index_behind)
 
 
 def oldest_first(reply: pb.RecallResponse) -> list[pb.EvidenceMessage]:
@@ -50,5 +59,8 @@ def _passed_on(statements: Iterable[pb.Statement]) -> Iterable[str]:
             yield from (citation.message_id for citation in statement.citations)
 
 
-def _is_known(verdict: pb.Verdict.ValueType) -> bool:
-    return verdict in pb.Verdict.values()
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC

@@ -222,6 +222,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     conversation_id: str | None = None,
     turns: Sequence[Turn] = (),
     at_least: str = "",
+    evidence_messages: int = 0,
     include_trace: bool = False,
 ) -> recall_service_pb2.RecallRequest:
     """Build a recall. Its user travels in metadata, never in the request."""
@@ -237,6 +238,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
         question=question,
         context=context,
         skill=skill,
+        budget=recall_service_pb2.RecallBudget(evidence_messages=evidence_messages) if evidence_messages else None,
         include_trace=include_trace,
         question_embedding=_embedding(question_embedding),
         at_least=at_least,

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.hits import lexical_hits
 from nomemory.client.messages import role_name
+from nomemory.client.prompt_block import RecalledMessage
 from nomemory.v1 import ingest_service_pb2, message_pb2
 from nomemory.v1 import query_service_pb2 as query
 from nomemory.v1 import recall_service_pb2 as recall
@@ -43,9 +44,11 @@ def around(reply: query.GetNeighborsResponse) -> Json:
     return {"messages": [message(one) for one in reply.items]}
 
 
-def recalled(reply: recall.RecallResponse) -> Json:
-    """Show a recall."""
+def recalled(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> Json:
+    """Show a recall; of its evidence the messages that a block for a prompt shows, and of each as much."""
     view = reply.memory_view
+    parts = {one.message_id: one for one in shown}
+    evidence = [(one, parts[one.message.message_id]) for one in reply.evidence if one.message.message_id in parts]
     return {
         "verdict": _word(recall.Verdict.Name(reply.verdict)),
         "preferences": _statements(view.preferences),
@@ -55,7 +58,7 @@ def recalled(reply: recall.RecallResponse) -> Json:
             {"earlier": _statement(one.earlier), "later": _statement(one.later), "possible": one.possible}
             for one in reply.conflicts
         ],
-        "evidence": [message(one.message, one.score) for one in reply.evidence],
+        "evidence": [_said(one.message, part.content, part.cut, one.score) for one, part in evidence],
         "notes": list(reply.limits.notes),
     }
 
@@ -69,16 +72,7 @@ def remembered(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
 
 def message(given: message_pb2.ChatMessage, score: float | None = None) -> Json:
     """Show a message; of a long one the beginning."""
-    return _some(
-        message_id=given.message_id,
-        said_at=instant(given.ts),
-        role=role_name(given.role),
-        name=given.name,
-        conversation_id=given.conversation_id,
-        content=given.content[:CONTENT_CHARS],
-        truncated=len(given.content) > CONTENT_CHARS,
-        score=score,
-    )
+    return _said(given, given.content[:CONTENT_CHARS], len(given.content) > CONTENT_CHARS, score)
 
 
 def instant(moment: Timestamp) -> str:
@@ -91,6 +85,19 @@ def refusal(error: NoMemoryError) -> str:
     violations = "".join(f"; {one.field}: {one.description}" for one in error.violations)
     again = "" if error.retry_after is None else f"; try again after {error.retry_after:g} s"
     return f"{error.code.name}: {error.message}{violations}{again}"
+
+
+def _said(given: message_pb2.ChatMessage, content: str, truncated: bool, score: float | None) -> Json:  # noqa: FBT001 - beside the content that it is of
+    return _some(
+        message_id=given.message_id,
+        said_at=instant(given.ts),
+        role=role_name(given.role),
+        name=given.name,
+        conversation_id=given.conversation_id,
+        content=content,
+        truncated=truncated,
+        score=score,
+    )
 
 
 def _some(**fields: object) -> Json:

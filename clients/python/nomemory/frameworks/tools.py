@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from nomemory.client import Client, NoMemoryError, as_prompt, chat_message, tool_results
+from nomemory.client import PROMPT_MESSAGES, Client, NoMemoryError, as_prompt, chat_message, tool_results
 from nomemory.frameworks.arguments import Json, ToolCallError, read_arguments
 
 DEFINITIONS: Final = Path(__file__).with_name("tools.json")
@@ -79,7 +79,8 @@ def _flat(given: Given) -> Given:
 
 
 def _recall(client: Client, user_id: str, given: Given) -> str:
-    return as_prompt(client.recall(**given, user_id=user_id))
+    found = client.recall(**given, user_id=user_id, evidence_messages=PROMPT_MESSAGES)
+    return as_prompt(found, question=given["question"], time_zone=given.get("time_zone", ""))
 
 
 def _search(client: Client, user_id: str, given: Given) -> Json:

@@ -244,14 +244,14 @@ Global___Filter: _TypeAlias = Filter  # noqa: Y015
 
 @_typing.final
 class Span(_message.Message):
-    """Span is a half-open stretch of `content`, in Unicode code points."""
+    """Span is a half-open range of `content`, in Unicode code points."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     start: _builtins.int
-    """start is the first code point of the stretch."""
+    """start is the first code point of the range."""
     end: _builtins.int
     """end is the first code point after it."""
     def __init__(

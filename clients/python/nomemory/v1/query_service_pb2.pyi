@@ -317,7 +317,7 @@ class Highlight(_message.Message):
 
     @_builtins.property
     def snippet(self) -> _message_pb2.Span:
-        """snippet is the stretch of the content that holds the most of them. Without spans it is the beginning."""
+        """snippet is the part of the content that holds the most of them. Without spans it is the beginning."""
 
     def __init__(
         self,

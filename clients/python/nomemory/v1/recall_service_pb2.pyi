@@ -61,7 +61,9 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     VERDICT_UNSPECIFIED: _Verdict.ValueType  # 0
     """VERDICT_UNSPECIFIED is never returned."""
     VERDICT_SUPPORTED: _Verdict.ValueType  # 1
-    """VERDICT_SUPPORTED: the statements are proven by the evidence."""
+    """VERDICT_SUPPORTED: the statements probably answer the question. That they were said is proven by the evidence; that
+    they answer is a judgement: the model's, or, without one, that of rules, which weigh how likely the log is to answer.
+    """
     VERDICT_CONFLICTING: _Verdict.ValueType  # 2
     """VERDICT_CONFLICTING: the evidence says both; both sides are given."""
     VERDICT_INSUFFICIENT: _Verdict.ValueType  # 3
@@ -77,7 +79,9 @@ class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
 VERDICT_UNSPECIFIED: Verdict.ValueType  # 0
 """VERDICT_UNSPECIFIED is never returned."""
 VERDICT_SUPPORTED: Verdict.ValueType  # 1
-"""VERDICT_SUPPORTED: the statements are proven by the evidence."""
+"""VERDICT_SUPPORTED: the statements probably answer the question. That they were said is proven by the evidence; that
+they answer is a judgement: the model's, or, without one, that of rules, which weigh how likely the log is to answer.
+"""
 VERDICT_CONFLICTING: Verdict.ValueType  # 2
 """VERDICT_CONFLICTING: the evidence says both; both sides are given."""
 VERDICT_INSUFFICIENT: Verdict.ValueType  # 3
@@ -157,7 +161,7 @@ class RecallRequest(_message.Message):
 
     @_builtins.property
     def budget(self) -> Global___RecallBudget:
-        """budget may tighten the server's own; what is higher than that has no effect."""
+        """budget may tighten the server's own, and may ask for more `evidence`; anything else that is higher has no effect."""
 
     @_builtins.property
     def question_embedding(self) -> _query_service_pb2.Embedding:
@@ -322,7 +326,7 @@ Global___Turn: _TypeAlias = Turn  # noqa: Y015
 
 @_typing.final
 class RecallBudget(_message.Message):
-    """RecallBudget tightens the server's own budget. 0 (the default) leaves the server's; negative: INVALID_ARGUMENT."""
+    """RecallBudget changes the server's own budget. 0 (the default) leaves the server's; negative: INVALID_ARGUMENT."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -335,7 +339,7 @@ class RecallBudget(_message.Message):
     tool_calls: _builtins.int
     """tool_calls is the most calls of tools."""
     evidence_messages: _builtins.int
-    """evidence_messages is the most messages in `evidence`."""
+    """evidence_messages is the most messages in `evidence`. It may be more than the server's own; more than 50 counts as 50."""
     @_builtins.property
     def deadline(self) -> _duration_pb2.Duration:
         """deadline is the most time that searching may take. Unset: the server's."""
@@ -376,7 +380,9 @@ class RecallResponse(_message.Message):
 
     @_builtins.property
     def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___EvidenceMessage]:
-        """evidence has the messages, best first; some may be cited by no statement."""
+        """evidence has the messages that statements cite, and then the best of the others, as many as the budget holds; best
+        first.
+        """
 
     @_builtins.property
     def limits(self) -> Global___RecallLimits:
@@ -495,7 +501,7 @@ class Citation(_message.Message):
     message_id: _builtins.str
     """message_id is the message."""
     quote: _builtins.str
-    """quote is a stretch of its content, verbatim."""
+    """quote is a part of its content, verbatim."""
     @_builtins.property
     def span(self) -> _message_pb2.Span:
         """span is where in the content the quote stands."""
@@ -606,6 +612,8 @@ class RecallLimits(_message.Message):
     DROPPED_ARGUMENTS_FIELD_NUMBER: _builtins.int
     NOTES_FIELD_NUMBER: _builtins.int
     SUFFICIENCY_FIELD_NUMBER: _builtins.int
+    MODEL_CALLS_FIELD_NUMBER: _builtins.int
+    MESSAGES_READ_FIELD_NUMBER: _builtins.int
     role: _message_pb2.Role.ValueType
     """role is whose messages were searched; ROLE_UNSPECIFIED: anybody's."""
     messages_considered: _builtins.int
@@ -632,6 +640,10 @@ class RecallLimits(_message.Message):
     """sufficiency is how likely it is that the log answers the question at all, 0 to 1, as HybridSearch gives it. Unset: it
     was not asked.
     """
+    model_calls: _builtins.int
+    """model_calls is how many questions the chat model was asked; 0: rules answered."""
+    messages_read: _builtins.int
+    """messages_read is how many different messages the chat model was shown, whole or in part."""
     @_builtins.property
     def time_range(self) -> _message_pb2.TimeRange:
         """time_range is the widest range that was searched. Unset bounds were open."""
@@ -657,10 +669,12 @@ class RecallLimits(_message.Message):
         dropped_arguments: _builtins.int = ...,
         notes: _abc.Iterable[_builtins.str] | None = ...,
         sufficiency: _builtins.float | None = ...,
+        model_calls: _builtins.int = ...,
+        messages_read: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "sufficiency", b"sufficiency", "time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "dropped_arguments", b"dropped_arguments", "index_behind", b"index_behind", "iterations", b"iterations", "messages_considered", b"messages_considered", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "sufficiency", b"sufficiency", "time_range", b"time_range", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "dropped_arguments", b"dropped_arguments", "index_behind", b"index_behind", "iterations", b"iterations", "messages_considered", b"messages_considered", "messages_read", b"messages_read", "model_calls", b"model_calls", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "sufficiency", b"sufficiency", "time_range", b"time_range", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__sufficiency: _TypeAlias = _typing.Literal["sufficiency"]  # noqa: Y015
     _WhichOneofArgType__sufficiency: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency"]  # noqa: Y015
@@ -670,7 +684,7 @@ Global___RecallLimits: _TypeAlias = RecallLimits  # noqa: Y015
 
 @_typing.final
 class RecallStep(_message.Message):
-    """RecallStep is one call of a tool."""
+    """RecallStep is one call of a tool, or, with an empty `tool`, a decision: to stop, or what the chat model reads."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -687,11 +701,11 @@ class RecallStep(_message.Message):
     thought: _builtins.str
     """thought is why the call was made."""
     tool: _builtins.str
-    """tool is `messages_list`, `lexical_search`, `semantic_search` or `neighbors`, or `hybrid_search`, which only rules
-    call; empty for a decision without a call.
+    """tool is `messages_list`, `lexical_search`, `semantic_search` or `neighbors`, or `hybrid_search`, the ranking that a
+    recall begins with; empty for a decision without a call.
     """
     hits: _builtins.int
-    """hits is how many messages it brought."""
+    """hits is how many messages it brought, or how many the chat model reads."""
     observation: _builtins.str
     """observation says what came of it, or why the call could not be made."""
     @_builtins.property

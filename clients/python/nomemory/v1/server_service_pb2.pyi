@@ -68,7 +68,7 @@ class GetServerInfoResponse(_message.Message):
 
     @_builtins.property
     def reads(self) -> Global___ReadLoad:
-        """reads are the dear reads (searches, recalls, counts, exports) that the answering process has in hand. Unset for a caller
+        """reads are the expensive reads (searches, recalls, counts, exports) that the answering process has in hand. Unset for a caller
         in a namespace, and where this server serves no queries.
         """
 
@@ -129,7 +129,7 @@ Global___CallerInfo: _TypeAlias = CallerInfo  # noqa: Y015
 
 @_typing.final
 class ReadLoad(_message.Message):
-    """ReadLoad is how busy one process of a server is with dear reads."""
+    """ReadLoad is how busy one process of a server is with expensive reads."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -193,7 +193,7 @@ class ServerLimits(_message.Message):
     turns: _builtins.int
     """turns is the most turns of a conversation in a recall."""
     user_reads: _builtins.int
-    """user_reads is the most dear reads of one user that one process of the server has in hand. What goes beyond is
+    """user_reads is how many expensive reads of one user a process has in hand at most. What goes beyond is
     RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED), with RetryInfo.
     """
     caller_reads: _builtins.int

@@ -11,9 +11,8 @@ from typing import Final
 
 from nomemory.recall.authoring.document import Block, Document, Line, code_spans
 from nomemory.recall.authoring.rules import ARGUMENTS, CALL, FILTERS, TOOL, USER_ID, Finding, Rule
-from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.model.trace import JsonValue
-from nomemory.recall.planning.llm_answer import plan_in
+from nomemory.recall.reading.answer import LOOK_UPS
 from nomemory.recall.tools.argument_reader import ToolRefusedError, read_arguments
 from nomemory.recall.tools.arguments import SemanticArguments
 from nomemory.recall.tools.definitions import TOOLS
@@ -81,10 +80,9 @@ def _has_a_user(code: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A JSON value in a block: its text, where it begins, and whether it shares its line with another."""
+    """A JSON value in a block: where it begins, and whether it shares its line with another."""
 
     value: JsonValue
-    text: str
     line: int
     crowded: bool
 
@@ -125,7 +123,7 @@ def _in_block(block: Block) -> Iterator[_Found]:
         elif isinstance(one.value, dict) and _is_call(one.value):
             if one.crowded:
                 yield one.line, CALL, "a line has more than one object; each call is one answer of its own"
-            yield from ((one.line, rule, sentence) for rule, sentence in _call(one.value, one.text))
+            yield from ((one.line, rule, sentence) for rule, sentence in _call(one.value))
         elif isinstance(one.value, list) and any(isinstance(item, dict) and _is_call(item) for item in one.value):
             yield one.line, CALL, "a call is exactly one object, not a list of them"
         elif _has_user(one.value):
@@ -142,7 +140,7 @@ def _values(block: Block) -> Iterator[_Value | _Wrong]:
         except (ValueError, RecursionError):
             yield _Wrong(line)
             return
-        yield _Value(value, text[at:end], line, crowded=line == last)
+        yield _Value(value, line, crowded=line == last)
         last = block.first + text.count("\n", 0, end)
         at = _SPACE.match(text, end).end()  # type: ignore[union-attr]  # the same
 
@@ -151,7 +149,7 @@ def _is_call(value: Mapping[str, JsonValue]) -> bool:
     return "tool" in value or {"stop", "args"} <= value.keys()
 
 
-def _call(value: Mapping[str, JsonValue], text: str) -> Iterator[tuple[Rule, str]]:
+def _call(value: Mapping[str, JsonValue]) -> Iterator[tuple[Rule, str]]:
     """Check one call as the runtime reads it."""
     tool, arguments = value.get("tool"), value.get("args")
     if isinstance(arguments, dict) and without_identity(arguments)[1]:
@@ -163,15 +161,7 @@ def _call(value: Mapping[str, JsonValue], text: str) -> Iterator[tuple[Rule, str
     elif not isinstance(arguments, dict):
         yield CALL, "`args` is no object"
     else:
-        yield from _filters(text)
         yield from _arguments(tool, without_identity(arguments)[0])
-
-
-def _filters(text: str) -> Iterator[tuple[Rule, str]]:
-    try:
-        plan_in(text)
-    except BadAnswerError as bad:
-        yield FILTERS, str(bad).rstrip(".")
 
 
 def _arguments(tool: str, given: dict[str, JsonValue]) -> Iterator[tuple[Rule, str]]:
@@ -184,6 +174,16 @@ def _arguments(tool: str, given: dict[str, JsonValue]) -> Iterator[tuple[Rule, s
         return
     if isinstance(read, SemanticArguments) and bool(read.query_text) == bool(read.query_embedding):
         yield ARGUMENTS, "exactly one of query_text and query_embedding has to be given"
+    elif "query_embedding" not in given:
+        yield from _filters(tool, given)
+
+
+def _filters(tool: str, given: dict[str, JsonValue]) -> Iterator[tuple[Rule, str]]:
+    """Check that a call says whose messages it wants, and of what time."""
+    try:
+        read_arguments(LOOK_UPS[tool], given, UTC)
+    except ToolRefusedError as refused:
+        yield FILTERS, f"{tool}: {refused}"
 
 
 def _unknown(schema: Schema, given: Mapping[str, JsonValue], path: str = "") -> Iterator[str]:

@@ -12,7 +12,7 @@ from nomemory.recall.authoring.calls import call_findings, user_ids
 from nomemory.recall.authoring.document import read_document
 from nomemory.recall.authoring.rules import LENGTH, RULES, Finding
 from nomemory.recall.authoring.structure import Loaded, contract_findings, duration_findings, ignored, load
-from nomemory.recall.llm.prompt import DEFAULT_BOUNDS
+from nomemory.recall.reading.guidance import GUIDANCE_CHARS, guidance
 from nomemory.recall.skills.folder import SKILL_FILE
 
 _PLACES: Final = {rule: place for place, rule in enumerate(RULES)}
@@ -74,10 +74,8 @@ def _lengths(loaded: Loaded) -> Iterator[Finding]:
     """Find texts that are too long to be shown to a model."""
     if loaded.skill is None:
         return
-    if len(loaded.skill.body) > DEFAULT_BOUNDS.skill:
-        yield Finding(SKILL_FILE, 0, LENGTH, f"a model is shown the first {DEFAULT_BOUNDS.skill:,} characters")
-    if sum(map(len, loaded.skill.references.values())) > DEFAULT_BOUNDS.references:
-        what = f"a model is shown {DEFAULT_BOUNDS.references:,} characters of references; the rest are only named"
+    if len(guidance(loaded.skill)) > GUIDANCE_CHARS:
+        what = f"a chat model is shown {GUIDANCE_CHARS:,} characters of what does not speak of searching"
         yield Finding(SKILL_FILE, 0, LENGTH, what)
 
 

@@ -105,7 +105,7 @@ HOST_LIMIT: Final = Rule(
 LENGTH: Final = Rule(
     "length",
     _WARNING,
-    "A model is shown the beginning of a long skill, and of its references: the rest has no effect.",
+    "A chat model is shown the beginning of what does not speak of searching: the rest has no effect on it.",
 )
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(

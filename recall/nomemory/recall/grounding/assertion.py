@@ -9,24 +9,12 @@ from typing import Final
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.memory_view import Attribution
 from nomemory.recall.model.question import Question, Role
-from nomemory.text.language import Language, language_of
+from nomemory.text.asking import ends_asking
+from nomemory.text.assertions import only_asks
+from nomemory.text.terms import terms
 
-_SENTENCE: Final = re.compile(r"(?:[^。！？!?.\n]|\.(?!\s))+[。！？!?.]*")
-_MARKED: Final = re.compile(r"[?？][\s\"”'）)]*$")
-_ASKS_CHINESE: Final = re.compile(
-    r"什么|怎么|怎样|如何|多少|多久|多长|多大|为什么|哪|谁|几[点号个时天次]|吗|呢$|(.)不\1|(.)没\2|有没有|是否|啥"
-)
-_ASKS_ENGLISH: Final = re.compile(
-    r"^\W*(?:(?:and|so|ok|but|hey|hi|also|btw)[,\s]+)*(?:whats?|what's|which|who|whose|when|where|why|how"
-    r"|is|are|am|was|were|do|does|did|can|could|should|would|will|has|have|had)\b",
-    re.IGNORECASE,
-)
-"""The closed classes of words that open a question, for people who type no question mark."""
-_CLAUSE: Final = re.compile(r"[，,；;]")
-_LONGEST_CHINESE: Final = 30
-_LONGEST_ENGLISH: Final = 90
-"""Characters of a sentence without a question mark that can still be a question."""
-_SHORTEST: Final = 3
+_REPEATED: Final = 0.75
+"""Share of a message's words that stand in the question from which on it asks the same: it says nothing new."""
 _FENCED: Final = re.compile(r"```|^\s*>", re.MULTILINE)
 _INTRODUCED: Final = re.compile(r"\A[^\n]{0,200}[:：]\s*\n+\s*\S")
 _MANY_LINES: Final = 6
@@ -41,20 +29,15 @@ def is_named(messages: Iterable[Retrieved]) -> bool:
 def asserts(message: Retrieved, question: Question, *, named: bool) -> bool:
     """Return whether a message can state what is asked: it is said by who could say it, and does not only ask.
 
+    An earlier asking of the same question states nothing, whatever stands around it.
+
     Args:
         message: what was said.
         question: may ask for what somebody else than the user said.
         named: whether speakers have names.
     """
-    return _is_heard(message, question, named=named) and not only_asks(message.content)
-
-
-def only_asks(content: str) -> bool:
-    """Return whether every sentence of a message's first line asks, with or without a question mark."""
-    first_line = content.strip().partition("\n")[0]
-    sentences = [found.strip() for found in _SENTENCE.findall(first_line)]
-    sentences = [sentence for sentence in sentences if len(sentence) >= _SHORTEST]
-    return bool(sentences) and all(map(_asks, sentences))
+    is_heard = _is_heard(message, question, named=named)
+    return is_heard and not only_asks(message.content) and not _asks_the_same(message.content, question)
 
 
 def attribution(message: Retrieved) -> Attribution:
@@ -78,14 +61,6 @@ def _is_heard(message: Retrieved, question: Question, *, named: bool) -> bool:
     return named or message.role is Role.USER or question.reading.asks_of_assistant
 
 
-def _last_clause(sentence: str) -> str:
-    """Return what a sentence ends with: "I wonder what to give her, the 14th is near" states a date."""
-    return next((clause for clause in reversed(_CLAUSE.split(sentence)) if len(clause) >= _SHORTEST), sentence)
-
-
-def _asks(sentence: str) -> bool:
-    if _MARKED.search(sentence):
-        return True
-    if language_of(sentence) is Language.CHINESE:
-        return len(sentence) <= _LONGEST_CHINESE and _ASKS_CHINESE.search(_last_clause(sentence)) is not None
-    return len(sentence) <= _LONGEST_ENGLISH and _ASKS_ENGLISH.search(sentence) is not None
+def _asks_the_same(content: str, question: Question) -> bool:
+    words = terms(content) if ends_asking(content.rstrip()) else frozenset[str]()
+    return bool(words) and len(words & terms(question.reading.asked)) >= _REPEATED * len(words)

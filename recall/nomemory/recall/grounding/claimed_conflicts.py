@@ -1,4 +1,4 @@
-"""Checks the conflicts that a synthesiser claims: both sides have to be statements that hold."""
+"""Checks the conflicts that a chat model claims: both sides have to be statements that hold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nomemory.recall.model.evidence import Retrieval
-from nomemory.recall.model.memory_view import DraftCitation, DraftConflict, DraftSide, MemoryView, Statement
+from nomemory.recall.model.memory_view import DraftCitation, DraftConflict, MemoryView, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,6 @@ class TextPair:
 
     earlier: str
     later: str
-    possible: bool
 
     @property
     def texts(self) -> frozenset[str]:
@@ -30,20 +29,12 @@ def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Ret
 
 
 def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> TextPair | None:
-    one = _stated(claimed.one, statements, retrieval)
-    other = _stated(claimed.other, statements, retrieval)
+    one = _citing(claimed.one, statements, retrieval)
+    other = _citing(claimed.other, statements, retrieval)
     if one is None or other is None or _sources(one) == _sources(other):
         return None
     earlier, later = sorted((one, other), key=_first_said)
-    return TextPair(earlier.text, later.text, claimed.possible)
-
-
-def _stated(side: DraftSide, statements: tuple[Statement, ...], retrieval: Retrieval) -> Statement | None:
-    """Return the statement that a side means: by its text, else by a message that it cites."""
-    by_text = next((one for one in statements if side.text and one.text == side.text), None)
-    if by_text or side.citation is None:
-        return by_text
-    return _citing(side.citation, statements, retrieval)
+    return TextPair(earlier.text, later.text)
 
 
 def _citing(claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval) -> Statement | None:

@@ -54,7 +54,7 @@ def _as_drafted(
     against = {citation.message_id for one in view.statements() if one.text in sides for citation in one.citations}
     view = _marked(view, findings, against)
     stated = {one.text: one for one in view.statements()}
-    conflicts = tuple(Conflict(stated[pair.earlier], stated[pair.later], pair.possible) for pair in claimed)
+    conflicts = tuple(Conflict(stated[pair.earlier], stated[pair.later]) for pair in claimed)
     return Synthesis(view, verdict, conflicts, (*notes, "the verdict is the model's"))
 
 

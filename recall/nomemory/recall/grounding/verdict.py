@@ -48,9 +48,8 @@ def decide(
     if contradictory:
         return Ruling(Verdict.CONFLICTING, "what was said contradicts itself")
     if sufficiency is None:
-        return Ruling(Verdict.SUPPORTED, "what was found is quoted; how likely it answers was not asked")
-    least = rule.least(sufficiency, named=named)
-    likely = f"the log answers with a probability of {sufficiency.probability:.2f}"
+        return Ruling(Verdict.SUPPORTED, "how likely it is that the quotes answer was not asked")
+    figure = f"an estimate of {sufficiency.probability:.2f}, where {rule.least(sufficiency, named=named):.2f} is enough"
     if not rule.is_met(sufficiency, named=named):
-        return Ruling(Verdict.INSUFFICIENT, f"{likely}; {least:.2f} would be enough")
-    return Ruling(Verdict.SUPPORTED, likely)
+        return Ruling(Verdict.INSUFFICIENT, f"the quotes probably do not answer: {figure}")
+    return Ruling(Verdict.SUPPORTED, f"the quotes probably answer: {figure}")

@@ -28,7 +28,7 @@ async def ask_in_span(asked: Awaitable[object], model: str, max_tokens: int, pro
             "gen_ai.output.type": "json",
         }
         if made.shows_content:
-            made.show("gen_ai.input.messages", _messages([("system", prompt.system), ("user", prompt.user)]))
+            made.show("gen_ai.input.messages", _messages(list(prompt.turns())))
         reply = await asked
         _note(made, reply)
         return reply

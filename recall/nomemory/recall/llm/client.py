@@ -7,10 +7,12 @@ import time
 
 import openai
 from openai import AsyncOpenAI, omit
+from openai.types.chat import ChatCompletionMessageParam
 
 from nomemory.recall.llm.capabilities import Dialect
+from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.chat_span import ask_in_span
-from nomemory.recall.llm.errors import ChatFailedError, MisunderstoodError, PassingError, failure_of, malformed
+from nomemory.recall.llm.errors import MisunderstoodError, PassingError, failure_of, malformed
 from nomemory.recall.llm.prompt import Prompt
 
 _NO_KEY = "none"
@@ -22,7 +24,7 @@ def connect(base_url: str | None, api_key: str | None, timeout_s: float) -> Asyn
 
 
 class ChatEndpoint:
-    """Asks a model for one JSON object. It may serve any number of recalls at a time.
+    """Implements `ChatModel`: asks a model for one JSON object. It may serve any number of recalls at a time.
 
     It begins with the strictest way to ask (`json_schema`), asks in simpler ways where the endpoint refuses, and
     remembers the first that was understood.
@@ -41,7 +43,7 @@ class ChatEndpoint:
         model: str,
         *,
         timeout_s: float = 20.0,
-        max_tokens: int = 1500,
+        max_tokens: int = 2_000,
         pause_s: float = 0.5,
     ) -> None:
         self._client = client
@@ -110,13 +112,19 @@ class ChatEndpoint:
     async def _request(self, prompt: Prompt, dialect: Dialect, timeout_s: float) -> object:
         return await self._client.chat.completions.create(
             model=self._model,
-            messages=[{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}],
+            messages=[_message(role, text) for role, text in prompt.turns()],
             response_format=dialect.response_format(prompt.answer_name, prompt.answer_schema),
             temperature=0.0 if dialect.temperature else omit,
             max_tokens=omit if dialect.completion_tokens else self._max_tokens,
             max_completion_tokens=self._max_tokens if dialect.completion_tokens else omit,
             timeout=timeout_s,
         )
+
+
+def _message(role: str, text: str) -> ChatCompletionMessageParam:
+    if role == "system":
+        return {"role": "system", "content": text}
+    return {"role": "user", "content": text} if role == "user" else {"role": "assistant", "content": text}
 
 
 def _text_of(reply: object) -> str:

@@ -9,15 +9,11 @@ from email.utils import parsedate_to_datetime
 
 import openai
 
-from nomemory.recall.errors import RecallError
+from nomemory.recall.llm.chat_model import ChatFailedError
 
 _MISUNDERSTOOD = frozenset({400, 404, 415, 422, 501})
 _PASSING = frozenset({408, 409, 425, 429})
 _SERVER_ERROR = 500
-
-
-class ChatFailedError(RecallError):
-    """The endpoint gives no answer. The text holds no content."""
 
 
 class PassingError(ChatFailedError):

@@ -20,10 +20,19 @@ class StopReason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """How often a chat model was asked, and how many different messages it was shown."""
+
+    calls: int = 0
+    messages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """What was searched: the widest range and role, and how much was found.
 
-    `sufficiency` is how likely it is that the log answers, 0 to 1; None: no search said.
+    `sufficiency` is how likely it is that the log answers, 0 to 1; None: no search said. `reading` is what a chat
+    model did.
     """
 
     time_range: TimeRange
@@ -40,3 +49,4 @@ class Limits:
     dropped_arguments: int
     notes: tuple[str, ...] = ()
     sufficiency: float | None = None
+    reading: Reading = Reading()

@@ -68,7 +68,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class DraftCitation:
-    """A citation that a synthesiser claims, not checked yet. Without a quote, the message's best clause is cited."""
+    """A citation that is claimed, not checked yet. Without a quote, the message's best clause is cited."""
 
     message_id: str
     quote: str = ""
@@ -76,7 +76,7 @@ class DraftCitation:
 
 @dataclass(frozen=True, slots=True)
 class DraftStatement:
-    """A statement of a synthesiser, not checked yet."""
+    """A statement that is claimed, not checked yet."""
 
     section: Section
     text: str
@@ -84,25 +84,16 @@ class DraftStatement:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftSide:
-    """One side of a conflict that a synthesiser claims: a statement's text, or a message that a statement cites."""
-
-    text: str = ""
-    citation: DraftCitation | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class DraftConflict:
-    """Two statements that a synthesiser says cannot both hold: not checked yet. `possible`: it calls that a guess."""
+    """Two citations of statements that a chat model says cannot both hold: not checked yet."""
 
-    one: DraftSide
-    other: DraftSide
-    possible: bool = False
+    one: DraftCitation
+    other: DraftCitation
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """All that a synthesiser says: not checked yet.
+    """All that rules or a chat model say: not checked yet.
 
     Attributes:
         statements: the best first.

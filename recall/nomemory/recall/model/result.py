@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
 
 from nomemory.client.prompt_block import MAX_TOKENS, Block, RecalledMessage, marks
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.limits import Limits
 from nomemory.recall.model.memory_view import Attribution, Conflict, MemoryView, Verdict
+from nomemory.recall.model.question import Question
 from nomemory.recall.model.trace import Step
 
 
@@ -26,12 +28,17 @@ class RecallResult:
         """Return the evidence in the order of time."""
         return tuple(sorted(self.evidence, key=lambda one: (one.message.ts, one.message.message_id)))
 
-    def as_prompt(self, *, max_tokens: int = MAX_TOKENS) -> str:
-        """Return the block to paste into a prompt: whole messages with date, speaker and id, oldest first, as data.
+    def as_prompt(self, *, max_tokens: int = MAX_TOKENS, question: Question | None = None) -> str:
+        """Return the block to paste into a prompt: messages with date, speaker and id, oldest first, fenced as data.
+
+        A `Budget` with as many `evidence_messages` as may fit, such as 40, fills it.
 
         Args:
-            max_tokens: most tokens of the block, as `nomemory.client.token_estimate` counts them; at least 400. What
-                does not fit is left out, the likeliest message last.
+            max_tokens: most tokens of the block, as `nomemory.client.token_estimate` counts them; at least 400. Of long
+                messages the passages that matter most are shown; what still does not fit is left out, the likeliest
+                last.
+            question: what was asked: its words choose the passages of long messages, beside what is quoted, and the
+                dates are in its time zone; None: in UTC.
 
         Raises:
             ValueError: `max_tokens` is too small.
@@ -47,4 +54,6 @@ class RecallResult:
             RecalledMessage(one.message.message_id, one.message.ts, one.message.speaker, one.message.content)
             for one in self.evidence
         ]
-        return Block(messages, self.verdict.value, marks(statements, self.conflicts, passed_on)).text(max_tokens)
+        found = marks(statements, self.conflicts, passed_on)
+        asked, zone = (question.text, question.now.tzinfo) if question else ("", None)
+        return Block(messages, found, asked, zone or UTC, self.limits.index_behind).text(max_tokens)

@@ -29,14 +29,14 @@ class EnoughRule:
         named: the same where people with names speak and the question names none.
         unnamed: the same where a user talks with an assistant.
         words_only: the same where words alone tell: meaning could not be searched, or not by the local embedder.
-        quoted: how likely a message must be to answer, to be quoted beside the first two.
+        quoted: how likely a message must be to answer, to be quoted beside the first.
     """
 
     told_apart: float = 0.5
     named: float = 0.45
     unnamed: float = 0.22
     words_only: float = 0.75
-    quoted: float = 0.175
+    quoted: float = 0.11
 
     def is_met(self, sufficiency: Sufficiency | None, *, named: bool) -> bool:
         """Return whether it is likely enough that the log answers; so it is where nobody says how likely."""

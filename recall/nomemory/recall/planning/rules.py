@@ -57,6 +57,7 @@ class RulesPlanner:
         self._steering = Steering()
         self._template: Template | None = None
         self._page = _PAGE
+        self._ranked_page = _PAGE
         self._in_words = False
         self._scope = SearchScope()
         self._looked_around = False
@@ -72,6 +73,7 @@ class RulesPlanner:
         if self._intent is None:
             self._intent = read_intent(question.reading)
             self._steer(situation.skill.steering, question, self._intent)
+            self._ranked_page = max(self._page, situation.budget.ranked_messages)
             return Plan(tuple(self._first(question, self._intent)), thought=_hypotheses(question, self._intent))
         calls = [*self._around(situation), *self._rescoped(situation)]
         if any(step.meaning_off for step in situation.steps):
@@ -127,13 +129,16 @@ class RulesPlanner:
             yield ranked
 
     def _ranked(self, question: Question, why: str) -> ToolCall:
-        """Have the question ranked. A time that it names ranks but excludes nothing: people are vague about time."""
+        """Have the question ranked, as far down as the evidence goes.
+
+        A time that it names ranks but excludes nothing: people are vague about time.
+        """
         is_vague = not question.is_talk and question.time_range is None and question.reading.time_signal is not None
         scope = SearchScope(role=self._scope.role) if is_vague else self._scope
         arguments: dict[str, JsonValue] = {
             "query_text": question.sought,
             "filter": _filter(scope, question),
-            "top_k": self._page,
+            "top_k": self._ranked_page,
         }
         return ToolCall(HYBRID_SEARCH, arguments, f"{why}: what answers best")
 

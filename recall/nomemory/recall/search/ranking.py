@@ -18,7 +18,7 @@ from nomemory.recall.tools.result import Hit, ToolResult
 LOOKED_AT: Final = 20
 """Of the best messages, those that assert something come before those that do not."""
 _SCORE: Final = 3.0
-_NEARNESS: Final = 0.05
+_NEARNESS: Final = 0.1
 """What the best score is worth, and one standard deviation of nearness; measured in docs/quality.md."""
 _LATER: Final = 0.3
 _SO_FAR: Final = 6
@@ -92,8 +92,8 @@ class EvidenceRanking:
     def ranked(self) -> tuple[Evidence, ...]:
         """Return the evidence, best first; ties: the later message first, then the greater id.
 
-        Where a user talks with an assistant, what is nearer in meaning gains a little, what asserts something comes
-        first, and where the question asks how things stand now, the later of the best gain. Between people with names
+        Where a user talks with an assistant, what is nearer in meaning gains, what asserts something comes first, and
+        where the question asks how things stand now, the later of the best gain. Between people with names
         the order is HybridSearch's own: it knows who is asked about, and a question answers there as often as not. What
         bears on talk is ranked as a whole and by meaning alone, and both have the same say.
         """

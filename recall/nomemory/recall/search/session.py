@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval
-from nomemory.recall.model.limits import Limits, StopReason
-from nomemory.recall.model.question import Question
-from nomemory.recall.model.search_scope import Coverage
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
+from nomemory.recall.model.limits import Limits, Reading, StopReason
+from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.search_scope import Coverage, SearchScope
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.model.trace import JsonValue, Step
 from nomemory.recall.planning.base import Plan, Situation, ToolCall
@@ -22,6 +24,7 @@ from nomemory.recall.tools.bound_tools import MEANING_IS_OFF, BoundTools
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.result import ToolResult
 from nomemory.recall.tools.tool_span import call_in_span
+from nomemory.text.time_range import ANY_TIME
 
 OnStep = Callable[[Step], Awaitable[None]]
 
@@ -32,6 +35,11 @@ _SHARE_OF_MEANING: Final = 1 / 3
 _SHORTEST_CALL_S: Final = 0.001
 _LAST_LOOK_S: Final = 0.5
 """What is kept for asking whether the indexes are behind, where all the time for searching is spent."""
+_RANKED: Final = 20
+"""The least that is ranked for a planner."""
+_REPLIES: Final = 8
+"""Of the best short messages, how many are looked at with what they reply to."""
+_REPLY_WITHIN: Final = timedelta(hours=1)
 _ONE_CONVERSATION: Final = "only the conversation that the request names was looked at"
 
 
@@ -60,10 +68,16 @@ class SearchSession:
         self._coverage = Coverage(question)
         self._steps: list[Step] = []
         self._made: set[str] = set()
-        self._give_up = time.monotonic() + budget.deadline_s
+        began = time.monotonic()
+        self._give_up = began + budget.deadline_s
+        self.answer_by = began + budget.answer_s
+        """When the whole recall has to answer, in the monotonic clock's time."""
         self._calls = 0
+        self._host_calls = 0
         self._iterations = 0
         self._new_in_round = 0
+        self.brought: list[ToolResult] = []
+        """What the calls of the last round brought, in order."""
         self._dropped = 0
         self._cut = False
         self._behind = False
@@ -81,6 +95,11 @@ class SearchSession:
     def remaining_calls(self) -> int:
         """Calls that a planner may still make; some are kept for the anchors' neighbours."""
         return max(0, self._budget.tool_calls - self._calls - self._kept_for_neighbours())
+
+    @property
+    def iterations(self) -> int:
+        """The round of the last call."""
+        return self._iterations
 
     @property
     def gained(self) -> bool:
@@ -117,8 +136,9 @@ class SearchSession:
         """Make the calls of a plan; return why to stop if the budget is spent."""
         self._iterations = iteration
         self._new_in_round = 0
+        self.brought = []
         if not plan.calls:
-            await self._tell(Step(iteration, plan.thought))
+            await self.tell(Step(iteration, plan.thought))
         for call in plan.calls:
             if self.remaining_s <= 0:
                 return StopReason.DEADLINE
@@ -129,7 +149,7 @@ class SearchSession:
 
     async def decided(self, plan: Plan, iteration: int) -> None:
         """Record a decision to stop."""
-        await self._tell(Step(iteration, plan.thought))
+        await self.tell(Step(iteration, plan.thought))
 
     async def take_neighbours(self) -> None:
         """Read the neighbours of the best anchors, unless a call has read them already."""
@@ -145,6 +165,48 @@ class SearchSession:
             }
             await self._make(ToolCall(NEIGHBORS, arguments, "what was said before an anchor"), self._iterations)
 
+    async def rank(self) -> None:
+        """Make the ranking that every recall begins with, for a planner that does not begin with it itself."""
+        question = self._question
+        scope = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).until(question.now)
+        times: dict[str, JsonValue] = {"until": scope.window.until.isoformat()} if scope.window.until else {}
+        if scope.window.since:
+            times["since"] = scope.window.since.isoformat()
+        arguments: dict[str, JsonValue] = {
+            "query_text": question.sought,
+            "filter": {"role": scope.role.value, "time_range": times},
+            "top_k": max(_RANKED, self._budget.ranked_messages),
+        }
+        await self.follow(Plan((ToolCall(HYBRID_SEARCH, arguments, "what answers best"),)), 1)
+
+    async def replied_to(self, replies: Sequence[Retrieved]) -> dict[str, Retrieved]:
+        """Return what others said just before the first of some messages, by the ids of these.
+
+        These calls are the host's own: they take no call from a planner.
+        """
+        asked = replies[:_REPLIES]
+        found = await asyncio.gather(*map(self._before, asked))
+        self._host_calls += len(asked)
+        before = {
+            reply.message_id: one for reply, one in zip(asked, found, strict=True) if one and _answers(reply, one)
+        }
+        if asked:
+            ids = tuple(one.message_id for one in before.values())
+            thought, observation = "what short messages reply to", f"{len(asked)} calls"
+            await self.tell(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
+        return before
+
+    async def _before(self, reply: Retrieved) -> Retrieved | None:
+        """Return the message before another."""
+        around: dict[str, JsonValue] = {"message_id": reply.message_id, "before": 1, "after": 0}
+        result = await self._tools.call(NEIGHBORS, around, max(self.remaining_s, _SHORTEST_CALL_S))
+        self.retrieval.add(hit.message for hit in result.items)
+        return result.items[0].message if result.items else None
+
+    def paused(self, seconds: float) -> None:
+        """Leave out of the time for searching what a model took to answer."""
+        self._give_up += seconds
+
     async def index_behind(self) -> bool:
         """Return whether messages of the user are stored but not searchable yet.
 
@@ -155,14 +217,16 @@ class SearchSession:
             self._knows_both_indexes = True
         return self._behind
 
-    def limits(self, planner: str, stop: StopReason, notes: tuple[str, ...], *, truncated: bool) -> Limits:
+    def limits(
+        self, planner: str, stop: StopReason, notes: tuple[str, ...], reading: Reading, *, truncated: bool
+    ) -> Limits:
         """Return what was searched."""
         widest = self._coverage.widest
         return Limits(
             time_range=widest.window,
             role=widest.role,
             messages_considered=len(self.retrieval),
-            tool_calls=self._calls,
+            tool_calls=self._calls + self._host_calls,
             iterations=self._iterations,
             planner=planner,
             stop_reason=stop,
@@ -173,6 +237,7 @@ class SearchSession:
             dropped_arguments=self._dropped,
             notes=self._notes() + notes,
             sufficiency=self._sufficiency.probability if self._sufficiency else None,
+            reading=reading,
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -187,17 +252,17 @@ class SearchSession:
         return (message.ts.timestamp() if message else -math.inf, message_id)
 
     def _kept_for_neighbours(self) -> int:
-        return min(self._budget.anchors, self._budget.tool_calls // 3)
+        return 0 if self._budget.read_messages else min(self._budget.anchors, self._budget.tool_calls // 3)
 
     async def _make(self, call: ToolCall, iteration: int) -> None:
         key = json.dumps([call.tool, dict(call.arguments)], sort_keys=True, default=str)
         if key in self._made:
-            await self._tell(Step(iteration, call.thought, call.tool, observation="not repeated: made before"))
+            await self.tell(Step(iteration, call.thought, call.tool, observation="not repeated: made before"))
             return
         self._made.add(key)
         if call.tool == SEMANTIC_SEARCH and not self._tools.has_meaning:
             not_called = f"not called: {MEANING_IS_OFF}"
-            await self._tell(Step(iteration, call.thought, call.tool, observation=not_called, meaning_off=True))
+            await self.tell(Step(iteration, call.thought, call.tool, observation=not_called, meaning_off=True))
             return
         began = time.monotonic()
         if call.tool != HYBRID_SEARCH:  # a ranking waits for both indexes itself
@@ -206,7 +271,8 @@ class SearchSession:
         # The call that shows that meaning is off, once in a recall, takes no other call's place.
         self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_meaning
         self._take(call, result)
-        await self._tell(_step(call, result, iteration, time.monotonic() - began))
+        self.brought.append(result)
+        await self.tell(_step(call, result, iteration, time.monotonic() - began))
 
     def _patience_s(self, tool: str) -> float:
         share = _SHARE_OF_MEANING if tool == SEMANTIC_SEARCH else 1.0
@@ -227,10 +293,17 @@ class SearchSession:
         if self._sufficiency is None:
             self._sufficiency = result.sufficiency
 
-    async def _tell(self, step: Step) -> None:
+    async def tell(self, step: Step) -> None:
+        """Record a step, and show it to whoever wants to see it."""
         self._steps.append(step)
         if self._on_step is not None:
             await self._on_step(step)
+
+
+def _answers(reply: Retrieved, before: Retrieved) -> bool:
+    """Return whether a message replies to the one before it: somebody else's, in the same talk, not long ago."""
+    is_near = reply.ts - before.ts <= _REPLY_WITHIN and before.conversation_id == reply.conversation_id
+    return is_near and (before.role, before.name) != (reply.role, reply.name)
 
 
 def _step(call: ToolCall, result: ToolResult, iteration: int, elapsed_s: float) -> Step:

@@ -1,4 +1,4 @@
-"""A recall skill as the agent sees it."""
+"""Finds recall skills by name and loads them."""
 
 from __future__ import annotations
 

@@ -14,22 +14,24 @@ from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.quoting import quote
 from nomemory.recall.synthesis.sections import section_of
 
-LEAST: Final = 2
-"""Messages that are quoted in any case."""
+LEAST: Final = 1
+"""Messages that are quoted in any case: one clear winner stands alone."""
 MOST: Final = 4
 """Messages that are quoted at most."""
-_OFFSET: Final = 0.05
-_PLACE: Final = -1.42
-_GAP: Final = 0.54
-_NEARNESS: Final = 0.28
+_OFFSET: Final = -1.8
+_PLACE: Final = -1.0
+_GAP: Final = 0.25
+_NEARNESS: Final = 0.65
 """Log odds that a message is evidence: by the logarithm of its place, its score less the best one's, its nearness."""
+_TYPICAL: Final = 1.5
+"""The nearness of a message that stands high, where meaning could not be searched."""
 
 
 class ExtractiveSynthesiser:
     """Implements `Synthesiser`.
 
     Args:
-        quoted: from what probability on a message beyond the first two is quoted. docs/quality.md has the curve.
+        quoted: from what probability on a message beyond the first is quoted. docs/quality.md has the curve.
     """
 
     name: ClassVar[str] = "rules"
@@ -39,11 +41,13 @@ class ExtractiveSynthesiser:
 
     async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Quote the evidence that most likely answers, the newest first."""
-        section = section_of(question.reading)
         newest_first = sorted(chosen(findings.evidence, self._quoted), key=_when, reverse=True)
-        quotes = ((one.message.message_id, quote(one.message.content, question.reading)) for one in newest_first)
+        quotes = ((one, quote(one.message.content, question.reading)) for one in newest_first)
         return Draft(
-            tuple(DraftStatement(section, text, (DraftCitation(message_id, text),)) for message_id, text in quotes)
+            tuple(
+                DraftStatement(section_of(one.message), text, (DraftCitation(one.message.message_id, text),))
+                for one, text in quotes
+            )
         )
 
 
@@ -52,11 +56,13 @@ def _when(one: Evidence) -> tuple[datetime, str]:
 
 
 def chosen(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:
-    """Cut the ranking: the first two always, then as long as a message is likely to be evidence."""
+    """Cut the ranking: the first always, then as long as a message is likely to be evidence."""
+    is_near = any(one.deviations for one in evidence)
     return [
         one
         for place, one in enumerate(evidence[:MOST])
-        if place < LEAST or probability(place, one.score - evidence[0].score, one.deviations) >= quoted
+        if place < LEAST
+        or probability(place, one.score - evidence[0].score, one.deviations if is_near else _TYPICAL) >= quoted
     ]
 
 

@@ -1,25 +1,34 @@
-"""In which section of the memory view the answer to a question stands.
-
-A view answers one question, so its statements stand together. What is asked for decides, not how a message is worded.
-"""
+"""In which section of the memory view a statement stands: told by the grammar of what was said, not by the question."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from nomemory.recall.intent.intent import read_intent
-from nomemory.recall.intent.topics import Hypothesis
+from nomemory.recall.grounding.assertion import is_passed_on
+from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.memory_view import Section
-from nomemory.text.question_reading import QuestionReading
 
-_SECTIONS: Final = {
-    Hypothesis.PREFERENCE: Section.PREFERENCES,
-    Hypothesis.FORMAT: Section.PREFERENCES,
-    Hypothesis.CONSTRAINT: Section.CONSTRAINTS,
-}
+_START: Final = r"(?:^|[.!;,，。；！\n]\s*)(?:please |and |but |so |请|你)?"
+_PREFERS: Final = re.compile(
+    r"\bI(?:['’]d| would| do| don['’]?t| really| rather| still| always| absolutely)* (?:like|love|hate|prefer|enjoy)\b"
+    r"|\bmy favou?rite|我[^，。！？]{0,4}(?:喜欢|爱|讨厌|偏好)",
+    re.IGNORECASE,
+)
+"""The first person with a verb of liking."""
+_BINDS: Final = re.compile(
+    rf"{_START}(?:never(?! mind)|always|don['’]?t|do not)\b"
+    r"|\bI (?:can['’]?t|cannot|must(?:n['’]t)?|may not|am not allowed)\b"
+    rf"|{_START}(?:别(?!人)|不要|不许|务必|必须)|我[^，。！？]{{0,4}}(?:不能|不可以|必须|不许)",
+    re.IGNORECASE,
+)
+"""An order, or the first person with a modal verb that binds."""
 
 
-def section_of(reading: QuestionReading) -> Section:
-    """Return the section of a question's strongest hypothesis: the profile, unless it asks for likes or for limits."""
-    hypotheses = read_intent(reading).hypotheses
-    return _SECTIONS.get(hypotheses[0], Section.PROFILE) if hypotheses else Section.PROFILE
+def section_of(message: Retrieved) -> Section:
+    """Return the section of a message: the profile, unless its speaker says in it what they like or what binds them."""
+    if is_passed_on(message.content):
+        return Section.PROFILE
+    if _BINDS.search(message.content):
+        return Section.CONSTRAINTS
+    return Section.PREFERENCES if _PREFERS.search(message.content) else Section.PROFILE

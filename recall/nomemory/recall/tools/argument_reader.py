@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from datetime import tzinfo
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -13,6 +13,9 @@ from nomemory.recall.errors import RecallError
 from nomemory.recall.model.trace import JsonValue
 from nomemory.recall.tools.arguments import ZONE, ArgumentObject
 from nomemory.recall.tools.schema import Schema, object_schema
+
+NO_END: Final = "no_end"
+"""The type of the error of a range of times that says neither of its ends."""
 
 _Arguments = TypeVar("_Arguments", bound=ArgumentObject)
 
@@ -86,6 +89,8 @@ def _refusal(type_: str, place: tuple[int | str, ...], schema: Schema) -> str:
     names = [part for part in place if isinstance(part, str)]
     if type_ == "missing":
         wanted = "is required"
+    elif type_ == NO_END:
+        wanted = "needs at least one of since and until"
     elif type_ == "int_from_float":
         wanted = "must be a whole number"
     elif len(names) < len(place):

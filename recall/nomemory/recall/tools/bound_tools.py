@@ -280,7 +280,9 @@ class BoundTools:
         request = self._requests.hybrid(asked)
         reply = await self._stub.HybridSearch(request, timeout=timeout_s, metadata=self._metadata)
         found = self._own(map(ranked_hit, reply.items))
-        result = self._result(found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated)
+        result = self._result(
+            found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated, is_ranking=True
+        )
         covered = [item.explanation.coverage for item in reply.items]
         self._has_meaning &= not reply.words_only
         self._waits = False
@@ -321,8 +323,10 @@ class BoundTools:
         next_cursor: str = "",
         index_behind: bool = False,
         cut: bool = False,
+        is_ranking: bool = False,
     ) -> ToolResult:
-        kept = fitting(found, self._budget)
+        """Return what a call brings. A ranking is for the host, and may be evidence: no planner's room cuts it."""
+        kept = list(found) if is_ranking else fitting(found, self._budget)
         notes = [f"{len(kept)} messages"]
         if left_out := len(found) - len(kept):
             notes.append(f"{left_out} more were cut to fit the budget")

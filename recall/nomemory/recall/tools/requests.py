@@ -97,7 +97,7 @@ class RequestBuilder:
             user_id=self._user_id,
             query_text=asked.query_text,
             filter=self._filter(asked.filter),
-            top_k=min(asked.top_k, self._budget.result_items),
+            top_k=min(asked.top_k, max(self._budget.result_items, self._budget.evidence_messages)),
             explain=True,
             at_least=self._at_least,
             relate=True,

@@ -1,15 +1,15 @@
-"""The JSON schemas of the tools' arguments, as models are shown them: without references, titles and defaults."""
+"""JSON schemas of pydantic's models, as chat models are shown them: without references, titles and defaults."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from nomemory.recall.model.trace import JsonValue
-from nomemory.recall.tools.arguments import ArgumentObject
 
 Schema = dict[str, JsonValue]
 
@@ -17,8 +17,8 @@ _DEFINITIONS = "#/$defs/"
 
 
 @cache
-def object_schema(model: type[ArgumentObject]) -> Schema:
-    """Return the JSON schema of an object of arguments. It is shared: do not change it."""
+def object_schema(model: type[BaseModel]) -> Schema:
+    """Return the JSON schema of an object. It is shared: do not change it."""
     schema = model.model_json_schema(schema_generator=_Plain)
     definitions = schema.pop("$defs", {})
     inlined: Schema = _inlined(schema, definitions)

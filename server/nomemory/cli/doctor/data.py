@@ -18,14 +18,13 @@ from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError
 from nomemory.server.lexical.comparison import compare_words
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy_schema import lexical_checkpoint
-from nomemory.server.log.books import compare_books
-from nomemory.server.log.inspection import inspect
 from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
-from nomemory.server.log.sqlite_schema import SCHEMA_VERSION, identity, open_for_reading, position_at
-from nomemory.server.maintenance.loss_acceptance import accept_loss as begin_anew
+from nomemory.server.log.sqlite.inspection import check_counts, inspect
+from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
+from nomemory.server.maintenance.loss import accept_loss as begin_anew
+from nomemory.server.maintenance.loss import known_loss
 from nomemory.server.maintenance.repair import delete_damaged as delete
 from nomemory.server.maintenance.repair import repair as mend
-from nomemory.server.maintenance.witnesses import known_loss
 from nomemory.server.private_files import readable_by_others
 from nomemory.server.settings import Settings
 
@@ -65,7 +64,7 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
 
 def _check_rows(connection: sqlite3.Connection, directory: DataDirectory) -> Iterator[Check]:
     try:
-        yield _check_books(connection)
+        yield _check_counts(connection)
         yield _check_words(connection, directory)
     except sqlite3.Error as error:
         yield Check("Counts", "fail", str(error), _RESTORE)
@@ -97,13 +96,13 @@ def _check_messages(log: Path) -> Check:
     return Check("Checksums", "ok", "those of all messages hold")
 
 
-def _check_books(connection: sqlite3.Connection) -> Check:
-    books = compare_books(connection)
-    if books.agree:
+def _check_counts(connection: sqlite3.Connection) -> Check:
+    counts = check_counts(connection)
+    if counts.agree:
         return Check("Counts", "ok", "agree with the messages, of every user")
     finding = (
-        f"{books.miscounted_users:,} users have wrong counts; {books.ownerless_entries:,} entries of metadata and "
-        f"{books.ownerless_vectors:,} vectors are of messages that are gone"
+        f"{counts.miscounted_users:,} users have wrong counts; {counts.ownerless_entries:,} entries of metadata and "
+        f"{counts.ownerless_vectors:,} vectors are of messages that are gone"
     )
     return Check("Counts", "fail", finding, _REPAIR)
 

@@ -22,7 +22,7 @@ from nomemory.recall.authoring.creation import TEMPLATE_FILES, TemplateError, re
 from nomemory.recall.authoring.domain_terms import Term, domain_terms
 from nomemory.recall.authoring.draft import QUESTIONS, Answers, Choice, Draft, answered, default_draft, name_for
 from nomemory.recall.authoring.scenario import EmptyScenarioError, Scenario, read_scenario
-from nomemory.recall.llm.errors import ChatFailedError
+from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
 from nomemory.server.composition.recall_host import skill_folders
@@ -195,7 +195,7 @@ def _improved(draft: Draft, settings: Settings) -> tuple[Draft, str]:
 
 async def _by_model(draft: Draft, settings: Settings) -> Draft:
     async with AsyncExitStack() as stack:
-        return await model_draft.improved(draft, recall_model(settings, stack).endpoint)
+        return await model_draft.improved(draft, recall_model(settings, stack))
 
 
 def _tell(report: Report) -> None:

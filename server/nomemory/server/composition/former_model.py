@@ -13,7 +13,7 @@ from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embe
 from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.watched_embedder import WatchedEmbedder
-from nomemory.server.log.identity import LogPosition
+from nomemory.server.log.position import LogPosition
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.settings import Settings

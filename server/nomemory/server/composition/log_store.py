@@ -9,15 +9,10 @@ from typing import NamedTuple, Protocol
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
-from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.protocol import (
-    ChangeFeed,
-    ErasableLog,
-    ExpiredMessages,
-    LogReader,
-    LogUnusableError,
-    LogWriter,
-)
+from nomemory.server.log.expiry import ExpiredMessages
+from nomemory.server.log.feed import ChangeFeed
+from nomemory.server.log.position import LogPosition
+from nomemory.server.log.protocol import ErasableLog, LogReader, LogUnusableError, LogWriter
 from nomemory.server.settings import Settings
 from nomemory.server.vector.shared_index import SharedIndex
 

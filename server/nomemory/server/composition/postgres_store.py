@@ -15,19 +15,17 @@ from nomemory.server.lexical.postgres_reader import PostgresLexicalIndex
 from nomemory.server.lexical.postgres_words import words_of
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
-from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_blocking import DatabaseAwayError, wait_for
-from nomemory.server.log.postgres_connections import Database, ReadPool
-from nomemory.server.log.postgres_erasure import PostgresLogErasure
-from nomemory.server.log.postgres_feed import PostgresChangeFeed
-from nomemory.server.log.postgres_followers import follower_name, join_followers
-from nomemory.server.log.postgres_migration import begin_epoch, bring_forward
-from nomemory.server.log.postgres_reader import PostgresLogReader
-from nomemory.server.log.postgres_standby import StandbyPool
-from nomemory.server.log.postgres_writer import PostgresLogWriter
+from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.position import LogPosition
+from nomemory.server.log.postgres.connections import Database, ReadPool
+from nomemory.server.log.postgres.erasure import PostgresLogErasure, follower_name, join_followers
+from nomemory.server.log.postgres.feed import DatabaseAwayError, PostgresChangeFeed, wait_for
+from nomemory.server.log.postgres.migration import begin_epoch, bring_forward
+from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.standby import StandbyPool
+from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogReader, LogUnusableError
-from nomemory.server.log.record import read_record
+from nomemory.server.maintenance.loss import read_record
 from nomemory.server.settings import Settings
 from nomemory.server.vector.postgres_shared_index import PostgresSharedIndex
 from nomemory.server.vector.shared_index import SharedIndex
@@ -84,7 +82,7 @@ class PostgresStore:
             queue_max=self._settings.log.queue_max,
             queue_max_bytes=self._settings.log.queue_max_bytes,
             announce=announce,
-            lanes=self._settings.postgres.writers,
+            connections=self._settings.postgres.writers,
             lifetimes=self._lifetimes,
             read_words=words_of,
         )

@@ -31,7 +31,7 @@ from nomemory.server.data_directory import DataDirectory
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.factory import open_lexical_index
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.log.damage import LogDamage, Met
+from nomemory.server.log.damage import Damage, LogDamage
 from nomemory.server.logs import configure_logs
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.connection import PipeConnection
@@ -144,7 +144,7 @@ def _told_damage(report: Report) -> LogDamage:
     """Make what the writer is told of. Reads have threads of their own."""
     loop = asyncio.get_running_loop()
 
-    def tell(met: Met) -> None:
+    def tell(met: Damage) -> None:
         loop.call_soon_threadsafe(report.note_damage, met)
 
     return LogDamage(tell)

@@ -12,7 +12,7 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.bound_tools import QueryStub
-from nomemory.server.composition.recall_planner import RecallSettingsError, choose_planner
+from nomemory.server.composition.recall_planner import RecallSettingsError, answers_with_model, choose_planner
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.metrics.meters import RecallMeter
 from nomemory.server.rpc.audit import audit_of
@@ -42,7 +42,7 @@ def recall_service(
         RecallSettingsError: the settings contradict each other.
         OSError: the audit file cannot be written.
     """
-    planned_by = choose_planner(settings, stack)
+    answered_by = choose_planner(settings, stack)
     enough = EnoughRule(
         settings.recall.sufficiency,
         settings.recall.sufficiency_named,
@@ -51,7 +51,7 @@ def recall_service(
         settings.recall.quoted,
     )
     skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
-    host = RecallHost(stub, metadata, planned_by, enough)
+    host = RecallHost(stub, metadata, answered_by, enough)
     return RecallService(
         host.ask, skills, host_budget(settings), settings, spaces, audit_of(settings), meter or RecallMeter()
     )
@@ -98,7 +98,9 @@ def host_budget(settings: Settings) -> Budget:
         tool_calls=settings.recall.tool_calls,
         evidence_messages=settings.recall.evidence_messages,
         deadline_s=settings.recall.deadline_s,
-        compose_s=settings.recall.model_timeout_s,
+        model_s=settings.recall.model_timeout_s,
+        read_messages=settings.recall.read_messages if answers_with_model(settings) else 0,
+        read_tokens=settings.recall.read_tokens,
         result_items=settings.recall.result_items,
         result_chars=settings.recall.result_chars,
         evidence_chars=settings.recall.evidence_chars,

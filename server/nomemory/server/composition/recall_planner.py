@@ -1,4 +1,4 @@
-"""Chooses who plans a recall and who composes its answer, as the settings ask."""
+"""Chooses who goes on from the ranking of a recall, as the settings ask: rules, a planner, or a chat model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from nomemory.recall.planning.base import Planner
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
-from nomemory.server.rpc.recall_host import PlannedBy
+from nomemory.server.rpc.recall_host import AnsweredBy
 from nomemory.server.settings import Settings
 
 PlannerFactory = Callable[[Settings], Planner]
@@ -22,36 +22,35 @@ class RecallSettingsError(ValueError):
     """The settings ask for a planner that there cannot be; the text says what to set."""
 
 
-def choose_planner(settings: Settings, stack: AsyncExitStack) -> PlannedBy:
-    """Choose by name; what is opened is closed with the stack. Answers are composed by the model only if it plans.
+def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
+    """Choose by name; what is opened is closed with the stack.
 
     Raises:
         RecallSettingsError: there is no such planner, or its settings are missing.
     """
     name = settings.recall.planner
-    if plans_with_model(settings):
+    if answers_with_model(settings):
         return _model(settings, stack)
     if name in {"auto", "rules"}:
-        return PlannedBy()
+        return AnsweredBy()
     try:
         make = PLANNERS.load(name)
     except ExtensionError as error:
         raise RecallSettingsError(f"NOMEMORY_RECALL_PLANNER: {error}") from None
-    return PlannedBy(planner=functools.partial(make, settings))
+    return AnsweredBy(planner=functools.partial(make, settings))
 
 
-def plans_with_model(settings: Settings) -> bool:
-    """Return whether a chat model plans recalls, rather than the rules or a planner of another package."""
+def answers_with_model(settings: Settings) -> bool:
+    """Return whether a chat model answers recalls, rather than the rules or a planner of another package."""
     name = settings.recall.planner
     return name == "llm" or (name == "auto" and bool(settings.recall.model))
 
 
-def _model(settings: Settings, stack: AsyncExitStack) -> PlannedBy:
+def _model(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
     if not settings.recall.model:
         raise RecallSettingsError(
             "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
         )
     from nomemory.server.composition.recall_model import recall_model  # noqa: PLC0415 - it takes half a second
 
-    model = recall_model(settings, stack)
-    return PlannedBy(model.planner, model.synthesiser)
+    return AnsweredBy(model=recall_model(settings, stack))

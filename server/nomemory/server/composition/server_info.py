@@ -7,7 +7,7 @@ from typing import Final
 
 from nomemory.server import __version__
 from nomemory.server.admission.scheduler import ReadScheduler
-from nomemory.server.composition.recall_planner import plans_with_model
+from nomemory.server.composition.recall_planner import answers_with_model
 from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.server_service import ServerService
@@ -52,7 +52,7 @@ def server_service(
 def _further_features(settings: Settings, services: Sequence[str], *, embeds: bool) -> Iterator[str]:
     if embeds:
         yield "semantic_search_text"
-    if RECALL in services and plans_with_model(settings):
+    if RECALL in services and answers_with_model(settings):
         yield "recall_model"
     if checks_credentials(settings):
         yield "authentication"

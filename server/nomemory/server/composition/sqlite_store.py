@@ -9,15 +9,15 @@ from functools import partial
 from nomemory.server.composition.log_store import Inspector, OpenFeed, Writing
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.damage import LogDamage
-from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.inspection import LogInspector
-from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.position import LogPosition
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.sqlite_erasure import SqliteLogErasure
-from nomemory.server.log.sqlite_feed import SqliteChangeFeed
-from nomemory.server.log.sqlite_reader import SqliteLogReader
-from nomemory.server.log.sqlite_schema import begin_epoch, open_for_writing, position_at
-from nomemory.server.log.sqlite_writer import SqliteLogWriter
+from nomemory.server.log.sqlite.erasure import SqliteLogErasure
+from nomemory.server.log.sqlite.feed import SqliteChangeFeed
+from nomemory.server.log.sqlite.inspection import LogInspector
+from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.schema import begin_epoch, open_for_writing, position_at
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.settings import Settings
 
 

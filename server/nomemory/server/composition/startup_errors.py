@@ -10,8 +10,8 @@ from nomemory.server.embedding.factory import EmbedderSettingsError
 from nomemory.server.hybrid.weights import UnknownStepError
 from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddressError
-from nomemory.server.log.loss import LogLostError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.maintenance.loss import LogLostError
 from nomemory.server.reranking.factory import RerankerSettingsError
 from nomemory.server.server_key import KeyFileError
 from nomemory.server.tracing.factory import TracingSettingsError

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import choose_embedder
-from nomemory.server.log.protocol import Touched
-from nomemory.server.log.sqlite_feed import SqliteChangeFeed
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.sqlite.feed import SqliteChangeFeed
 from nomemory.server.settings import Settings
 from nomemory.server.vector.backlog_reader import BacklogReader
 from nomemory.server.vector.chunking import parts_of

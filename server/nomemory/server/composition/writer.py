@@ -18,19 +18,19 @@ from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.embedding.none import NoEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector_store import model_of
-from nomemory.server.erasure import Erasure, Indexes
 from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.indexer_process import LexicalIndexerProcess
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.lexical.tantivy_schema import discard_foreign_words
 from nomemory.server.lexical.words_in_log import WordsInLog
 from nomemory.server.log.damage import LogDamage
-from nomemory.server.log.expiry_sweeper import ExpirySweeper
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.metered_log import MeteredLog
-from nomemory.server.log.protocol import ChangeFeed, ErasableLog, ExpiredMessages, LogReader
-from nomemory.server.log.record import write_record
+from nomemory.server.log.expiry import ExpiredMessages, ExpirySweeper
+from nomemory.server.log.feed import ChangeFeed
+from nomemory.server.log.position import FeedPosition, LogPosition
+from nomemory.server.log.protocol import ErasableLog, LogReader
+from nomemory.server.log.writing import MeteredLog
+from nomemory.server.maintenance.erasure import Erasure, Indexes
+from nomemory.server.maintenance.loss import write_record
 from nomemory.server.metrics import catalog
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.metrics.samples import Samples

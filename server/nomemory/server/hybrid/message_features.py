@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from nomemory.server.message import LoggedMessage
 from nomemory.server.metadata_mark import Entry
 from nomemory.text.asking import ends_asking
+from nomemory.text.assertions import only_asks
 from nomemory.text.attachments import without_attachments
 from nomemory.text.names import beginning
 from nomemory.text.temporal_cues import tells_when
@@ -39,6 +40,7 @@ class Features(NamedTuple):
         metadata: its metadata's entries.
         chars: how long it is.
         asks: whether it ends with a question.
+        only_asks: whether nothing in it asserts anything.
         names: how the names, titles and figures in it begin.
         when: how far it says when something happened.
     """
@@ -49,6 +51,7 @@ class Features(NamedTuple):
     metadata: frozenset[Entry]
     chars: int
     asks: bool
+    only_asks: bool
     names: frozenset[str]
     when: float
 
@@ -109,6 +112,7 @@ def features_of(logged: LoggedMessage) -> Features:
         frozenset(chat.metadata.items()) if chat.metadata else _NO_METADATA,
         len(content),
         asks=ends_asking(words.rstrip()[-_ENDING_CHARS:]),
+        only_asks=only_asks(beginning_words),
         names=_names(beginning_words),
         when=tells_when(beginning_words),
     )

@@ -86,7 +86,7 @@ def in_talk(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
     scores = base.scores
     return base.plus(
         answers=weights.answers * _questions_before(timeline, scores),
-        asks=np.where(timeline.asking, -weights.asks, 0.0),
+        asks=np.where(timeline.saying_little, -weights.asks, 0.0),
         around=weights.around * _around(timeline, scores),
         conversation=weights.conversation * _of_conversation(timeline, scores),
     ).scaled()

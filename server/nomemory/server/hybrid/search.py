@@ -308,7 +308,7 @@ def _related(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[Rela
 def _asserting(timeline: Timeline, eligible: Ints) -> Flags:
     """Mark the messages in which the user, or any speaker where they have names, says more than a question."""
     by_people = np.ones(len(timeline), dtype=np.bool_) if timeline.is_named else timeline.by(Role.USER)
-    asserting: Flags = (by_people & ~timeline.asking)[eligible]
+    asserting: Flags = (by_people & ~timeline.saying_little)[eligible]
     return asserting
 
 

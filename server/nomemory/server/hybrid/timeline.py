@@ -130,6 +130,14 @@ class Timeline:
         return np.array([one.asks for one in self.features], dtype=np.bool_)
 
     @cached_property
+    def saying_little(self) -> Flags:
+        """Whether a message asserts nothing; between people with names, whether it ends with a question.
+
+        What people tell an assistant ends in a question as often as not.
+        """
+        return self.asking if self.is_named else np.array([one.only_asks for one in self.features], dtype=np.bool_)
+
+    @cached_property
     def concrete(self) -> Flags:
         """Whether a message names something that is no speaker: a name, a title, a figure."""
         known = set(map(beginning, self.speakers))

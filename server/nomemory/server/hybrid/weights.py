@@ -21,7 +21,7 @@ class Weights:
         occasion: where the question asks when, for a message that says when something happened.
         topic: what more a word counts that stands in the first clause of a Chinese sentence of several.
         answers: for what stands right after a question, times how well that question fits.
-        asks: taken off what asks itself.
+        asks: taken off what asserts nothing; between people with names, off what ends with a question.
         around: for what is said around, in the same conversation.
         conversation: for the conversation as a whole: the mean of its best messages.
         shared: for what shares rare words with the best messages: the other half of what they say.

@@ -25,13 +25,15 @@ class Need:
     """What a method needs of its caller: one of `scopes`; with `binds_user` also the one user that it will read.
 
     A method that `is_for_everybody` needs no scope. It reads nothing of any user and answers every caller alike.
-    One that `is_bulk` may need long: where a client sets no deadline, such a call has that of an import.
+    One that `is_bulk` may need long: where a client sets no deadline, such a call has that of an import. Any other has
+    the server's default there, and at least `least_deadline_s` seconds.
     """
 
     scopes: frozenset[Scope]
     binds_user: bool = False
     is_for_everybody: bool = False
     is_bulk: bool = False
+    least_deadline_s: float = 0.0
 
     @property
     def writes(self) -> bool:

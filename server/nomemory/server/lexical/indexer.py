@@ -12,7 +12,7 @@ from nomemory.server import wire
 from nomemory.server.lexical.panics import ordinary_panics
 from nomemory.server.lexical.tantivy_erasure import SegmentErasure
 from nomemory.server.lexical.tantivy_writer import TantivyLexicalWriter
-from nomemory.server.log.protocol import Change, ChangeFeed
+from nomemory.server.log.feed import Change, ChangeFeed
 
 _POLL_S = 0.5
 """Longest time, in seconds, that a change waits without a signal."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from nomemory.server.lexical.panics import EnginePanicError
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.log.feed import ChangeFeed
 
 
 @dataclass(frozen=True, slots=True)

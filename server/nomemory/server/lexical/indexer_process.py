@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nomemory.server.lexical.indexer_calls import FAILURES_BY_NAME, AwaitCommit, Follow, ReadLog, WipeRemoved
-from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.processes.child_process import ChildProcess
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch

@@ -23,7 +23,7 @@ from nomemory.server.lexical.indexer_calls import (
     WipeRemoved,
     failure_name,
 )
-from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.logs import configure_logs
 from nomemory.server.processes.worker_pipe import WorkerPipe
 from nomemory.server.structured_logs import get_logger

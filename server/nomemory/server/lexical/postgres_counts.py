@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from nomemory.server.lexical.postgres_condition import Conditions, Statement, Values, all_hold
 from nomemory.server.lexical.postgres_words import Sought, sought_leaf, sought_names
 from nomemory.server.lexical.query import Leaf, Query, Sign, Stream
-from nomemory.server.log.bucket import bucket_of
+from nomemory.server.log.position import bucket_of
 from nomemory.server.message import EVERYTHING, Filter, Role
 
 SAMPLED_FROM: Final = 8192

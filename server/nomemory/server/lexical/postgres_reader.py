@@ -18,12 +18,11 @@ from nomemory.server.lexical.postgres_search import PostgresSearch, Wanted
 from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition, Weighing
 from nomemory.server.lexical.query import Query
 from nomemory.server.lexical.rarity import rarity, weight_of_sign
-from nomemory.server.log.bucket import bucket_of
 from nomemory.server.log.damage import LogDamage
-from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.postgres_conditions import Expiry
-from nomemory.server.log.postgres_connections import ERRORS, RETRY_AFTER_S, ReadPool
-from nomemory.server.log.postgres_rows import PostgresRows
+from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.position import bucket_of
+from nomemory.server.log.postgres.connections import ERRORS, RETRY_AFTER_S, ReadPool
+from nomemory.server.log.postgres.rows import Expiry, PostgresRows
 from nomemory.server.message import Filter, LoggedMessage
 
 if TYPE_CHECKING:

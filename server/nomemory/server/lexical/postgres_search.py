@@ -16,7 +16,7 @@ from nomemory.server.lexical.postgres_telling import telling_sets
 from nomemory.server.lexical.protocol import RankPosition
 from nomemory.server.lexical.query import Leaf, Query, Sign, all_of
 from nomemory.server.lexical.rarity import expected, expected_all
-from nomemory.server.log.lifetimes import Lifetimes
+from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.message import Filter
 
 FEW: Final = 256

@@ -18,7 +18,7 @@ import numpy as np
 
 from nomemory.server.lexical.form import FORMS, form_of
 from nomemory.server.lexical.query import Leaf, Sign, Stream
-from nomemory.server.log.postgres_words import Words
+from nomemory.server.log.postgres.changes import Words
 from nomemory.server.message import Message
 from nomemory.text.analysis import streams
 from nomemory.text.names import name_terms

@@ -1,4 +1,8 @@
-"""The rarity of words in a user's messages: weights, and estimates of how much a search finds."""
+"""The rarity of words in a user's messages: weights, and estimates of how much a search finds.
+
+Tantivy's own BM25 counts documents over all users, so another user's writes would move a user's scores. Weights are
+rounded to 1/64, so that sums are exact in 32 bits in any order.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import tantivy
 
 from nomemory.server.lexical.panics import EnginePanicError, ordinary_panics
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.log.identity import Checkpoint, LogIdentity, LogPosition
+from nomemory.server.log.position import Checkpoint, LogIdentity, LogPosition
 
 _NAME = "lexical-v"
 _VERSION = 3

@@ -1,18 +1,17 @@
-"""The message log as the rest of the server sees it: a writer, a reader, and the feed that indexes follow.
+"""The message log as the rest of the server sees it: what it reads and writes, whatever keeps the messages.
 
 An engine may be in this process or across a network: reads are awaited, and one that answers at once never suspends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import LogIdentity, LogPosition
-from nomemory.server.log.summaries import ConversationSummary, UserCount
+from nomemory.server.log.position import FeedPosition, LogIdentity
 from nomemory.server.message import Filter, LoggedMessage, Message
 
 
@@ -65,17 +64,6 @@ class Erased:
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
-    """What one step of a sweep did: how many messages it removed, and the user after whom the next step goes on.
-
-    `after` is None at the end of the sweep.
-    """
-
-    removed: int
-    after: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Removals:
     """The removals that the log has not forgotten: up to where they are, and whether they are many."""
 
@@ -89,42 +77,6 @@ class Position:
 
     ts_us: int
     message_id: str
-
-
-class Touched(NamedTuple):
-    """A message that was stored or removed at a sequence."""
-
-    sequence: int
-    user_id: str
-    message_id: str
-
-
-class Taken(NamedTuple):
-    """What was touched from one position of the feed to another, `until`, in any order."""
-
-    entries: list[Touched]
-    until: FeedPosition
-
-
-class GoneVersion(NamedTuple):
-    """A version that the log does not have. `removal` is what removed it, until that is forgotten."""
-
-    sequence: int
-    removal: Touched | None
-
-
-class Change(NamedTuple):
-    """One entry of the feed. One of `stored` and `removed_sequence` is set, or neither: the stored version is damaged.
-
-    `stored` is a version that is current at the time of reading. `removed_sequence` is the sequence of a version
-    that is gone, because it was deleted or replaced. Versions that came and went meanwhile are not in the feed.
-    """
-
-    sequence: int
-    user_id: str
-    message_id: str
-    stored: LoggedMessage | None = None
-    removed_sequence: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,70 +209,6 @@ class LogReader(Protocol):
         """Close the connection."""
 
 
-class StoredVersion(NamedTuple):
-    """A version of a message, without its content. `size` is the length of its bytes."""
-
-    message_id: str
-    sequence: int
-    size: int
-
-
-class ChangeFeed(Protocol):
-    """What an index that follows the log reads of it, over all users. It has what has expired until that is removed.
-
-    Its calls block: they are made in background threads. A feed belongs to the thread that opened it.
-    """
-
-    def position(self) -> LogPosition:
-        """Return which log this is, and the sequence of its latest change."""
-
-    def sequence(self) -> int:
-        """Return the sequence of the latest change (0 in an empty log). The feed has everything up to there."""
-
-    def reached(self) -> FeedPosition:
-        """Return the sequence of the latest change of each bucket. The feed has everything up to there."""
-
-    def has_points(self, *, own_vectors_only: bool) -> bool:
-        """Return whether the log holds any message, or any with a caller's own vector."""
-
-    def changes(self, after: int, limit: int) -> list[Change]:
-        """Return up to `limit` entries of the feed with `sequence > after`, in order of sequence."""
-
-    def touched(self, after: FeedPosition, until: FeedPosition, most: int, *, own_vectors_only: bool) -> Taken:
-        """Return the ids in the feed between two positions, without the messages: the first of each bucket.
-
-        `until` is no further than the feed has come. `most` is how many changes of a bucket are gone through at once.
-        With `own_vectors_only`, stored messages without a caller's own vector are left out.
-        """
-
-    def with_metadata(self, after: int, until: int) -> list[Touched]:
-        """Return the stored messages between two sequences (`after < sequence <= until`) that have metadata."""
-
-    def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Resolve ids to the current versions; those that do not exist are not in the answer."""
-
-    def users(self, after: str, limit: int) -> list[str]:
-        """Return users who have messages, in order of their ids, beyond one."""
-
-    def versions(self, user_id: str, until: int, *, own_vectors_only: bool) -> list[StoredVersion]:
-        """Return the messages of a user whose sequence is at most `until`, without their contents, in any order.
-
-        With `own_vectors_only`, messages without a caller's own vector are left out.
-        """
-
-    def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Resolve versions of any users; those that are gone are not in the answer."""
-
-    def gone(self, sequences: Sequence[int]) -> list[GoneVersion]:
-        """Return those of some versions that are gone, or never were."""
-
-    def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the callers' own vectors (little-endian float32) of those messages that brought one."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
 class LogWriter(Protocol):
     """Writes batches. A call returns when the log has committed durably; calls are grouped into one commit."""
 
@@ -348,16 +236,6 @@ class LogWriter(Protocol):
         """Delete all messages of one user, and what the log remembers of their requests."""
 
 
-class ExpiredMessages(Protocol):
-    """Removes what has expired. No read returns it any more; its bytes are still there, and indexes know it."""
-
-    async def remove_expired(self, after: str, most: int) -> Swept:
-        """Remove up to `most` messages.
-
-        Messages that are too old are looked for user by user, among users whose ids come after `after`.
-        """
-
-
 class ErasableLog(Protocol):
     """Takes out of the log's files what deletions, replacements and expiry have left there, a piece at a time.
 
@@ -383,3 +261,42 @@ class ErasableLog(Protocol):
         None at the end of the file, when nothing is left in the write-ahead log either. The same page as was given
         means that a reader was in the way: try again.
         """
+
+
+class ConversationSummary(NamedTuple):
+    """What the messages of a conversation add up to. Times are microseconds since the epoch."""
+
+    conversation_id: str
+    first_us: int
+    last_us: int
+    messages: int
+
+
+class UserCount(NamedTuple):
+    """A user, and how many messages they have."""
+
+    user_id: str
+    messages: int
+
+
+class ReadAfter(NamedTuple):
+    """A user whose messages are read, and the sequence that the answer has to have."""
+
+    user_id: str
+    sequence: int
+
+
+READ_AFTER: Final[ContextVar[ReadAfter | None]] = ContextVar("READ_AFTER", default=None)
+"""Set for the reads of a call. None: they have to have everything that was acknowledged before they began."""
+
+
+def beyond(narrowed: Filter, after: Position | None, *, oldest_first: bool) -> Filter:
+    """Drop the bound that a position makes needless: given both, SQLite starts at the wrong one."""
+    if after is None:
+        return narrowed
+    since_us, until_us = narrowed.since_us, narrowed.until_us
+    if oldest_first and since_us is not None and after.ts_us >= since_us:
+        return replace(narrowed, since_us=None)
+    if not oldest_first and until_us is not None and after.ts_us < until_us:
+        return replace(narrowed, until_us=None)
+    return narrowed

@@ -6,7 +6,6 @@ A backup is a directory with `log.db`, `server.key` and `backup.json`, its manif
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import sqlite3
 import time
@@ -18,10 +17,10 @@ from typing import Final
 import orjson
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.log.identity import LogPosition
-from nomemory.server.log.inspection import inspect
-from nomemory.server.log.record import write_record
-from nomemory.server.log.sqlite_schema import SCHEMA_VERSION, begin_epoch, open_for_writing, position_at
+from nomemory.server.log.position import LogPosition
+from nomemory.server.log.sqlite.inspection import inspect
+from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, begin_epoch, open_for_writing, position_at, remove_log
+from nomemory.server.maintenance.loss import write_record
 from nomemory.server.private_files import sync
 
 _LOG, _KEY, _MANIFEST = "log.db", "server.key", "backup.json"
@@ -99,8 +98,7 @@ def restore(backup: Path, directory: DataDirectory, *, replaces: bool) -> LogPos
         DataDirectoryUnusableError, LogUnusableError, LogVersionError, OSError: it cannot be written.
     """
     verify(backup)
-    with ExitStack() as stack:
-        stack.callback(os.close, directory.lock())
+    with directory.taken():
         if directory.log.exists() and not replaces:
             raise BackupError(f"{directory.log} is there already, and would be lost")
         return _put_back(backup, directory)
@@ -108,7 +106,7 @@ def restore(backup: Path, directory: DataDirectory, *, replaces: bool) -> LogPos
 
 def _put_back(backup: Path, directory: DataDirectory) -> LogPosition:
     new = directory.log.with_name(f"{_LOG}.new")
-    _remove(new)
+    remove_log(new)
     _copy(backup / _LOG, new)
     with closing(open_for_writing(new)) as connection:
         log = begin_epoch(connection)
@@ -178,11 +176,6 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
     target.chmod(0o600)
     sync(target)
-
-
-def _remove(log: Path) -> None:
-    for suffix in ("", *_SIDE_FILES):
-        log.with_name(log.name + suffix).unlink(missing_ok=True)
 
 
 def _sha256(path: Path) -> str:

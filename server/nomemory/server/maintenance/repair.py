@@ -10,12 +10,11 @@ from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.comparison import compare_words
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy_schema import discard_index, lexical_checkpoint
-from nomemory.server.log.books import compare_books, mend
-from nomemory.server.log.inspection import inspect
-from nomemory.server.log.lifetimes import Lifetimes
-from nomemory.server.log.sqlite_given_ids import GivenIds
-from nomemory.server.log.sqlite_schema import latest_sequence, open_for_writing, position
-from nomemory.server.log.sqlite_transaction import Transaction
+from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.sqlite.given_ids import GivenIds
+from nomemory.server.log.sqlite.inspection import check_counts, inspect, mend_counts
+from nomemory.server.log.sqlite.schema import latest_sequence, open_for_writing, position
+from nomemory.server.log.sqlite.transaction import Transaction
 
 
 def repair(directory: DataDirectory) -> list[str]:
@@ -30,8 +29,8 @@ def repair(directory: DataDirectory) -> list[str]:
     """
     with directory.taken(), closing(open_for_writing(directory.log)) as log:
         done = []
-        if not compare_books(log).agree:
-            mend(log)
+        if not check_counts(log).agree:
+            mend_counts(log)
             done.append("The counts agree with the messages again.")
         if directory.lexical.exists() and not _agrees(directory.lexical, log):
             discard_index(directory.lexical)

@@ -57,14 +57,14 @@ READS_RUNNING: Final = Family(
     "nomemory_reads_running",
     Kind.GAUGE,
     ("process",),
-    "Dear reads (searches, recalls, counts, exports) that a process works on.",
+    "Expensive reads (searches, recalls, counts, exports) that a process works on.",
     "At NOMEMORY_READS_RUNNING_MAX others wait: see the next one.",
 )
 READS_WAITING: Final = Family(
     "nomemory_reads_waiting",
     Kind.GAUGE,
     ("process",),
-    "Dear reads that wait for their turn in a process.",
+    "Expensive reads that wait for their turn in a process.",
     "For long: the server has more to do than it can. Add `--workers`, or find the caller who floods it "
     "(`nomemory_reads_users` is small then).",
 )
@@ -99,16 +99,18 @@ LOG_READABLE: Final = Family(
     "missing.",
     "The disk, or the file, is damaged: `nomemory doctor`.",
 )
-LOG_MESSAGES: Final = Family("nomemory_log_messages", Kind.GAUGE, (), "Messages in the log.", "Nothing is bad here.")
+LOG_MESSAGES: Final = Family(
+    "nomemory_log_messages", Kind.GAUGE, (), "Messages in the log.", "For information: no value is bad."
+)
 LOG_USERS: Final = Family(
-    "nomemory_log_users", Kind.GAUGE, (), "Users who have messages in the log.", "Nothing is bad here."
+    "nomemory_log_users", Kind.GAUGE, (), "Users who have messages in the log.", "For information: no value is bad."
 )
 LOG_SEQUENCE: Final = Family(
     "nomemory_log_sequence",
     Kind.GAUGE,
     (),
     "The sequence of the log's latest change. Its rate is the rate of changes.",
-    "Nothing is bad here.",
+    "For information: no value is bad.",
 )
 LOG_DAMAGED: Final = Family(
     "nomemory_log_damaged_messages",

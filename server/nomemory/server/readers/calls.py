@@ -10,7 +10,7 @@ from typing import Self
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.server.listen_address import Addresses
-from nomemory.server.log.damage import Met
+from nomemory.server.log.damage import Damage
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import Filter, Message
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
@@ -126,7 +126,7 @@ class Rerank:
 class NoteDamage:
     """Remember damage to the log that a read has met. No answer."""
 
-    met: Met
+    met: Damage
 
 
 @dataclass(frozen=True, slots=True)

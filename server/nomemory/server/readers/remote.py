@@ -9,7 +9,7 @@ from typing import Any
 from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.damage import Met
+from nomemory.server.log.damage import Damage
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
 from nomemory.server.message import Filter, Message
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
@@ -225,6 +225,6 @@ class RemoteReport:
         """Report how far the log and each index are."""
         return pb.GetIndexStatusResponse.FromString(await self._writer.call(GetStatus(user_id, prefix)))
 
-    def note_damage(self, met: Met) -> None:
+    def note_damage(self, met: Damage) -> None:
         """Have the writer's process take note of damage to the log."""
         self._writer.notify(NoteDamage(met))

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nomemory.server.cursor import ConversationPlace, Cursors, Listing
-from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.summaries import ConversationSummary
+from nomemory.server.log.protocol import ConversationSummary, LogReader
 
 _MARK_BYTES = 8
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nomemory.server.cursor import Cursors, Listing, UserPlace
-from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.summaries import UserCount
+from nomemory.server.log.protocol import LogReader, UserCount
 
 
 @dataclass(frozen=True, slots=True)

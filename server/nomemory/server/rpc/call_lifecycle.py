@@ -77,7 +77,7 @@ class CallLifecycle:
         started = time.perf_counter()
         metadata = tuple(context.invocation_metadata() or ())
         request_id, span = request_id_of(metadata), begin_call(self._tracer, method.path, metadata)
-        deadline = _deadline(context, self._bulk_deadline_s if method.need.is_bulk else self._deadline_s)
+        deadline = _deadline(context, self._default_s(method.need))
         facts = {"method": method.name, "request_id": request_id}
         try:
             async with asyncio.timeout_at(deadline) as timeout:
@@ -103,6 +103,10 @@ class CallLifecycle:
             await _abort(context, fault, request_id)
         context.set_trailing_metadata((*context.trailing_metadata(), (REQUEST_ID, request_id)))
         self._end(context, facts, started, span, "OK")
+
+    def _default_s(self, need: Need) -> float:
+        """Return the seconds that a call has if its client sets no deadline."""
+        return self._bulk_deadline_s if need.is_bulk else max(self._deadline_s, need.least_deadline_s)
 
     def _end(
         self, context: Context, facts: Mapping[str, str], started: float, span: Span | None, code: str, **why: str

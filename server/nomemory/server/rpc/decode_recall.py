@@ -39,7 +39,7 @@ def decode_recall(
     Args:
         request: what was sent.
         settings: the limits.
-        host: the host's budget, which the request may tighten.
+        host: the host's budget, which the request may tighten; of evidence it may ask for more.
         now: the server's time, for requests that say none; aware.
         dimension: of the server's vectors; None where they are another server's.
 

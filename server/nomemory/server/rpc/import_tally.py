@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nomemory.server.faults import Fault, Reason, Violation
-from nomemory.server.log.batch import CONFLICT
 from nomemory.server.log.protocol import Outcome, Written
+from nomemory.server.log.writing import CONFLICT
 from nomemory.server.rpc.decode_ingest import ImportBatch, RefusedMessage
 from nomemory.v1 import ingest_service_pb2 as pb
 

@@ -9,8 +9,8 @@ from typing import Protocol
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.lexical.protocol import LexicalProgress
-from nomemory.server.log.damage import LogDamage, Met
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.damage import Damage, LogDamage
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import LogCounts, LogReader
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.standing_faults import LEXICAL_INDEXER, StandingFault, StandingFaults
@@ -33,7 +33,7 @@ class Report(Protocol):
         No sequence exceeds that of the latest change in them.
         """
 
-    def note_damage(self, met: Met) -> None:
+    def note_damage(self, met: Damage) -> None:
         """Take note of damage to the log that a read of another process has met."""
 
 
@@ -72,7 +72,7 @@ class StatusReport:
             status.coming_embedder.CopyFrom(_embedder(coming))
         return status
 
-    def note_damage(self, met: Met) -> None:
+    def note_damage(self, met: Damage) -> None:
         """Take note of damage to the log that a read of another process has met."""
         self.damage.note(met)
 

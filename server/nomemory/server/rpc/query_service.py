@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from nomemory.server.hybrid.search import HybridMessages, HybridQuery
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.scope import Scope
-from nomemory.server.log.protocol import LogReader
-from nomemory.server.log.read_after import READ_AFTER, ReadAfter
+from nomemory.server.log.protocol import READ_AFTER, LogReader, ReadAfter
 from nomemory.server.reads.conversation_listing import ConversationListing
 from nomemory.server.reads.export import Export
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nomemory.recall.api import OnStep, recall
+from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.synthesis.base import Synthesiser
 from nomemory.recall.tools.bound_tools import QueryStub
 from nomemory.server.rpc.decode_recall import RecallQuery
-from nomemory.server.rpc.recall_patience import PatientPlanner, PatientSynthesiser
+from nomemory.server.rpc.recall_patience import PatientModel, PatientPlanner
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -23,11 +23,16 @@ def _rules() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedBy:
-    """Makes the planner and the synthesiser of one recall; None: the rules."""
+class AnsweredBy:
+    """Who goes on from the ranking.
+
+    Attributes:
+        planner: makes the planner of one recall; it returns None for the rules.
+        model: reads what was found, and composes the view; None: the rules.
+    """
 
     planner: Callable[[], Planner | None] = _rules
-    synthesiser: Callable[[], Synthesiser | None] = _rules
+    model: ChatModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +42,25 @@ class RecallHost:
     Attributes:
         stub: where messages are read from.
         metadata: sent with every read: this process's own credentials, where the reads cross a network.
-        planned_by: who plans and who composes.
+        answered_by: who goes on from the ranking.
         rule: how likely it must be that the log answers before a verdict says so.
     """
 
     stub: QueryStub
     metadata: Metadata
-    planned_by: PlannedBy
+    answered_by: AnsweredBy
     rule: EnoughRule
 
     async def ask(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
-        """Recall for one user, with a planner and a synthesiser made for this recall."""
-        planner, synthesiser = self.planned_by.planner(), self.planned_by.synthesiser()
+        """Recall for one user, with a planner made for this recall."""
+        planner, model = self.answered_by.planner(), self.answered_by.model
         return await recall(
             self.stub,
             user_id,
             query.question,
             skill=skill,
             planner=planner and PatientPlanner(planner),
-            synthesiser=synthesiser and PatientSynthesiser(synthesiser),
+            model=model and PatientModel(model),
             budget=query.budget,
             rule=self.rule,
             on_step=on_step,

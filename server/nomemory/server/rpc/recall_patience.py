@@ -1,15 +1,12 @@
-"""Planners and synthesisers that leave the event loop to other reads while a model thinks."""
+"""Planners and chat models that leave the event loop to other reads while they think."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nomemory.recall.model.evidence import Findings
-from nomemory.recall.model.memory_view import Draft
-from nomemory.recall.model.question import Question
+from nomemory.recall.llm.chat_model import ChatModel
+from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.planning.base import Plan, Planner, Situation
-from nomemory.recall.skills.loader import Skill
-from nomemory.recall.synthesis.base import Synthesiser
 from nomemory.server.admission.ticket import waiting_elsewhere
 
 
@@ -31,17 +28,12 @@ class PatientPlanner:
 
 
 @dataclass(frozen=True, slots=True)
-class PatientSynthesiser:
-    """Implements `Synthesiser` over another."""
+class PatientModel:
+    """Implements `ChatModel` over another."""
 
-    within: Synthesiser
+    within: ChatModel
 
-    @property
-    def name(self) -> str:
-        """The name of the synthesiser within."""
-        return self.within.name
-
-    async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:
-        """Draft statements from the evidence that was found."""
+    async def ask(self, prompt: Prompt, within_s: float | None = None) -> str:
+        """Return the text of the model's answer."""
         async with waiting_elsewhere():
-            return await self.within.draft(question, skill, findings)
+            return await self.within.ask(prompt, within_s)

@@ -126,6 +126,8 @@ def _limits(limits: Limits) -> pb.RecallLimits:
         widened=limits.widened,
         skill=limits.skill,
         dropped_arguments=limits.dropped_arguments,
+        model_calls=limits.reading.calls,
+        messages_read=limits.reading.messages,
         notes=limits.notes,
     )
     if limits.sufficiency is not None:

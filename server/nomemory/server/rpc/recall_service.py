@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Final
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.result import RecallResult
@@ -59,7 +60,8 @@ class RecallService:
 
     def needs(self) -> Mapping[str, Need]:
         """Return what each method needs of its caller: a scope, and exactly one bound user."""
-        return dict.fromkeys(("Recall", "StreamRecall"), Need(frozenset({Scope.RECALL}), binds_user=True))
+        need = Need(frozenset({Scope.RECALL}), binds_user=True, least_deadline_s=_longest_s(self.budget))
+        return dict.fromkeys(("Recall", "StreamRecall"), need)
 
     def unary_methods(self) -> Mapping[str, Unary]:
         """Return the methods that take one request."""
@@ -132,16 +134,27 @@ class RecallService:
         return recall_reply(result, evidence_chars=self.budget.evidence_chars, include_trace=include_trace)
 
 
-_SEARCHING, _COMPOSING = 0.6, 0.3
-"""Shares of a call's deadline. The rest is for the fallback of a model that hangs, and for the reply."""
-_SHORTEST_S = 0.01
+_SEARCHING: Final = 0.6
+"""Share of a call's deadline for searching."""
+_SHORTEST_S: Final = 0.01
+_REPLY_SHARE: Final = 0.1
+_REPLY_S: Final = 1.0
+"""What is kept for the reply: a share of a call's deadline, but no more than so many seconds."""
 
 
 def _within(budget: Budget, left_s: float) -> Budget:
     """Return a budget that leaves time to reply."""
     return budget.tightened(
-        deadline_s=max(_SHORTEST_S, left_s * _SEARCHING), compose_s=max(_SHORTEST_S, left_s * _COMPOSING)
+        deadline_s=max(_SHORTEST_S, left_s * _SEARCHING),
+        answer_s=max(_SHORTEST_S, left_s - min(_REPLY_S, left_s * _REPLY_SHARE)),
     )
+
+
+def _longest_s(budget: Budget) -> float:
+    """Return how long a recall may take where a chat model uses all the time that it has; 0 without a model."""
+    if not budget.read_messages:
+        return 0.0
+    return budget.deadline_s + budget.iterations * budget.model_s + 2 * _REPLY_S
 
 
 async def _unseen(_step: Step) -> None:

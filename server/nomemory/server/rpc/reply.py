@@ -14,7 +14,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.hybrid.hit import HybridHit
 from nomemory.server.hybrid.relations import Relation
-from nomemory.server.log.summaries import ConversationSummary
+from nomemory.server.log.protocol import ConversationSummary
 from nomemory.server.message import LoggedMessage
 from nomemory.server.reads.ranked import Ranked
 from nomemory.server.rpc.decode_query import Mask

@@ -15,12 +15,14 @@ class AdmissionSettings(SettingsGroup):
     model_config = variables("reads_")
     heading: ClassVar[str] = "Admission of reads"
 
-    running_max: int = Field(2, ge=1, description="Dear reads (searches, recalls, counts) that take turns at once.")
+    running_max: int = Field(
+        2, ge=1, description="Expensive reads (searches, recalls, counts) that take turns at once."
+    )
     rest_s: float = Field(
-        0.001, ge=0, description="How long the event loop is left to short calls after each 3 ms of dear reads."
+        0.001, ge=0, description="How long the event loop is left to short calls after each 3 ms of expensive reads."
     )
     rest_max_s: float = Field(0.02, ge=0, description="How much longer that is, at most, while calls keep coming.")
-    user_max: int = Field(32, ge=1, description="Dear reads of one user in hand; more are refused.")
+    user_max: int = Field(32, ge=1, description="Expensive reads of one user in hand; more are refused.")
     caller_max: int = Field(256, ge=1, description="The same of one caller: an API key, a certificate, a token.")
     total_max: int = Field(1024, ge=1, description="The same of all.")
     user_per_s: float = Field(0.0, ge=0, description="Reads of one user a second, short ones, too. 0: no limit.")

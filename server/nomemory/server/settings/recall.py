@@ -20,14 +20,21 @@ class RecallSettings(SettingsGroup):
     skill: str = Field("nomemory-recall-default", description="Skill where a request names none.")
     planner: str = Field(
         "auto",
-        description="Who plans a recall: `rules`, `llm`, or the name of a planner that another package adds. "
+        description="Who goes on from a recall's ranking: `rules`, `llm`, or the name of a planner of another package. "
         "`auto`: `llm` where NOMEMORY_RECALL_MODEL is set, else `rules`.",
     )
     model: str = Field("", description="Chat model for `llm`, behind OPENAI_BASE_URL.")
     model_timeout_s: float = Field(20.0, gt=0, description="How long the chat model may take for one answer.")
+    read_messages: int = Field(40, ge=1, le=50, description="Most messages of the ranking that the chat model reads.")
+    read_tokens: int = Field(4_000, ge=400, description="Most tokens that these may take, as estimated.")
     iterations: int = Field(3, ge=1, description="Most rounds of searching in a recall.")
     tool_calls: int = Field(12, ge=1, description="Most calls of tools in a recall.")
-    evidence_messages: int = Field(6, ge=1, le=50, description="Most messages in a recall's evidence.")
+    evidence_messages: int = Field(
+        6,
+        ge=1,
+        le=50,
+        description="Messages in a recall's evidence where the request does not say how many.",
+    )
     evidence_chars: int = Field(16_000, ge=100, description="Longest content of an evidence message; more is cut.")
     deadline_s: float = Field(10.0, gt=0, description="How long the searching of a recall may take.")
     result_items: int = Field(50, ge=1, le=200, description="Most messages that one call of a tool may bring.")
@@ -52,10 +59,10 @@ class RecallSettings(SettingsGroup):
         description="The same where words alone tell: meaning cannot be searched, or not by the local embedder.",
     )
     quoted: float = Field(
-        0.175,
+        0.11,
         ge=0,
         le=1,
-        description="How likely a message must be to answer, to be quoted beside the first two. Less quotes more.",
+        description="How likely a message must be to answer, to be quoted beside the first. Less quotes more.",
     )
     query_target: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
     query_tls: bool = Field(default=False, description="Reach that QueryService over TLS; needed beyond this machine.")

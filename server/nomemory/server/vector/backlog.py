@@ -13,9 +13,8 @@ from pathlib import Path
 
 import orjson
 
-from nomemory.server.log.bucket import BUCKETS, bucket_of
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 
 PENDING, APPLIED, PARKED = range(3)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.sqlite_users import users_condition
 from nomemory.server.vector.backlog import PARKED, checkpoint, fed, known_messages
 

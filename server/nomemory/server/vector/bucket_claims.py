@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 
 
 class SetAside(NamedTuple):

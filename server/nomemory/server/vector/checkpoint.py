@@ -8,8 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.identity import Checkpoint, LogPosition
+from nomemory.server.log.position import Checkpoint, FeedPosition, LogPosition
 from nomemory.server.vector.collection import Collection
 
 

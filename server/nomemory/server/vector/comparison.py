@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.protocol import Touched
+from nomemory.server.log.feed import Touched
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.vector.expected_points import Compared, ExpectedPoints, Orphan
 from nomemory.server.vector.protocol import StoredPoints
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from nomemory.server import wire
 from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.protocol import ChangeFeed, StoredVersion, Touched
+from nomemory.server.log.feed import ChangeFeed, StoredVersion, Touched
+from nomemory.server.log.position import FeedPosition
 
 _USERS_MAX = 256
 _DECODED_MAX = 200

@@ -1,4 +1,9 @@
-"""Spreads the embedded vector index over more shards when it has grown."""
+"""Spreads the embedded vector index over more shards when it has grown.
+
+The shards in use go on serving. Points are read from them and stored in new ones, piece by piece; what is written
+meanwhile goes to both. Nothing is embedded again. Each shard has a process, because the engine's calls hold the
+interpreter's lock, and because damage then costs one shard.
+"""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from nomemory.server.embedding.local import documents_at_once
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.unavailable import is_about_texts
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.log.feed import ChangeFeed
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.processes.supervisor import JobFault
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults

@@ -8,9 +8,8 @@ from itertools import groupby
 
 from nomemory.server import wire
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.log.bucket import bucket_of
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.protocol import ChangeFeed, Touched
+from nomemory.server.log.feed import ChangeFeed, Touched
+from nomemory.server.log.position import FeedPosition, bucket_of
 from nomemory.server.message import LoggedMessage, Message
 from nomemory.server.metadata_mark import marks_of
 from nomemory.server.vector.backlog import Backlog, Pending

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Final
 
 from nomemory.server import wire
-from nomemory.server.log.protocol import ChangeFeed
+from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.vector.expected_points import Cut
 
 _USERS_MAX: Final = 256

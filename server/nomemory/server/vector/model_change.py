@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.indexed_space import IndexedSpace, SpacesInUse
 from nomemory.server.vector.serving_space import ServingSpace

@@ -12,8 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from nomemory.server.log.bucket import BUCKETS, bucket_of
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.vector.backlog import Backlog
 from nomemory.server.vector.bucket_claims import SetAside
 

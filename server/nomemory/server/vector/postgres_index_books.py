@@ -7,16 +7,15 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from nomemory.server.log.bucket import BUCKETS
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.postgres_conditions import Value, numbered
-from nomemory.server.log.postgres_connections import ERRORS, Database, faults
+from nomemory.server.log.position import BUCKETS, FeedPosition
+from nomemory.server.log.postgres.connections import ERRORS, Database, faults
+from nomemory.server.log.postgres.rows import Value, numbered
 from nomemory.server.vector.bucket_claims import Claim, Held, Progress, SetAside
 
 if TYPE_CHECKING:
     import asyncpg
 
-    from nomemory.server.log.postgres_connections import Connection, Pool
+    from nomemory.server.log.postgres.connections import Connection, Pool
 
 _HOLDER_BYTES: Final = 8
 _QUERIED: Final = "nomemory_queried"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.vector.bucket_claims import SetAside
 from nomemory.server.vector.moved_backlog import IndexBooks
 
 if TYPE_CHECKING:
-    from nomemory.server.log.postgres_connections import Connection
+    from nomemory.server.log.postgres.connections import Connection
 
 _CHECKPOINTS: Final = """
 SELECT collection, array_agg(checkpoint ORDER BY bucket)

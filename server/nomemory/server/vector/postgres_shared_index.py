@@ -6,16 +6,15 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from nomemory.server.log.bucket import bucket_of
-from nomemory.server.log.feed_position import FeedPosition
-from nomemory.server.log.postgres_conditions import Value, numbered, users_clause
-from nomemory.server.log.postgres_connections import ERRORS, Database, faults
+from nomemory.server.log.position import FeedPosition, bucket_of
+from nomemory.server.log.postgres.connections import ERRORS, Database, faults
+from nomemory.server.log.postgres.rows import Value, numbered, users_clause
 from nomemory.server.vector.hot_users import HotUsers
 from nomemory.server.vector.index_progress import IndexerStatus
 from nomemory.server.vector.postgres_index_books import LOCK, TABLES, PostgresIndexBooks, checkpoints_of, told_of
 
 if TYPE_CHECKING:
-    from nomemory.server.log.postgres_connections import Pool
+    from nomemory.server.log.postgres.connections import Pool
 
 _KNOWN_S: Final = 2.0
 """How long what was read of a bucket is believed: an index that is built anew goes back."""

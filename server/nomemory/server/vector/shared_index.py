@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from nomemory.server.log.feed_position import FeedPosition
+from nomemory.server.log.position import FeedPosition
 from nomemory.server.vector.bucket_claims import BucketClaims
 from nomemory.server.vector.index_progress import IndexerStatus
 

@@ -1,4 +1,4 @@
-"""Turns text of a skill into search text without operators."""
+"""A skill's lexicon: terms that mean the same. Those of a question are also searched for."""
 
 from __future__ import annotations
 

@@ -176,13 +176,13 @@ export const FilterSchema: GenMessage<Filter> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_message, 2);
 
 /**
- * Span is a half-open stretch of `content`, in Unicode code points.
+ * Span is a half-open range of `content`, in Unicode code points.
  *
  * @generated from message nomemory.v1.Span
  */
 export type Span = Message<"nomemory.v1.Span"> & {
   /**
-   * start is the first code point of the stretch.
+   * start is the first code point of the range.
    *
    * @generated from field: int32 start = 1;
    */

@@ -302,7 +302,7 @@ export type Highlight = Message<"nomemory.v1.Highlight"> & {
   spans: Span[];
 
   /**
-   * snippet is the stretch of the content that holds the most of them. Without spans it is the beginning.
+   * snippet is the part of the content that holds the most of them. Without spans it is the beginning.
    *
    * @generated from field: nomemory.v1.Span snippet = 2;
    */

@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file nomemory/v1/recall_service.proto.
  */
 export const file_nomemory_v1_recall_service: GenFile = /*@__PURE__*/
-  fileDesc("CiBub21lbW9yeS92MS9yZWNhbGxfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEi5QEKDVJlY2FsbFJlcXVlc3QSEAoIcXVlc3Rpb24YASABKAkSKwoHY29udGV4dBgCIAEoCzIaLm5vbWVtb3J5LnYxLlJlY2FsbENvbnRleHQSDQoFc2tpbGwYAyABKAkSKQoGYnVkZ2V0GAQgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsQnVkZ2V0EhUKDWluY2x1ZGVfdHJhY2UYBSABKAgSMgoScXVlc3Rpb25fZW1iZWRkaW5nGAYgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEhAKCGF0X2xlYXN0GAcgASgJIkEKE1N0cmVhbVJlY2FsbFJlcXVlc3QSKgoGcmVjYWxsGAEgASgLMhoubm9tZW1vcnkudjEuUmVjYWxsUmVxdWVzdCJ3ChRTdHJlYW1SZWNhbGxSZXNwb25zZRInCgRzdGVwGAEgASgLMhcubm9tZW1vcnkudjEuUmVjYWxsU3RlcEgAEi0KBnJlc3VsdBgCIAEoCzIbLm5vbWVtb3J5LnYxLlJlY2FsbFJlc3BvbnNlSABCBwoFZXZlbnQi2AEKDVJlY2FsbENvbnRleHQSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIkCglyb2xlX3ByZWYYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEicKA25vdxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAQgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgFIAEoCRIgCgV0dXJucxgGIAMoCzIRLm5vbWVtb3J5LnYxLlR1cm4iNQoEVHVybhIfCgRyb2xlGAEgASgOMhEubm9tZW1vcnkudjEuUm9sZRIMCgR0ZXh0GAIgASgJIn4KDFJlY2FsbEJ1ZGdldBISCgppdGVyYXRpb25zGAEgASgFEhIKCnRvb2xfY2FsbHMYAiABKAUSGQoRZXZpZGVuY2VfbWVzc2FnZXMYAyABKAUSKwoIZGVhZGxpbmUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ikgIKDlJlY2FsbFJlc3BvbnNlEiwKC21lbW9yeV92aWV3GAEgASgLMhcubm9tZW1vcnkudjEuTWVtb3J5VmlldxIuCghldmlkZW5jZRgCIAMoCzIcLm5vbWVtb3J5LnYxLkV2aWRlbmNlTWVzc2FnZRIpCgZsaW1pdHMYAyABKAsyGS5ub21lbW9yeS52MS5SZWNhbGxMaW1pdHMSJQoHdmVyZGljdBgEIAEoDjIULm5vbWVtb3J5LnYxLlZlcmRpY3QSKAoJY29uZmxpY3RzGAUgAygLMhUubm9tZW1vcnkudjEuQ29uZmxpY3QSJgoFdHJhY2UYBiADKAsyFy5ub21lbW9yeS52MS5SZWNhbGxTdGVwIo8BCgpNZW1vcnlWaWV3EisKC3ByZWZlcmVuY2VzGAEgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EicKB3Byb2ZpbGUYAiADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQSKwoLY29uc3RyYWludHMYAyADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQiiQEKCVN0YXRlbWVudBIMCgR0ZXh0GAEgASgJEigKCWNpdGF0aW9ucxgCIAMoCzIVLm5vbWVtb3J5LnYxLkNpdGF0aW9uEhUKDXN1cGVyc2VkZWRfYnkYAyABKAkSLQoLYXR0cmlidXRpb24YBCABKA4yGC5ub21lbW9yeS52MS5BdHRyaWJ1dGlvbiJ2CghDaXRhdGlvbhISCgptZXNzYWdlX2lkGAEgASgJEg0KBXF1b3RlGAIgASgJEh8KBHNwYW4YAyABKAsyES5ub21lbW9yeS52MS5TcGFuEiYKAnRzGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCg9FdmlkZW5jZU1lc3NhZ2USKQoHbWVzc2FnZRgBIAEoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhEKCXRydW5jYXRlZBgCIAEoCBINCgVzY29yZRgDIAEoAiJsCghDb25mbGljdBInCgdlYXJsaWVyGAEgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EiUKBWxhdGVyGAIgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EhAKCHBvc3NpYmxlGAMgASgIIvwCCgxSZWNhbGxMaW1pdHMSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIfCgRyb2xlGAIgASgOMhEubm9tZW1vcnkudjEuUm9sZRIbChNtZXNzYWdlc19jb25zaWRlcmVkGAMgASgFEhIKCnRvb2xfY2FsbHMYBCABKAUSEgoKaXRlcmF0aW9ucxgFIAEoBRIPCgdwbGFubmVyGAYgASgJEiwKC3N0b3BfcmVhc29uGAcgASgOMhcubm9tZW1vcnkudjEuU3RvcFJlYXNvbhIRCgl0cnVuY2F0ZWQYCCABKAgSFAoMaW5kZXhfYmVoaW5kGAkgASgIEg8KB3dpZGVuZWQYCiABKAgSDQoFc2tpbGwYCyABKAkSGQoRZHJvcHBlZF9hcmd1bWVudHMYDCABKAUSDQoFbm90ZXMYDSADKAkSGAoLc3VmZmljaWVuY3kYDiABKAJIAIgBAUIOCgxfc3VmZmljaWVuY3kizgEKClJlY2FsbFN0ZXASEQoJaXRlcmF0aW9uGAEgASgFEg8KB3Rob3VnaHQYAiABKAkSDAoEdG9vbBgDIAEoCRIqCglhcmd1bWVudHMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGhpdHMYBSABKAUSEwoLbWVzc2FnZV9pZHMYBiADKAkSEwoLb2JzZXJ2YXRpb24YByABKAkSKgoHZWxhcHNlZBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbipvCgtBdHRyaWJ1dGlvbhIbChdBVFRSSUJVVElPTl9VTlNQRUNJRklFRBAAEhQKEEFUVFJJQlVUSU9OX1VTRVIQARIVChFBVFRSSUJVVElPTl9PVEhFUhACEhYKEkFUVFJJQlVUSU9OX1FVT1RFRBADKoEBCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIVChFWRVJESUNUX1NVUFBPUlRFRBABEhcKE1ZFUkRJQ1RfQ09ORkxJQ1RJTkcQAhIYChRWRVJESUNUX0lOU1VGRklDSUVOVBADEhMKD1ZFUkRJQ1RfUEVORElORxAEKrABCgpTdG9wUmVhc29uEhsKF1NUT1BfUkVBU09OX1VOU1BFQ0lGSUVEEAASGgoWU1RPUF9SRUFTT05fU1VGRklDSUVOVBABEhcKE1NUT1BfUkVBU09OX05PX0dBSU4QAhIaChZTVE9QX1JFQVNPTl9JVEVSQVRJT05TEAMSGgoWU1RPUF9SRUFTT05fVE9PTF9DQUxMUxAEEhgKFFNUT1BfUkVBU09OX0RFQURMSU5FEAUy3gEKDVJlY2FsbFNlcnZpY2USWAoGUmVjYWxsEhoubm9tZW1vcnkudjEuUmVjYWxsUmVxdWVzdBobLm5vbWVtb3J5LnYxLlJlY2FsbFJlc3BvbnNlIhWC0+STAg86ASoiCi92MS9yZWNhbGwScwoMU3RyZWFtUmVjYWxsEiAubm9tZW1vcnkudjEuU3RyZWFtUmVjYWxsUmVxdWVzdBohLm5vbWVtb3J5LnYxLlN0cmVhbVJlY2FsbFJlc3BvbnNlIhyC0+STAhY6ASoiES92MS9yZWNhbGw6c3RyZWFtMAFCbgoOaW8ubm9tZW1vcnkudjFQAVo9Z2l0aHViLmNvbS9ub21lbW9yeS9ub21lbW9yeS9jbGllbnRzL2dvL25vbWVtb3J5djE7bm9tZW1vcnl2MaoCC05vTWVtb3J5LlYx6gIMTm9NZW1vcnk6OlYxYgZwcm90bzM", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_nomemory_v1_message, file_nomemory_v1_query_service]);
+  fileDesc("CiBub21lbW9yeS92MS9yZWNhbGxfc2VydmljZS5wcm90bxILbm9tZW1vcnkudjEi5QEKDVJlY2FsbFJlcXVlc3QSEAoIcXVlc3Rpb24YASABKAkSKwoHY29udGV4dBgCIAEoCzIaLm5vbWVtb3J5LnYxLlJlY2FsbENvbnRleHQSDQoFc2tpbGwYAyABKAkSKQoGYnVkZ2V0GAQgASgLMhkubm9tZW1vcnkudjEuUmVjYWxsQnVkZ2V0EhUKDWluY2x1ZGVfdHJhY2UYBSABKAgSMgoScXVlc3Rpb25fZW1iZWRkaW5nGAYgASgLMhYubm9tZW1vcnkudjEuRW1iZWRkaW5nEhAKCGF0X2xlYXN0GAcgASgJIkEKE1N0cmVhbVJlY2FsbFJlcXVlc3QSKgoGcmVjYWxsGAEgASgLMhoubm9tZW1vcnkudjEuUmVjYWxsUmVxdWVzdCJ3ChRTdHJlYW1SZWNhbGxSZXNwb25zZRInCgRzdGVwGAEgASgLMhcubm9tZW1vcnkudjEuUmVjYWxsU3RlcEgAEi0KBnJlc3VsdBgCIAEoCzIbLm5vbWVtb3J5LnYxLlJlY2FsbFJlc3BvbnNlSABCBwoFZXZlbnQi2AEKDVJlY2FsbENvbnRleHQSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIkCglyb2xlX3ByZWYYAiABKA4yES5ub21lbW9yeS52MS5Sb2xlEicKA25vdxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGltZV96b25lGAQgASgJEhcKD2NvbnZlcnNhdGlvbl9pZBgFIAEoCRIgCgV0dXJucxgGIAMoCzIRLm5vbWVtb3J5LnYxLlR1cm4iNQoEVHVybhIfCgRyb2xlGAEgASgOMhEubm9tZW1vcnkudjEuUm9sZRIMCgR0ZXh0GAIgASgJIn4KDFJlY2FsbEJ1ZGdldBISCgppdGVyYXRpb25zGAEgASgFEhIKCnRvb2xfY2FsbHMYAiABKAUSGQoRZXZpZGVuY2VfbWVzc2FnZXMYAyABKAUSKwoIZGVhZGxpbmUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ikgIKDlJlY2FsbFJlc3BvbnNlEiwKC21lbW9yeV92aWV3GAEgASgLMhcubm9tZW1vcnkudjEuTWVtb3J5VmlldxIuCghldmlkZW5jZRgCIAMoCzIcLm5vbWVtb3J5LnYxLkV2aWRlbmNlTWVzc2FnZRIpCgZsaW1pdHMYAyABKAsyGS5ub21lbW9yeS52MS5SZWNhbGxMaW1pdHMSJQoHdmVyZGljdBgEIAEoDjIULm5vbWVtb3J5LnYxLlZlcmRpY3QSKAoJY29uZmxpY3RzGAUgAygLMhUubm9tZW1vcnkudjEuQ29uZmxpY3QSJgoFdHJhY2UYBiADKAsyFy5ub21lbW9yeS52MS5SZWNhbGxTdGVwIo8BCgpNZW1vcnlWaWV3EisKC3ByZWZlcmVuY2VzGAEgAygLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EicKB3Byb2ZpbGUYAiADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQSKwoLY29uc3RyYWludHMYAyADKAsyFi5ub21lbW9yeS52MS5TdGF0ZW1lbnQiiQEKCVN0YXRlbWVudBIMCgR0ZXh0GAEgASgJEigKCWNpdGF0aW9ucxgCIAMoCzIVLm5vbWVtb3J5LnYxLkNpdGF0aW9uEhUKDXN1cGVyc2VkZWRfYnkYAyABKAkSLQoLYXR0cmlidXRpb24YBCABKA4yGC5ub21lbW9yeS52MS5BdHRyaWJ1dGlvbiJ2CghDaXRhdGlvbhISCgptZXNzYWdlX2lkGAEgASgJEg0KBXF1b3RlGAIgASgJEh8KBHNwYW4YAyABKAsyES5ub21lbW9yeS52MS5TcGFuEiYKAnRzGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCg9FdmlkZW5jZU1lc3NhZ2USKQoHbWVzc2FnZRgBIAEoCzIYLm5vbWVtb3J5LnYxLkNoYXRNZXNzYWdlEhEKCXRydW5jYXRlZBgCIAEoCBINCgVzY29yZRgDIAEoAiJsCghDb25mbGljdBInCgdlYXJsaWVyGAEgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EiUKBWxhdGVyGAIgASgLMhYubm9tZW1vcnkudjEuU3RhdGVtZW50EhAKCHBvc3NpYmxlGAMgASgIIqgDCgxSZWNhbGxMaW1pdHMSKgoKdGltZV9yYW5nZRgBIAEoCzIWLm5vbWVtb3J5LnYxLlRpbWVSYW5nZRIfCgRyb2xlGAIgASgOMhEubm9tZW1vcnkudjEuUm9sZRIbChNtZXNzYWdlc19jb25zaWRlcmVkGAMgASgFEhIKCnRvb2xfY2FsbHMYBCABKAUSEgoKaXRlcmF0aW9ucxgFIAEoBRIPCgdwbGFubmVyGAYgASgJEiwKC3N0b3BfcmVhc29uGAcgASgOMhcubm9tZW1vcnkudjEuU3RvcFJlYXNvbhIRCgl0cnVuY2F0ZWQYCCABKAgSFAoMaW5kZXhfYmVoaW5kGAkgASgIEg8KB3dpZGVuZWQYCiABKAgSDQoFc2tpbGwYCyABKAkSGQoRZHJvcHBlZF9hcmd1bWVudHMYDCABKAUSDQoFbm90ZXMYDSADKAkSGAoLc3VmZmljaWVuY3kYDiABKAJIAIgBARITCgttb2RlbF9jYWxscxgPIAEoBRIVCg1tZXNzYWdlc19yZWFkGBAgASgFQg4KDF9zdWZmaWNpZW5jeSLOAQoKUmVjYWxsU3RlcBIRCglpdGVyYXRpb24YASABKAUSDwoHdGhvdWdodBgCIAEoCRIMCgR0b29sGAMgASgJEioKCWFyZ3VtZW50cxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSDAoEaGl0cxgFIAEoBRITCgttZXNzYWdlX2lkcxgGIAMoCRITCgtvYnNlcnZhdGlvbhgHIAEoCRIqCgdlbGFwc2VkGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uKm8KC0F0dHJpYnV0aW9uEhsKF0FUVFJJQlVUSU9OX1VOU1BFQ0lGSUVEEAASFAoQQVRUUklCVVRJT05fVVNFUhABEhUKEUFUVFJJQlVUSU9OX09USEVSEAISFgoSQVRUUklCVVRJT05fUVVPVEVEEAMqgQEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhUKEVZFUkRJQ1RfU1VQUE9SVEVEEAESFwoTVkVSRElDVF9DT05GTElDVElORxACEhgKFFZFUkRJQ1RfSU5TVUZGSUNJRU5UEAMSEwoPVkVSRElDVF9QRU5ESU5HEAQqsAEKClN0b3BSZWFzb24SGwoXU1RPUF9SRUFTT05fVU5TUEVDSUZJRUQQABIaChZTVE9QX1JFQVNPTl9TVUZGSUNJRU5UEAESFwoTU1RPUF9SRUFTT05fTk9fR0FJThACEhoKFlNUT1BfUkVBU09OX0lURVJBVElPTlMQAxIaChZTVE9QX1JFQVNPTl9UT09MX0NBTExTEAQSGAoUU1RPUF9SRUFTT05fREVBRExJTkUQBTLeAQoNUmVjYWxsU2VydmljZRJYCgZSZWNhbGwSGi5ub21lbW9yeS52MS5SZWNhbGxSZXF1ZXN0Ghsubm9tZW1vcnkudjEuUmVjYWxsUmVzcG9uc2UiFYLT5JMCDzoBKiIKL3YxL3JlY2FsbBJzCgxTdHJlYW1SZWNhbGwSIC5ub21lbW9yeS52MS5TdHJlYW1SZWNhbGxSZXF1ZXN0GiEubm9tZW1vcnkudjEuU3RyZWFtUmVjYWxsUmVzcG9uc2UiHILT5JMCFjoBKiIRL3YxL3JlY2FsbDpzdHJlYW0wAUJuCg5pby5ub21lbW9yeS52MVABWj1naXRodWIuY29tL25vbWVtb3J5L25vbWVtb3J5L2NsaWVudHMvZ28vbm9tZW1vcnl2MTtub21lbW9yeXYxqgILTm9NZW1vcnkuVjHqAgxOb01lbW9yeTo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_google_protobuf_timestamp, file_nomemory_v1_message, file_nomemory_v1_query_service]);
 
 /**
  * RecallRequest is a question.
@@ -49,7 +49,7 @@ export type RecallRequest = Message<"nomemory.v1.RecallRequest"> & {
   skill: string;
 
   /**
-   * budget may tighten the server's own; what is higher than that has no effect.
+   * budget may tighten the server's own, and may ask for more `evidence`; anything else that is higher has no effect.
    *
    * @generated from field: nomemory.v1.RecallBudget budget = 4;
    */
@@ -232,7 +232,7 @@ export const TurnSchema: GenMessage<Turn> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 4);
 
 /**
- * RecallBudget tightens the server's own budget. 0 (the default) leaves the server's; negative: INVALID_ARGUMENT.
+ * RecallBudget changes the server's own budget. 0 (the default) leaves the server's; negative: INVALID_ARGUMENT.
  *
  * @generated from message nomemory.v1.RecallBudget
  */
@@ -252,7 +252,7 @@ export type RecallBudget = Message<"nomemory.v1.RecallBudget"> & {
   toolCalls: number;
 
   /**
-   * evidence_messages is the most messages in `evidence`.
+   * evidence_messages is the most messages in `evidence`. It may be more than the server's own; more than 50 counts as 50.
    *
    * @generated from field: int32 evidence_messages = 3;
    */
@@ -287,7 +287,8 @@ export type RecallResponse = Message<"nomemory.v1.RecallResponse"> & {
   memoryView?: MemoryView | undefined;
 
   /**
-   * evidence has the messages, best first; some may be cited by no statement.
+   * evidence has the messages that statements cite, and then the best of the others, as many as the budget holds; best
+   * first.
    *
    * @generated from field: repeated nomemory.v1.EvidenceMessage evidence = 2;
    */
@@ -421,7 +422,7 @@ export type Citation = Message<"nomemory.v1.Citation"> & {
   messageId: string;
 
   /**
-   * quote is a stretch of its content, verbatim.
+   * quote is a part of its content, verbatim.
    *
    * @generated from field: string quote = 2;
    */
@@ -623,6 +624,20 @@ export type RecallLimits = Message<"nomemory.v1.RecallLimits"> & {
    * @generated from field: optional float sufficiency = 14;
    */
   sufficiency?: number | undefined;
+
+  /**
+   * model_calls is how many questions the chat model was asked; 0: rules answered.
+   *
+   * @generated from field: int32 model_calls = 15;
+   */
+  modelCalls: number;
+
+  /**
+   * messages_read is how many different messages the chat model was shown, whole or in part.
+   *
+   * @generated from field: int32 messages_read = 16;
+   */
+  messagesRead: number;
 };
 
 /**
@@ -633,7 +648,7 @@ export const RecallLimitsSchema: GenMessage<RecallLimits> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_recall_service, 12);
 
 /**
- * RecallStep is one call of a tool.
+ * RecallStep is one call of a tool, or, with an empty `tool`, a decision: to stop, or what the chat model reads.
  *
  * @generated from message nomemory.v1.RecallStep
  */
@@ -653,8 +668,8 @@ export type RecallStep = Message<"nomemory.v1.RecallStep"> & {
   thought: string;
 
   /**
-   * tool is `messages_list`, `lexical_search`, `semantic_search` or `neighbors`, or `hybrid_search`, which only rules
-   * call; empty for a decision without a call.
+   * tool is `messages_list`, `lexical_search`, `semantic_search` or `neighbors`, or `hybrid_search`, the ranking that a
+   * recall begins with; empty for a decision without a call.
    *
    * @generated from field: string tool = 3;
    */
@@ -668,7 +683,7 @@ export type RecallStep = Message<"nomemory.v1.RecallStep"> & {
   arguments?: JsonObject | undefined;
 
   /**
-   * hits is how many messages it brought.
+   * hits is how many messages it brought, or how many the chat model reads.
    *
    * @generated from field: int32 hits = 5;
    */
@@ -758,7 +773,8 @@ export enum Verdict {
   UNSPECIFIED = 0,
 
   /**
-   * VERDICT_SUPPORTED: the statements are proven by the evidence.
+   * VERDICT_SUPPORTED: the statements probably answer the question. That they were said is proven by the evidence; that
+   * they answer is a judgement: the model's, or, without one, that of rules, which weigh how likely the log is to answer.
    *
    * @generated from enum value: VERDICT_SUPPORTED = 1;
    */

@@ -72,7 +72,7 @@ export type GetServerInfoResponse = Message<"nomemory.v1.GetServerInfoResponse">
   limits?: ServerLimits | undefined;
 
   /**
-   * reads are the dear reads (searches, recalls, counts, exports) that the answering process has in hand. Unset for a caller
+   * reads are the expensive reads (searches, recalls, counts, exports) that the answering process has in hand. Unset for a caller
    * in a namespace, and where this server serves no queries.
    *
    * @generated from field: nomemory.v1.ReadLoad reads = 6;
@@ -125,7 +125,7 @@ export const CallerInfoSchema: GenMessage<CallerInfo> = /*@__PURE__*/
   messageDesc(file_nomemory_v1_server_service, 2);
 
 /**
- * ReadLoad is how busy one process of a server is with dear reads.
+ * ReadLoad is how busy one process of a server is with expensive reads.
  *
  * @generated from message nomemory.v1.ReadLoad
  */
@@ -223,7 +223,7 @@ export type ServerLimits = Message<"nomemory.v1.ServerLimits"> & {
   turns: number;
 
   /**
-   * user_reads is the most dear reads of one user that one process of the server has in hand. What goes beyond is
+   * user_reads is how many expensive reads of one user a process has in hand at most. What goes beyond is
    * RESOURCE_EXHAUSTED (ERROR_REASON_OVERLOADED), with RetryInfo.
    *
    * @generated from field: int32 user_reads = 8;

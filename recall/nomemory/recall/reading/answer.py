@@ -1,0 +1,339 @@
+"""What a chat model answers: the memory view, or what to look up first. The models here are its schema and its check.
+
+The schema is strict. What is read is more patient: a simple model may write a string for a statement or a citation, and
+one call in place of a list. What is no entry is left out. Nothing is trusted: what is left will be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from functools import cache
+from types import MappingProxyType
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from nomemory.recall.llm.json_answer import BadAnswerError, JsonObject, object_in
+from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftConflict, DraftStatement, Section, Verdict
+from nomemory.recall.model.trace import JsonValue
+from nomemory.recall.planning.base import ToolCall
+from nomemory.recall.tools.argument_reader import NO_END, ToolRefusedError, read_arguments
+from nomemory.recall.tools.arguments import (
+    ArgumentObject,
+    LexicalArguments,
+    ListArguments,
+    NeighborArguments,
+    OneRole,
+    QueryText,
+    SearchFilter,
+    TopK,
+    Window,
+)
+from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
+from nomemory.recall.tools.identity_guard import without_identity
+from nomemory.recall.tools.schema import Schema, object_schema
+
+LOOK_UPS_MAX: Final = 3
+STATEMENTS_MAX: Final = 12
+CITATIONS_MAX: Final = 12
+CONFLICTS_MAX: Final = 8
+VERDICTS: Final = tuple(one.value for one in (Verdict.SUPPORTED, Verdict.CONFLICTING, Verdict.INSUFFICIENT))
+_TEXT_CHARS: Final = 500
+_LABEL_CHARS: Final = 256
+_QUOTE_CHARS: Final = 2_000
+_THOUGHT_CHARS: Final = 300
+_INTEGER_MOST: Final = 10**15 - 1
+"""Fifteen digits: what every reader of a double gets back unchanged."""
+
+_Entry = TypeVar("_Entry", bound=BaseModel)
+
+
+def _kept(model: type[_Entry], most: int) -> Callable[[object], list[_Entry]]:
+    """Return what reads a list: the first entries of a model; what is none is left out."""
+
+    def read(values: object) -> list[_Entry]:
+        listed = values if isinstance(values, list) else []
+        return [one for value in listed[:most] for one in _valid(model, value)]
+
+    return read
+
+
+def _valid(model: type[_Entry], value: object) -> list[_Entry]:
+    try:
+        return [model.model_validate(value)]
+    except (ValidationError, RecursionError):
+        return []
+
+
+def _list_schema(items: Schema, most: int, least: int = 0) -> Schema:
+    return {"type": "array", "items": items, **({"minItems": least} if least else {}), "maxItems": most}
+
+
+def _first_citation(side: object) -> object:
+    """Return the first citation of a statement; what is none, as it is."""
+    cited = side.get("citations") if isinstance(side, dict) else None
+    return cited[0] if isinstance(cited, list) and cited else side
+
+
+def _verdict(value: object) -> Verdict | None:
+    """Return the verdict that a text names; None leaves it to the rules."""
+    said = value.strip().lower() if isinstance(value, str) else ""
+    return Verdict(said) if said in VERDICTS else None
+
+
+def _wrapped(key: str) -> Callable[[object], object]:
+    """Return what reads a string as an object with that one member."""
+    return lambda value: {key: value} if isinstance(value, str) else value
+
+
+class _Part(BaseModel):
+    """A part of an answer."""
+
+    model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
+
+
+class CitationPart(_Part):
+    """A message, by its label, and the words of it that prove a statement."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["message_id", "quote"]}, str_strip_whitespace=False)
+
+    message_id: str = Field(min_length=1, max_length=_LABEL_CHARS, description="the id of a message that was shown")
+    quote: Annotated[str, BeforeValidator(lambda value: "" if value is None else value)] = Field(
+        "", max_length=_QUOTE_CHARS, description="words of that message, copied exactly"
+    )
+
+    _as_object = model_validator(mode="before")(_wrapped("message_id"))
+
+
+class StatementPart(_Part):
+    """One line of the view."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["text", "citations"]})
+
+    text: str = Field(min_length=1, max_length=_TEXT_CHARS)
+    citations: Annotated[
+        list[CitationPart],
+        BeforeValidator(_kept(CitationPart, CITATIONS_MAX)),
+        WithJsonSchema(_list_schema(object_schema(CitationPart), CITATIONS_MAX, least=1)),
+    ] = []
+
+    _as_object = model_validator(mode="before")(_wrapped("text"))
+
+
+class ConflictPart(_Part):
+    """Two citations that cannot both hold. A pair may come as a list, and a side as a statement."""
+
+    earlier: Annotated[CitationPart, BeforeValidator(_first_citation)]
+    later: Annotated[CitationPart, BeforeValidator(_first_citation)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_object(cls, given: object) -> object:
+        return dict(zip(("earlier", "later"), given, strict=False)) if isinstance(given, list) else given
+
+
+_Statements = Annotated[
+    list[StatementPart],
+    BeforeValidator(_kept(StatementPart, STATEMENTS_MAX)),
+    WithJsonSchema(_list_schema(object_schema(StatementPart), STATEMENTS_MAX)),
+]
+
+
+_Times = TypeVar("_Times", Window, ListArguments)
+
+
+def _with_an_end(times: _Times) -> _Times:
+    if times.since is None and times.until is None:
+        raise PydanticCustomError(NO_END, NO_END)
+    return times
+
+
+class _Explicit(Window):
+    """A range of times that says at least one of its ends."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["until"]})
+
+    _has_an_end = model_validator(mode="after")(_with_an_end)
+
+
+class _ExplicitFilter(SearchFilter):
+    """A filter that says whose messages are meant, and of what time."""
+
+    role: OneRole = Field(description="whose messages; any: anybody's")
+    time_range: _Explicit = Field(description="when it was said; for all of it give until alone")
+
+
+class _ListLookUp(ListArguments):
+    """A listing that says whose messages are meant, and until when."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["role", "until"]})
+
+    role: OneRole = Field(description="whose messages; any: anybody's")
+
+    _has_an_end = model_validator(mode="after")(_with_an_end)
+
+
+class _WordsLookUp(LexicalArguments):
+    filter: _ExplicitFilter = Field(description="what to narrow the search to")
+
+
+class _MeaningLookUp(ArgumentObject):
+    query_text: QueryText = Field(description="what to look for, in plain words")
+    filter: _ExplicitFilter = Field(description="what to narrow the search to")
+    top_k: TopK = Field(default=20, description="how many messages at most")
+
+
+LOOK_UPS: Final[Mapping[str, type[ArgumentObject]]] = MappingProxyType(
+    {
+        MESSAGES_LIST: _ListLookUp,
+        LEXICAL_SEARCH: _WordsLookUp,
+        SEMANTIC_SEARCH: _MeaningLookUp,
+        NEIGHBORS: NeighborArguments,
+    }
+)
+"""The tools that a model may ask for, with arguments that leave nothing unsaid that narrows a search."""
+
+
+def _look_up_schema() -> Schema:
+    calls: list[JsonValue] = [
+        {
+            "type": "object",
+            "properties": {"tool": {"enum": [tool]}, "args": object_schema(arguments)},
+            "required": ["tool", "args"],
+            "additionalProperties": False,
+        }
+        for tool, arguments in LOOK_UPS.items()
+    ]
+    return _list_schema({"anyOf": calls}, LOOK_UPS_MAX)
+
+
+class AnswerPart(_Part):
+    """All of an answer: with `look_up` a request, else the view."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "required": ["stop", "look_up", "verdict", *(section.value for section in Section), "conflicts"]
+        }
+    )
+
+    thought: Annotated[str, BeforeValidator(lambda value: value[:_THOUGHT_CHARS])] = Field(
+        "", max_length=_THOUGHT_CHARS, description="why, in one short sentence"
+    )
+    stop: bool = Field(default=True, strict=True, description="false: look up first")
+    look_up: Annotated[list[dict[str, Any]], WithJsonSchema(_look_up_schema())] = []
+    verdict: Annotated[
+        Verdict | None, BeforeValidator(_verdict), WithJsonSchema({"type": "string", "enum": list(VERDICTS)})
+    ] = None
+    preferences: _Statements = []
+    profile: _Statements = []
+    constraints: _Statements = []
+    conflicts: Annotated[
+        list[ConflictPart],
+        BeforeValidator(_kept(ConflictPart, CONFLICTS_MAX)),
+        WithJsonSchema(_list_schema(object_schema(ConflictPart), CONFLICTS_MAX)),
+    ] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_one_call(cls, given: JsonObject) -> JsonObject:
+        """Take one call that stands by itself: `{"stop": false, "tool": "…", "args": {…}}`."""
+        if given.get("tool"):
+            return {**given, "look_up": [{"tool": given["tool"], "args": given.get("args")}]}
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model says: `calls` to make first, or, without any, the draft of a view."""
+
+    draft: Draft
+    calls: tuple[ToolCall, ...] = ()
+    thought: str = ""
+
+
+_KEYS: Final = {"stop", "look_up", "verdict", *(section.value for section in Section)}
+
+
+@cache
+def answer_schema() -> Schema:
+    """Return the JSON schema of an answer. It is shared: do not change it."""
+    return object_schema(AnswerPart)
+
+
+def answer_in(text: str, named: Callable[[str], str], zone: tzinfo | None) -> Answer:
+    """Return what a model answers.
+
+    Args:
+        text: all that it said.
+        named: returns the id of the message that a label stands for.
+        zone: of times without an offset.
+
+    Raises:
+        BadAnswerError: it is no such object, or a call in it cannot be made; the text quotes neither.
+    """
+    try:
+        part = AnswerPart.model_validate(object_in(text, _KEYS))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"][0]
+        raise BadAnswerError(f'"{first}" is not as the schema says.') from None
+    calls = () if part.stop else tuple(_call(asked, named, zone) for asked in part.look_up[:LOOK_UPS_MAX])
+    return Answer(_draft(part, named), tuple(replace(call, thought=part.thought) for call in calls), part.thought)
+
+
+def _draft(part: AnswerPart, named: Callable[[str], str]) -> Draft:
+    def citation(one: CitationPart) -> DraftCitation:
+        return DraftCitation(named(one.message_id), one.quote)
+
+    statements = tuple(
+        DraftStatement(section, one.text, tuple(map(citation, one.citations)))
+        for section in Section
+        for one in _section(part, section)
+    )
+    conflicts = tuple(DraftConflict(citation(one.earlier), citation(one.later)) for one in part.conflicts)
+    return Draft(statements, part.verdict, conflicts)
+
+
+def _section(part: AnswerPart, section: Section) -> list[StatementPart]:
+    return {
+        Section.PREFERENCES: part.preferences,
+        Section.PROFILE: part.profile,
+        Section.CONSTRAINTS: part.constraints,
+    }[section]
+
+
+def _call(asked: JsonObject, named: Callable[[str], str], zone: tzinfo | None) -> ToolCall:
+    """Check a call as far as it can be checked before it is made.
+
+    Raises:
+        BadAnswerError: there is no such tool, or it does not take these arguments.
+    """
+    tool, arguments = asked.get("tool"), asked.get("args")
+    if not isinstance(tool, str) or tool not in LOOK_UPS:
+        raise BadAnswerError(f'"tool" has to be one of {", ".join(LOOK_UPS)}.')
+    if not isinstance(arguments, dict):
+        raise BadAnswerError(f'"args" of {tool} has to be an object with its arguments.')
+    if any(abs(number) > _INTEGER_MOST for number in _integers(arguments)):
+        raise BadAnswerError("An integer may have at most 15 digits.")
+    if tool == NEIGHBORS and isinstance(label := arguments.get("message_id"), str):
+        arguments = {**arguments, "message_id": named(label)}
+    try:
+        read_arguments(LOOK_UPS[tool], without_identity(arguments)[0], zone)
+    except ToolRefusedError as refused:
+        raise BadAnswerError(f"{tool}: {refused}.") from None
+    return ToolCall(tool, arguments)
+
+
+def _integers(whole: JsonValue) -> Iterator[int]:
+    """Return the integers at every depth; an answer may be nested too deep to recurse into."""
+    left = [whole]
+    while left:
+        value = left.pop()
+        if isinstance(value, int):
+            yield value
+        elif isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)

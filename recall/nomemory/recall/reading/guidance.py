@@ -1,0 +1,58 @@
+"""What of a skill guides who reads messages: all but how to search and how to answer, which the host says itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Final
+
+from nomemory.recall.skills.loader import Skill
+from nomemory.recall.skills.steering.outline import Section, SectionKind, sections
+from nomemory.recall.tools.arguments import SearchFilter, Window
+from nomemory.recall.tools.definitions import TOOLS
+
+GUIDANCE_CHARS: Final = 4_000
+"""Characters of a skill that a chat model is shown. What goes on is cut."""
+
+_OF_SEARCHING: Final = frozenset({SectionKind.DEFAULTS, SectionKind.QUERY_TEMPLATES, SectionKind.PLAYBOOK})
+_OF_MESSAGES: Final = frozenset({"message_id"})
+"""Arguments that messages have, too: naming one says nothing about searching."""
+_OF_ANSWERS: Final = frozenset({"citations"})
+"""What only the form of an answer has."""
+
+
+def guidance(skill: Skill) -> str:
+    """Return the sections of a skill and its references that name no tool, no argument and no part of an answer.
+
+    What steers the rules alone (defaults, query templates, playbook) is left out, too.
+    """
+    texts = [skill.body, *(text for path, text in skill.references.items() if not path.startswith("scripts/"))]
+    kept = "\n\n".join(part for text in texts for part in _kept(text))
+    return kept if len(kept) <= GUIDANCE_CHARS else f"{kept[:GUIDANCE_CHARS]}\n(The skill goes on; it was cut here.)"
+
+
+def _kept(text: str) -> Iterator[str]:
+    lines = text.splitlines()
+    for section in sections(text):
+        written = "\n".join(lines[section.lines.start - 1 : section.lines.stop - 1]).strip()
+        is_heading = written.startswith("#") and "\n" not in written
+        if written and not is_heading and not _is_the_hosts(section, written):
+            yield written
+
+
+def _is_the_hosts(section: Section, written: str) -> bool:
+    return section.kind in _OF_SEARCHING or _named().search(written) is not None
+
+
+@cache
+def _named() -> re.Pattern[str]:
+    """Return what finds a tool or an argument of one, as code or with an underscore, and a part of an answer."""
+    fields = [*(tool.arguments for tool in TOOLS.values()), SearchFilter, Window]
+    arguments = {name for model in fields for name in model.model_fields} - _OF_MESSAGES
+    plain = [*_OF_ANSWERS, *(name for name in (*TOOLS, *arguments) if "_" in name)]
+    return re.compile(rf"`(?:\w+\.)?(?:{_either(arguments | set(TOOLS))})\b|\b(?:{_either(plain)})\b")
+
+
+def _either(names: Iterable[str]) -> str:
+    return "|".join(sorted(names))

@@ -1,0 +1,148 @@
+"""A chat model reads the ranked messages: it composes the view, or looks up what is missing and reads on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from nomemory.recall.errors import RecallError
+from nomemory.recall.llm.chat_model import ChatFailedError, ChatModel
+from nomemory.recall.llm.json_answer import BadAnswerError
+from nomemory.recall.llm.prompt import Prompt
+from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.limits import Reading
+from nomemory.recall.model.memory_view import Draft
+from nomemory.recall.model.question import Question
+from nomemory.recall.model.trace import Step
+from nomemory.recall.planning.base import Plan
+from nomemory.recall.reading.answer import Answer, answer_in, answer_schema
+from nomemory.recall.reading.prompt import as_answered, first_text, outcome_text, refusal_text, system_text
+from nomemory.recall.reading.window import ContextWindow, Line, ReadingBudget, is_short
+from nomemory.recall.search.session import SearchSession
+from nomemory.recall.skills.loader import Skill
+from nomemory.recall.tools.definitions import NEIGHBORS
+
+_BAD_ANSWERS_MAX: Final = 2
+"""Answers that cannot be used, after which a recall gives up on the model."""
+_FALLBACK_S: Final = 0.5
+"""Seconds of a recall that are kept for the rules, in case the model hangs."""
+_FALLBACK_SHARE: Final = 0.2
+"""The same as a share, where a recall has little time."""
+
+
+class ReaderFailedError(RecallError):
+    """The model gives no answer, or none that can be used. The text holds no content."""
+
+
+class Reader:
+    """Has a chat model read for one recall.
+
+    Args:
+        model: what answers.
+        search: has made the ranking; makes what the model wants looked up.
+        budget: how much is read, how often it may be looked up, and how long an answer may take.
+    """
+
+    name: ClassVar[str] = "llm"
+
+    def __init__(self, model: ChatModel, search: SearchSession, budget: Budget) -> None:
+        self._model = model
+        self._search = search
+        self._budget = budget
+        self._bad = 0
+        self._calls = 0
+        self._shown = 0
+
+    @property
+    def reading(self) -> Reading:
+        """What was read so far."""
+        return Reading(self._calls, self._shown)
+
+    async def read(self, question: Question, skill: Skill) -> Draft:
+        """Return the draft of a view. The last round that the budget allows has to bring one.
+
+        Raises:
+            ReaderFailedError: the model gives none, or the time is up.
+        """
+        reading = ReadingBudget(self._budget.read_messages, self._budget.read_tokens)
+        window = ContextWindow(question.reading.asked, question.now.tzinfo, reading)
+        ranked = [one.message for one in self._search.ranked()]
+        lines: Sequence[Line] = window.rank(ranked, await self._replied_to(ranked[: reading.messages]))
+        look_ups = self._budget.iterations - 1
+        first = first_text(question, lines, is_last=not look_ups)
+        prompt = Prompt(system_text(skill), first, "memory_view", answer_schema())
+        while True:
+            await self._tell(lines, window)
+            prompt, answer = await self._answered(prompt, window, question, is_last=not look_ups)
+            if not answer.calls:
+                return answer.draft
+            look_ups -= 1
+            prompt, lines = await self._looked_up(prompt, answer, window, is_last=not look_ups)
+
+    async def _replied_to(self, messages: Sequence[Retrieved]) -> Mapping[str, Retrieved]:
+        """Return what the best short messages reply to, unless it is among the messages itself."""
+        short = [one for one in messages if is_short(one)]
+        known = {one.message_id for one in messages}
+        replied_to = await self._search.replied_to(short)
+        return {reply: one for reply, one in replied_to.items() if one.message_id not in known}
+
+    async def _looked_up(
+        self, prompt: Prompt, answer: Answer, window: ContextWindow, *, is_last: bool
+    ) -> tuple[Prompt, Sequence[Line]]:
+        """Make the calls of an answer; what they bring goes into the exchange."""
+        done = len(self._search.steps)
+        await self._search.follow(Plan(answer.calls, thought=answer.thought), self._search.iterations + 1)
+        whole = {str(call.arguments.get("message_id")) for call in answer.calls if call.tool == NEIGHBORS}
+        lines = window.add([[hit.message for hit in result.items] for result in self._search.brought], whole)
+        outcome = outcome_text(self._search.steps[done:], lines, is_last=is_last)
+        return _with_outcome(prompt, outcome), lines
+
+    async def _answered(
+        self, prompt: Prompt, window: ContextWindow, question: Question, *, is_last: bool
+    ) -> tuple[Prompt, Answer]:
+        """Ask until an answer can be used; it becomes part of the exchange."""
+        while True:
+            text = await self._asked(prompt)
+            said = replace(prompt, exchange=(*prompt.exchange, (as_answered(text), "")))
+            try:
+                answer = _allowed(answer_in(text, window.message_id, question.now.tzinfo), is_last=is_last)
+            except BadAnswerError as bad:
+                self._bad += 1
+                if self._bad >= _BAD_ANSWERS_MAX:
+                    raise ReaderFailedError(f"the model gave {self._bad} answers that cannot be used") from None
+                prompt = _with_outcome(said, refusal_text(str(bad), is_last=is_last))
+            else:
+                return said, answer
+
+    async def _asked(self, prompt: Prompt) -> str:
+        left_s = self._search.answer_by - time.monotonic()
+        within_s = min(self._budget.model_s, max(left_s - _FALLBACK_S, left_s * (1 - _FALLBACK_SHARE)))
+        self._calls += 1
+        began = time.monotonic()
+        try:
+            return await self._model.ask(prompt, within_s)
+        except ChatFailedError as failure:
+            raise ReaderFailedError(str(failure)) from None
+        finally:
+            self._search.paused(time.monotonic() - began)
+
+    async def _tell(self, lines: Sequence[Line], window: ContextWindow) -> None:
+        self._shown = len(window)
+        ids = tuple(window.message_id(str(line["id"])) for line in lines)
+        thought = f"the model reads {len(lines)} messages"
+        await self._search.tell(Step(self._search.iterations, thought, hits=len(lines), message_ids=ids))
+
+
+def _allowed(answer: Answer, *, is_last: bool) -> Answer:
+    if answer.calls and is_last:
+        raise BadAnswerError("Nothing can be looked up any more.")
+    return answer
+
+
+def _with_outcome(prompt: Prompt, outcome: str) -> Prompt:
+    """Complete the last turn of the exchange."""
+    *before, (answer, _) = prompt.exchange
+    return replace(prompt, exchange=(*before, (answer, outcome)))

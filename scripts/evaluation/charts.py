@@ -1,0 +1,164 @@
+"""Bars as an SVG picture, and the figures of `scripts/bench_recall` as one: the same figures make the same bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from evaluation.asking import NAMES
+
+SERIES_MAX: Final = 4
+"""How many series can be told apart."""
+FIGURES: Final = "quality.json"
+PICTURE: Final = "quality.svg"
+
+_WIDTH: Final = 760
+_LABELS: Final = 264
+_VALUES: Final = 60
+_MARGIN: Final = 20
+_TOP: Final = 88
+_BAR: Final = 13
+_GAP: Final = 11
+_LEGEND_STEP: Final = 150
+_FONT: Final = "font-family='system-ui, -apple-system, Segoe UI, Roboto, sans-serif'"
+_LIGHT: Final = ("#ffffff", "#1f2328", "#59636e", "#0550ae", "#bc4c00", "#1a7f37", "#8250df")
+_DARK: Final = ("#0d1117", "#e6edf3", "#9198a1", "#79c0ff", "#ffa657", "#56d364", "#d2a8ff")
+_CLASSES: Final = ("ground", "text", "quiet", *(f"s{number}" for number in range(SERIES_MAX)))
+_METRIC: Final = "recall@6"
+_KEPT: Final = (_METRIC, "recall@10", "hit@1")
+_NOTE: Final = "Share of the evidence among the first six messages. Longer is better."
+
+Sets = Mapping[str, Mapping[str, Any]]
+"""What was measured of each method, by set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Bars that stand together, one for each series; None: there is no figure."""
+
+    label: str
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BarChart:
+    """What a chart shows.
+
+    Attributes:
+        title: what is measured, in a few words.
+        note: under what it was measured, and which way is better.
+        series: what the bars of a row are called, at most four.
+        rows: top to bottom.
+        written: writes a value as the pages write it.
+    """
+
+    title: str
+    note: str
+    series: tuple[str, ...]
+    rows: tuple[Row, ...]
+    written: Callable[[float], str]
+
+    def description(self) -> str:
+        """Return every figure in words, for who does not see the picture."""
+        return " ".join([self.note, *(f"{row.label}: {', '.join(self._told(row))}." for row in self.rows)])
+
+    def _told(self, row: Row) -> Iterator[str]:
+        for name, value in zip(self.series, row.values, strict=True):
+            if value is not None:
+                yield f"{name} {self.written(value)}"
+
+
+def svg(chart: BarChart) -> str:
+    """Draw a chart. It has its own ground, so that it is readable wherever it stands, in light and dark."""
+    step = _BAR * len(chart.series) + _GAP
+    height = _TOP + step * len(chart.rows) + _MARGIN
+    most = max((value for row in chart.rows for value in row.values if value is not None), default=0.0) or 1.0
+    bars = [
+        part
+        for number, row in enumerate(chart.rows)
+        for part in _row(chart, row, _TOP + step * number, (_WIDTH - _LABELS - _VALUES - _MARGIN) / most)
+    ]
+    head = (
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {height}' width='{_WIDTH}' height='{height}' "
+        f"role='img' aria-labelledby='title description' {_FONT} font-size='12'>"
+    )
+    parts = [
+        head,
+        f"<title id='title'>{escape(chart.title)}</title>",
+        f"<desc id='description'>{escape(chart.description())}</desc>",
+        f"<style>{_style()}</style>",
+        f"<rect class='ground' width='{_WIDTH}' height='{height}' rx='8'/>",
+        f"<text class='text' x='{_MARGIN}' y='28' font-size='16' font-weight='600'>{escape(chart.title)}</text>",
+        f"<text class='quiet' x='{_MARGIN}' y='47'>{escape(chart.note)}</text>",
+        *_legend(chart.series),
+        *bars,
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _style() -> str:
+    light, dark = (_rules(colours) for colours in (_LIGHT, _DARK))
+    return f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"
+
+
+def _rules(colours: Sequence[str]) -> str:
+    return " ".join(f".{name} {{ fill: {colour} }}" for name, colour in zip(_CLASSES, colours, strict=True))
+
+
+def _legend(series: Sequence[str]) -> Iterator[str]:
+    for number, name in enumerate(series):
+        x = _MARGIN + _LEGEND_STEP * number
+        yield f"<rect class='s{number}' x='{x}' y='60' width='12' height='12' rx='2'/>"
+        yield f"<text class='text' x='{x + 18}' y='70'>{escape(name)}</text>"
+
+
+def _row(chart: BarChart, row: Row, top: int, scale: float) -> Iterator[str]:
+    middle = top + _BAR * len(chart.series) / 2 + 4
+    yield f"<text class='text' x='{_LABELS - 10}' y='{middle:.1f}' text-anchor='end'>{escape(row.label)}</text>"
+    for number, value in enumerate(row.values):
+        if value is not None:
+            y, length = top + _BAR * number, max(1.0, value * scale)
+            yield f"<rect class='s{number}' x='{_LABELS}' y='{y}' width='{length:.1f}' height='{_BAR - 2}' rx='2'/>"
+            yield f"<text class='text' x='{_LABELS + length + 6:.1f}' y='{y + 10}'>{chart.written(value)}</text>"
+
+
+def draw(sets: Sets, folder: Path) -> None:
+    """Write the figures that the picture shows, and the picture."""
+    kept = shown(sets)
+    (folder / FIGURES).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (folder / PICTURE).write_text(picture(kept), encoding="utf-8")
+
+
+def shown(sets: Sets) -> dict[str, Any]:
+    """Return those of the benchmark's figures that stand on the page, in the benchmark's form."""
+    return {"sets": {name: {method: _of_all(one) for method, one in found.items()} for name, found in sets.items()}}
+
+
+def picture(figures: Mapping[str, Any]) -> str:
+    """Draw the figures of a benchmark; of more than four sets the first four."""
+    sets = dict(list(figures["sets"].items())[:SERIES_MAX])
+    methods = [method for method in NAMES if any(method in found for found in sets.values())]
+    rows = tuple(Row(method, tuple(_value(found, method) for found in sets.values())) for method in methods)
+    return svg(BarChart("How much of the evidence comes back", _NOTE, tuple(sets), rows, written))
+
+
+def written(value: float) -> str:
+    """Write a share as the page does."""
+    return f"{value:.3f}".removeprefix("0")
+
+
+def _of_all(one: Mapping[str, Any]) -> dict[str, Any]:
+    figures = one["all"]
+    return {"all": {name: figures[name] for name in _KEPT if name in figures}}
+
+
+def _value(found: Mapping[str, Any], method: str) -> float | None:
+    if method not in found:
+        return None
+    value: float | None = found[method]["all"].get(_METRIC)
+    return value

@@ -1,0 +1,107 @@
+"""What is moved when a log goes from one engine to another: the rows of six tables, and how a log is marked meanwhile.
+
+The tables are the same in every engine, but for names of columns and the order in which rows are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, Final, NamedTuple, Protocol
+
+from nomemory.server.log.position import LogPosition
+
+UNFINISHED: Final = 1_000_001
+"""In the place of the schema's version: the copy of another log, which is not complete yet. No server serves it."""
+MOVED: Final = 1_000_002
+"""In the place of the schema's version: a log whose messages were moved elsewhere. No server serves it."""
+
+MOVED_STATE: Final = "NM001"
+"""The SQLSTATE with which a database answers a write to a log that was moved."""
+
+_UNFINISHED: Final = "it is the unfinished copy of another log. Run `nomemory migrate` again to finish it"
+_MOVED: Final = "its messages were moved to {where} with `nomemory migrate`. {advice}"
+
+
+def refusal_of_file(version: int) -> str:
+    """Return why a server cannot use a file; empty if it is not marked."""
+    return _refusal(version, "PostgreSQL", "Set NOMEMORY_LOG to the URL of that database")
+
+
+def refusal_of_database(version: int) -> str:
+    """Return why a server cannot use a database; empty if it is not marked."""
+    return _refusal(version, "a data directory", "Start without NOMEMORY_LOG on the data directory that has them")
+
+
+def _refusal(version: int, where: str, advice: str) -> str:
+    return {UNFINISHED: _UNFINISHED, MOVED: _MOVED.format(where=where, advice=advice)}.get(version, "")
+
+
+class Condition(Enum):
+    """What a log is to a move."""
+
+    EMPTY = "empty"
+    """Nothing was ever written to it."""
+    UNFINISHED = "unfinished"
+    """The copy of another log, which no server uses yet."""
+    IN_USE = "in use"
+    MOVED = "moved"
+    """Its messages were moved elsewhere."""
+
+
+class Table(NamedTuple):
+    """A table of a log: the columns by which a row is found, and the others."""
+
+    name: str
+    key: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, in the order of a row."""
+        return self.key + self.others
+
+
+MESSAGES: Final = Table(
+    "messages",
+    ("user_id", "ts_us", "message_id"),
+    ("sequence", "role", "conversation_id", "wire", "expire_us", "checksum"),
+)
+VECTORS: Final = Table("embeddings", ("user_id", "message_id"), ("vector",))
+METADATA: Final = Table("metadata_entries", ("user_id", "mark", "ts_us", "message_id"))
+USERS: Final = Table("users", ("user_id",), ("latest_sequence", "messages"))
+REQUESTS: Final = Table("requests", ("user_id", "digest"), ("first_id", "size"))
+REMOVALS: Final = Table("removals", ("sequence",), ("user_id", "message_id", "removed_sequence"))
+
+TABLES: Final = (MESSAGES, VECTORS, METADATA, USERS, REQUESTS, REMOVALS)
+SHRINKING: Final = (USERS, REQUESTS, REMOVALS)
+"""Tables of which rows can go without a change of the log's sequence."""
+
+Row = tuple[Any, ...]
+"""The values of a table's columns."""
+
+
+class LogTables(Protocol):
+    """Reads all rows of a log, expired ones, too. What it returns is not checked."""
+
+    async def position(self) -> LogPosition:
+        """Return which log it is, and the sequence of its latest change. A copy has the position of what it is of."""
+
+    async def last_id(self) -> int:
+        """Return the number of the last id that was made; 0: none was."""
+
+    async def count(self, table: Table) -> int:
+        """Return how many rows a table has."""
+
+    async def page(self, table: Table, after: Row | None, limit: int) -> list[Row]:
+        """Return up to `limit` rows that come after a row, or the first ones, in an order that the engine chooses."""
+
+
+class LogCopy(LogTables, Protocol):
+    """The copy of a log. Each change is one durable commit."""
+
+    async def add(self, table: Table, rows: Sequence[Row]) -> None:
+        """Add those of some rows whose keys are not there yet."""
+
+    async def clear(self, table: Table) -> None:
+        """Delete all rows of a table."""

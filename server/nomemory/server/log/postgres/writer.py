@@ -1,0 +1,252 @@
+"""Writes the message log to PostgreSQL over several connections. Each commits all jobs at once that wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from nomemory.server.log.expiry import Lifetimes, Swept
+from nomemory.server.log.position import bucket_of
+from nomemory.server.log.postgres.changes import ReadWords, no_words
+from nomemory.server.log.postgres.connections import ERRORS, EVERY_JOB, TURNED_BACK, Database, storage_fault
+from nomemory.server.log.postgres.jobs import (
+    AnyJob,
+    DeleteJob,
+    Job,
+    OwnCommit,
+    WriteJob,
+    delete_matching,
+    erase,
+    remove_expired,
+)
+from nomemory.server.log.postgres.transaction import PostgresTransaction
+from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
+from nomemory.server.log.writing import WriteQueue, size_of
+from nomemory.server.message import Filter, Message
+
+if TYPE_CHECKING:
+    import asyncpg
+
+_GROUP_MAX: Final = 64
+"""Most jobs in one commit: enough to share its cost, few enough that no caller waits long for the others."""
+
+_ATTEMPTS_MAX: Final = 10
+"""How often a commit is made again that the database turned back."""
+
+
+class Committer:
+    """Commits jobs in their order. Belongs to one event loop.
+
+    Args:
+        database: where the log is.
+        take: takes up to so many jobs that wait for it.
+        announce: called after each commit that changed a message.
+        lifetimes: tells what has expired.
+        read_words: reads what a row holds for search by words.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        take: Callable[[int], list[AnyJob]],
+        announce: Callable[[], None],
+        lifetimes: Lifetimes,
+        read_words: ReadWords,
+    ) -> None:
+        self._database = database
+        self._take = take
+        self._announce = announce
+        self._lifetimes = lifetimes
+        self._read_words = read_words
+        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
+        self._committing: asyncio.Task[None] | None = None
+
+    def wake(self) -> None:
+        """Have what waits committed."""
+        if self._committing is None or self._committing.done():
+            self._committing = asyncio.get_running_loop().create_task(self._commit_queued())
+            self._committing.add_done_callback(self._go_on)
+
+    async def close(self) -> None:
+        """Finish what waits, then close the connection."""
+        while self._committing is not None and not self._committing.done():
+            await asyncio.wait([self._committing])
+        if self._connection is not None:
+            self._connection.terminate()
+
+    async def _commit_queued(self) -> None:
+        """Commit until nothing is queued. A caller who has gone before a job was taken has not made the call."""
+        while taken := self._take(_GROUP_MAX):
+            try:
+                for group in _groups([job for job in taken if not job.done.done()]):
+                    await self._commit_together(group)
+            except BaseException as error:
+                # A fault of the program. Nobody is left waiting, and the next commit gets another connection.
+                self._hang_up()
+                _settle(taken, error)
+                raise
+
+    def _go_on(self, ended: asyncio.Task[None]) -> None:
+        """Commit what came while a fault of the program ended a commit. Those whose commit it was were told of it."""
+        if not ended.cancelled() and ended.exception() is not None:
+            self.wake()
+
+    async def _commit_together(self, group: Sequence[AnyJob]) -> None:
+        """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""
+        failure = await self._attempt(group)
+        if failure is None or len(group) == 1 or isinstance(failure, EVERY_JOB):
+            _settle(group, failure)
+            return
+        for job in group:
+            _settle([job], await self._attempt([job]))
+
+    async def _attempt(self, group: Sequence[AnyJob]) -> BaseException | None:
+        """Commit jobs; return what went wrong, after which the log is as before, or nobody knows."""
+        failure: BaseException | None = None
+        for _ in range(_ATTEMPTS_MAX):
+            failure = await self._attempt_once(group)
+            if not isinstance(failure, TURNED_BACK):
+                break
+        return failure
+
+    async def _attempt_once(self, group: Sequence[AnyJob]) -> BaseException | None:
+        try:
+            await self._commit(group)
+        except ERRORS as error:
+            await self._undo()
+            return error
+        return None
+
+    async def _commit(self, group: Sequence[AnyJob]) -> None:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await self._database.connect()
+        transaction = PostgresTransaction(self._connection, self._lifetimes, self._read_words)
+        await transaction.begin()
+        if user_ids := {user_id for job in group for user_id in job.user_ids()}:
+            await transaction.lock(user_ids, sum(job.numbers() for job in group))
+        keys = [key for job in group for key in job.wanted()]
+        await transaction.look_up(keys, [request for job in group for request in job.requests()])
+        for job in group:
+            await job.attempt(transaction)
+        await transaction.commit()
+        if transaction.has_changes:
+            self._announce()
+
+    async def _undo(self) -> None:
+        connection = self._connection
+        if connection is None or connection.is_closed() or not connection.is_in_transaction():
+            return
+        with suppress(*ERRORS):
+            await connection.execute("ROLLBACK")
+            return
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+
+def _groups(jobs: Sequence[AnyJob]) -> Iterator[list[AnyJob]]:
+    """Return the jobs in their order: those that can share a commit together, others alone."""
+    for together, some in groupby(jobs, lambda job: job.can_be_grouped):
+        if together:
+            yield list(some)
+        else:
+            yield from ([job] for job in some)
+
+
+def _settle(group: Sequence[AnyJob], failure: BaseException | None) -> None:
+    if isinstance(failure, ERRORS):
+        failure = storage_fault(failure, "written")
+    for job in group:
+        job.settle(failure)
+
+
+Receipt = TypeVar("Receipt", Written, Deleted, Erased, Swept)
+
+
+class PostgresLogWriter:
+    """A writer of a log; implements `LogWriter` and `ExpiredMessages`. Others may write to the same log elsewhere.
+
+    Jobs of one user are done in their order. Those of other buckets of users need not wait for them.
+
+    Belongs to one event loop. A call whose commit may or may not have been made is answered STORAGE_UNAVAILABLE: the
+    same call with the same ids, or the same `request_id`, finds out.
+
+    Args:
+        database: where the log is.
+        queue_max: how many jobs may wait; more are refused with OVERLOADED.
+        queue_max_bytes: how many bytes of messages may wait; the same.
+        announce: called after each commit that changed a message.
+        connections: how many connections it writes through.
+        lifetimes: tells what has expired.
+        read_words: reads what a row holds for search by words.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        queue_max: int,
+        queue_max_bytes: int,
+        announce: Callable[[], None],
+        connections: int = 1,
+        lifetimes: Lifetimes | None = None,
+        read_words: ReadWords = no_words,
+    ) -> None:
+        self._lifetimes = lifetimes or Lifetimes()
+        self._queue: WriteQueue[AnyJob] = WriteQueue(queue_max, queue_max_bytes, connections)
+        self._committers = [
+            Committer(database, partial(self._queue.take, partition=partition), announce, self._lifetimes, read_words)
+            for partition in range(connections)
+        ]
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait."""
+        return self._queue.waiting
+
+    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
+        """Store a batch, all or nothing; returns when it is durable."""
+        job = WriteJob(messages=messages, on_conflict=on_conflict, request_id=request_id)
+        return await self._submit(job, sum(map(size_of, messages)))
+
+    async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
+        """Delete messages of one user; returns when it is durable."""
+        return await self._submit(DeleteJob(user_id=user_id, message_ids=message_ids), sum(map(len, message_ids)))
+
+    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
+        """Delete whatever a filter admits, all or nothing; returns when it is durable."""
+        work = partial(delete_matching, user_id=user_id, narrowed=narrowed, lifetimes=self._lifetimes)
+        return await self._submit(OwnCommit[Deleted](work=work, user_id=user_id), 0)
+
+    async def erase(self, user_id: str) -> Erased:
+        """Delete everything of one user; returns when it is durable."""
+        work = partial(erase, user_id=user_id, lifetimes=self._lifetimes)
+        return await self._submit(OwnCommit[Erased](work=work, user_id=user_id), 0)
+
+    async def remove_expired(self, after: str, most: int) -> Swept:
+        """Remove up to `most` messages that have expired."""
+        work = partial(remove_expired, after=after, most=most, lifetimes=self._lifetimes)
+        return await self._submit(OwnCommit[Swept](work=work), 0)
+
+    async def close(self) -> None:
+        """Finish what is queued, then close the connections."""
+        for committer in self._committers:
+            await committer.close()
+
+    async def _submit(self, job: Job[Receipt], size: int) -> Receipt:
+        partition = self._partition_of(job)
+        self._queue.put(job, size, partition)
+        self._committers[partition].wake()
+        return await job.done
+
+    def _partition_of(self, job: Job[Receipt]) -> int:
+        """Return the partition of the first user's bucket: jobs that need the same lock share a commit."""
+        user_id = next(job.user_ids(), None)
+        return 0 if user_id is None else bucket_of(user_id) % len(self._committers)

@@ -1,0 +1,245 @@
+"""Reads the message log from SQLite.
+
+Its methods answer at once, without suspending, but for those that walk through all that a user ever said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from nomemory.server.log.damage import LogDamage
+from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.position import FeedPosition, LogIdentity
+from nomemory.server.log.protocol import (
+    Around,
+    ConversationSummary,
+    FirstPage,
+    LogCounts,
+    Position,
+    Surroundings,
+    UserCount,
+    beyond,
+)
+from nomemory.server.log.sqlite.conditions import (
+    BY_ENTRY,
+    HAS_ENTRY,
+    Clause,
+    Expiry,
+    all_clauses,
+    clauses,
+    joined,
+    rarest_first,
+)
+from nomemory.server.log.sqlite.rows import BY_ID, SqliteRows, SqliteScans
+from nomemory.server.log.sqlite.schema import identity
+from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
+from nomemory.server.sqlite_users import users_condition
+
+_OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
+_NEWER = "user_id=? AND (ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT ?"
+_COUNTS = """
+SELECT ifnull(max(latest_seq), 0), ifnull(sum(messages - ifnull(gone, 0)), 0),
+  count(nullif(messages - ifnull(gone, 0), 0))
+FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({gone}) GROUP BY user_id) USING (user_id)
+"""
+_CONVERSATIONS = """
+SELECT conversation_id, min(ts), max(ts), count(*) FROM messages WHERE {where}
+GROUP BY +conversation_id ORDER BY max(ts) DESC, conversation_id DESC
+"""
+_USERS = """
+SELECT user_id, messages - ifnull(gone, 0)
+FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({gone}) GROUP BY user_id) USING (user_id)
+WHERE user_id > ? AND messages > ifnull(gone, 0) AND {condition} ORDER BY user_id LIMIT ?
+"""
+
+
+class _Statement(NamedTuple):
+    """What a page is read by: `where` has the order and the limit, too."""
+
+    source: str
+    where: str
+    values: Sequence[str | int | bytes]
+
+
+class SqliteLogReader:
+    """A read-only connection to the log; implements `LogReader`. Belongs to the thread that made it.
+
+    Args:
+        path: the database file.
+        lifetimes: what has expired is not read.
+        damage: told of what is found to be damaged.
+    """
+
+    def __init__(self, path: Path, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
+        self._expiry = Expiry(lifetimes or Lifetimes())
+        self._damage = damage or LogDamage()
+        self._rows = SqliteRows(path, self._expiry, self._damage)
+        self._scans = SqliteScans(path, self._damage)
+
+    async def identity(self) -> LogIdentity:
+        """Return which log this is."""
+        return identity(self._rows.connection)
+
+    async def sequence(self) -> int:
+        """Return the sequence of the latest change."""
+        return self._rows.sequence()
+
+    async def reached(self) -> FeedPosition:
+        """Return the sequence of the latest change, in the only bucket."""
+        return FeedPosition.at(self._rows.sequence())
+
+    async def user_sequence(self, user_id: str) -> int:
+        """Return the sequence of the latest change to this user's messages."""
+        rows = self._rows.fetch("SELECT latest_seq FROM users WHERE user_id=?", (user_id,))
+        return int(rows[0][0]) if rows else 0
+
+    async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
+        """Count messages and users, of one user or of all whose ids begin with a prefix."""
+        gone, values = self._expiry.gone(user_id)
+        condition, of_users = users_condition(user_id, prefix)
+        (row,) = self._rows.fetch(f"{_COUNTS.format(gone=gone)} WHERE {condition}", (*values, *of_users))
+        counts = LogCounts(*row)
+        everybody = user_id is None and not prefix  # of users of whom nothing is left there is no row
+        return replace(counts, sequence=self._rows.sequence()) if everybody else counts
+
+    async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
+        """Count the messages that came after a position, of one user or of all whose ids begin with a prefix."""
+        condition, values = users_condition(user_id, prefix)
+        rows = self._rows.fetch(
+            f"SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND {condition}",  # noqa: S608 - ours
+            (after.latest, *values),
+        )
+        return int(rows[0][0])
+
+    async def page(
+        self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
+    ) -> list[LoggedMessage]:
+        """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
+        page = self._page(user_id, narrowed, before, pinned, limit, oldest_first=False)
+        return self._rows.messages(user_id, page.where, page.values, source=page.source)
+
+    async def wires(
+        self,
+        user_id: str,
+        narrowed: Filter,
+        *,
+        after: Position | None,
+        pinned: int,
+        limit: int,
+        oldest_first: bool = False,
+    ) -> list[bytes]:
+        """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
+        page = self._page(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
+        return self._rows.wires(user_id, page.where, page.values, source=page.source)
+
+    async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
+        """Return what `wires` returns of the beginning of a listing, and what pins the rest of it."""
+        pinned = await self.user_sequence(user_id)
+        found = await self.wires(user_id, narrowed, after=None, pinned=pinned, limit=limit, oldest_first=oldest_first)
+        return FirstPage(pinned, found)
+
+    async def count(self, user_id: str, narrowed: Filter) -> int:
+        """Count the messages that a filter admits, as of one moment."""
+        living = Clause(*self._expiry.living())
+        where, values = joined([*all_clauses(user_id, narrowed), living])
+        rows = await self._scans.rows(f"SELECT count(*) FROM messages WHERE {where}", values)  # noqa: S608 - ours
+        return int(rows[0][0])
+
+    async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
+        """Return all conversations, the latest first, as far as versions with `sequence <= pinned` go."""
+        # The + keeps SQLite from the conversations' index: there it would have to look up each message's sequence.
+        of_pin = Clause("+conversation_id <> '' AND seq <= ?", (pinned,))
+        where, values = joined([*clauses(user_id, EVERYTHING), of_pin, Clause(*self._expiry.living())])
+        rows = await self._scans.rows(_CONVERSATIONS.format(where=where), values)
+        return list(map(ConversationSummary._make, rows))
+
+    async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
+        """Return up to `limit` users who have messages, by id: those after a text whose ids begin with a prefix."""
+        gone, moments = self._expiry.gone(None)
+        condition, values = users_condition(None, prefix)
+        statement = _USERS.format(gone=gone, condition=condition)
+        rows = self._rows.fetch(statement, (*moments, after, *values, limit))
+        return list(map(UserCount._make, rows))
+
+    async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+        """Resolve ids; those that do not exist are not in the answer."""
+        return self._rows.by_ids(user_id, message_ids)
+
+    async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+        """Resolve versions; those that are gone, or are another user's, are not in the answer."""
+        found = self._rows.messages(
+            user_id, "seq IN (SELECT value FROM json_each(?)) AND +user_id=?", (orjson.dumps(list(sequences)), user_id)
+        )
+        return {message.sequence: message for message in found}
+
+    async def around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Around]:
+        """Return, for each anchor, up to so many messages right before and right after it."""
+        return [around for of_user in _by_user(anchors) for around in self._around(of_user, before, after)]
+
+    async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
+        """Return a message and up to so many right before and right after it; None if there is no such message."""
+        found = self._rows.messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
+        if not found:
+            return None
+        (anchor,) = found
+        older = self._rows.wires(user_id, _OLDER, (user_id, anchor.ts_us, message_id, before))
+        newer = self._rows.wires(user_id, _NEWER, (user_id, anchor.ts_us, message_id, after))
+        return Surroundings(older[::-1], anchor.wire, newer)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._scans.close()
+        self._rows.close()
+
+    def _page(
+        self,
+        user_id: str,
+        narrowed: Filter,
+        after: Position | None,
+        pinned: int,
+        limit: int,
+        *,
+        oldest_first: bool,
+    ) -> _Statement:
+        past, direction = (">", "ASC") if oldest_first else ("<", "DESC")
+        source, of_metadata = self._by_metadata(user_id, narrowed)
+        bounded = beyond(narrowed, after, oldest_first=oldest_first)
+        some = [*clauses(user_id, bounded), *of_metadata, Clause("seq <= ?", (pinned,))]
+        if after is not None:
+            some.append(Clause(f"(ts, message_id) {past} (?, ?)", (after.ts_us, after.message_id)))
+        where, values = joined(some)
+        order = f"ORDER BY ts {direction}, message_id {direction} LIMIT ?"
+        return _Statement(source, f"{where} {order}", (*values, limit))
+
+    def _by_metadata(self, user_id: str, narrowed: Filter) -> tuple[str, list[Clause]]:
+        """Return where the messages with a filter's metadata are read from, and under which conditions.
+
+        The rarest entry leads to them, unless there is a conversation, of which there are fewer yet.
+        """
+        if not narrowed.metadata:
+            return "messages", []
+        with self._damage.reading():
+            marks = rarest_first(self._rows.connection, user_id, narrowed.metadata)
+        if narrowed.conversation_id:
+            return "messages", [Clause(HAS_ENTRY, (mark,)) for mark in marks]
+        return BY_ENTRY, [Clause("mark=?", marks[:1]), *(Clause(HAS_ENTRY, (mark,)) for mark in marks[1:])]
+
+    def _around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> Iterator[Around]:
+        """Return what stands around anchors of one user."""
+        user_id = anchors[0].user_id
+        places = [(user_id, anchor.ts_us, anchor.message_id) for anchor in anchors]
+        older = self._rows.each(user_id, _OLDER, [(*place, before) for place in places])
+        newer = self._rows.each(user_id, _NEWER, [(*place, after) for place in places])
+        return (Around(earlier[::-1], later) for earlier, later in zip(older, newer, strict=True))
+
+
+def _by_user(anchors: Sequence[LoggedMessage]) -> Iterator[list[LoggedMessage]]:
+    """Return the anchors in their order, those in a row of one user together."""
+    return (list(of_user) for _, of_user in groupby(anchors, attrgetter("user_id")))

@@ -1,0 +1,186 @@
+"""Rows of messages, read from SQLite and checked. Statements are short, or run beside the event loop in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from itertools import chain, islice, repeat
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from nomemory.server.log.damage import DamagedRow, LogDamage, checksum, hold, start_of
+from nomemory.server.log.sqlite.conditions import Condition, Expiry
+from nomemory.server.log.sqlite.schema import latest_sequence, open_for_reading
+from nomemory.server.message import LoggedMessage
+
+_ROW = "messages.user_id, messages.message_id, messages.ts, seq, wire, crc"
+_CHECKED = "wire, seq + ?, crc"
+_MESSAGE = f"messages.message_id, messages.ts, seq, {_CHECKED}"
+_STATEMENTS_KEPT = 256
+ALL = "messages"
+# Left to itself SQLite walks through all that the user ever said.
+BY_ID = f"{ALL} INDEXED BY messages_by_id"
+
+# Any: each statement says what its columns are.
+Row = tuple[Any, ...]
+
+
+class SqliteRows:
+    """A read-only connection to the log. Belongs to the thread that made it.
+
+    Args:
+        path: the database file.
+        expiry: what hides messages that have expired; None: they are read like others.
+        damage: told of what is found to be damaged.
+
+    Attributes:
+        connection: for statements about anything but messages.
+
+    Raises (any method): Fault STORAGE_UNAVAILABLE if the file cannot be read, or a message is damaged.
+    """
+
+    def __init__(self, path: Path, expiry: Expiry | None = None, damage: LogDamage | None = None) -> None:
+        self.connection = open_for_reading(path)
+        self._expiry = expiry
+        self._damage = damage or LogDamage()
+
+    def sequence(self) -> int:
+        """Return the sequence of the latest change."""
+        with self._damage.reading():
+            return latest_sequence(self.connection)
+
+    def living(self) -> Condition:
+        """Return the condition on `messages` that hides what has expired, and its values."""
+        return ("TRUE", ()) if self._expiry is None else self._expiry.living()
+
+    def fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
+        """Return all rows of a statement. What it returns of messages is not checked."""
+        try:
+            return self.connection.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._damage.fault_of(error) or error from error
+
+    def messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
+        """Return the messages of a source that a condition admits, in its order. It admits only those of a user."""
+        return self._as_messages(user_id, self._read(_MESSAGE, source, where, values, start_of(user_id)))
+
+    def each(self, user_id: str, where: str, values: Iterable[Sequence[object]]) -> list[list[LoggedMessage]]:
+        """Return what `messages` does of one condition for each of several values: all are checked at once."""
+        living, moments = self.living()
+        statement, start = _statement(_MESSAGE, ALL, living, where), start_of(user_id)
+        found = [self.fetch(statement, (start, *moments, *some)) for some in values]
+        messages = iter(self._as_messages(user_id, list(chain.from_iterable(found))))
+        return [list(islice(messages, len(rows))) for rows in found]
+
+    def wires(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
+        """Return what `messages` does as the bytes of ChatMessages."""
+        rows = self._read(_CHECKED, source, where, values, start_of(user_id))
+        if not rows:
+            return []
+        wires, starts, sums = zip(*rows, strict=True)
+        self._check(user_id, wires, starts, sums)
+        return list(wires)
+
+    def sifted(
+        self, where: str, values: Sequence[object], *, source: str = ALL
+    ) -> tuple[list[LoggedMessage], list[DamagedRow]]:
+        """Return what `messages` does, and apart from it what is damaged, which is noted."""
+        sound, damaged = list[LoggedMessage](), list[DamagedRow]()
+        for *row, crc in self._read(_ROW, source, where, values):
+            message = LoggedMessage._make(row)
+            if checksum(message.user_id, message.sequence, message.wire) == crc:
+                sound.append(message)
+            else:
+                self._damage.report(message.user_id, message.sequence)
+                damaged.append(DamagedRow(message.sequence, message.user_id, message.message_id))
+        return sound, damaged
+
+    def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+        """Resolve ids; those that do not exist are not in the answer."""
+        return {
+            message.message_id: message
+            for message in self.messages(user_id, *_by_ids(user_id, message_ids), source=BY_ID)
+        }
+
+    def sound_by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+        """Return what `by_ids` does without what is damaged."""
+        sound, _ = self.sifted(*_by_ids(user_id, message_ids), source=BY_ID)
+        return {message.message_id: message for message in sound}
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def _check(self, user_id: str, wires: Sequence[bytes], starts: Sequence[int], sums: tuple[int, ...]) -> None:
+        if hold(wires, starts, sums):
+            return
+        versions = zip(starts, wires, sums, strict=True)
+        damaged = [start - start_of(user_id) for start, wire, crc in versions if not hold([wire], [start], (crc,))]
+        for sequence in damaged[1:]:
+            self._damage.report(user_id, sequence)
+        raise self._damage.report(user_id, damaged[0])
+
+    def _as_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
+        if not rows:
+            return []
+        ids, times, sequences, wires, starts, sums = zip(*rows, strict=True)
+        self._check(user_id, wires, starts, sums)
+        return list(map(LoggedMessage, repeat(user_id), ids, times, sequences, wires))
+
+    def _read(self, columns: str, source: str, where: str, values: Sequence[object], *first: int) -> list[Row]:
+        living, moments = self.living()
+        return self.fetch(_statement(columns, source, living, where), (*first, *moments, *values))
+
+
+@lru_cache(_STATEMENTS_KEPT)
+def _statement(columns: str, source: str, living: str, where: str) -> str:
+    return f"SELECT {columns} FROM {source} WHERE {living} AND {where}"  # noqa: S608 - our text, bound values
+
+
+def _by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:
+    return "user_id=? AND message_id IN (SELECT value FROM json_each(?))", (user_id, orjson.dumps(list(message_ids)))
+
+
+class SqliteScans:
+    """A read-only connection to the log for long statements, one at a time. It is opened when the first one comes.
+
+    A hundred thousand messages take SQLite some 50 ms. Meanwhile it lets go of the interpreter's lock.
+
+    Args:
+        path: the database file.
+        damage: told if it cannot be read.
+    """
+
+    def __init__(self, path: Path, damage: LogDamage) -> None:
+        self._path = path
+        self._damage = damage
+        self._thread = ThreadPoolExecutor(1, "log-scans")
+        self._connection: sqlite3.Connection | None = None
+
+    async def rows(self, statement: str, values: Sequence[object]) -> list[Row]:
+        """Return all rows of a statement, as of one moment: it sees every write that was acknowledged before.
+
+        Raises:
+            Fault: STORAGE_UNAVAILABLE if the file cannot be read.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._fetch, statement, values)
+
+    async def close(self) -> None:
+        """Close the connection, once the statement that runs has ended."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        self._thread.shutdown()
+
+    def _fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
+        with self._damage.reading():
+            if self._connection is None:
+                self._connection = open_for_reading(self._path)
+            return self._connection.execute(statement, values).fetchall()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()

@@ -1,0 +1,259 @@
+"""The tables of the message log, and how a connection to them is opened.
+
+`messages` is clustered by `(user_id, ts, message_id)`, the order in which everything is read. `seq` numbers the
+changes of the whole log; a row's `seq` identifies one version of one message. `removals` remembers which versions
+are gone, so that indexes can follow; it holds no content, and is forgotten when they have (`erasure`).
+`embeddings` is looked up by an index apart: a vector is too long to be compared with. `requests` remembers which ids
+the messages of a request got: a digest of the request's id, no content. `expire_us` is NULL where a message does not
+expire by itself. (In older logs `embeddings` is clustered by its key, which reads and writes the same, only slower.)
+`metadata_entries` is described in `conditions`. `crc` is the checksum of a version (`damage.checksum`). `meta` has the
+log's name and its epoch (`identity`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Final
+
+from nomemory.server.log.damage import SQL_NAME, add_checksum
+from nomemory.server.log.move import refusal_of_file
+from nomemory.server.log.position import LogIdentity, LogPosition
+from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
+from nomemory.server.log.sqlite.conditions import METADATA_TABLE, fill_entries
+
+SCHEMA_VERSION = 3
+
+DERIVED_IDS = "derived_ids"
+"""The key in `meta` of a log that may have messages whose ids were derived from their requests."""
+EPOCH = "epoch"
+"""The key in `meta` of the log's epoch; none: the first."""
+LAST_ID = "last_id"
+"""The key in `meta` of the number of the last id that was made."""
+FORGOTTEN = "forgotten_seq"
+"""The key in `meta` of the sequence up to which removals are forgotten, because every index has them."""
+
+_EXPIRY = "CREATE INDEX messages_by_expiry ON messages (expire_us) WHERE expire_us IS NOT NULL;"
+_REQUESTS = """
+CREATE TABLE requests (
+  user_id TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  first_id BLOB NOT NULL,
+  size INTEGER NOT NULL,
+  PRIMARY KEY (user_id, digest)
+) WITHOUT ROWID;
+"""
+
+_SCHEMA = f"""
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES ('log_id', lower(hex(randomblob(16))));
+CREATE TABLE messages (
+  user_id TEXT NOT NULL,
+  ts INTEGER NOT NULL,
+  message_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  role INTEGER NOT NULL,
+  conversation_id TEXT NOT NULL,
+  wire BLOB NOT NULL,
+  expire_us INTEGER,
+  crc INTEGER NOT NULL,
+  PRIMARY KEY (user_id, ts, message_id)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX messages_by_id ON messages (user_id, message_id);
+CREATE UNIQUE INDEX messages_by_seq ON messages (seq);
+CREATE INDEX messages_by_conversation ON messages (user_id, conversation_id, ts, message_id)
+  WHERE conversation_id <> '';
+{_EXPIRY}
+CREATE TABLE removals (
+  seq INTEGER PRIMARY KEY,
+  user_id TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  removed_seq INTEGER NOT NULL
+);
+CREATE TABLE embeddings (
+  user_id TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  vector BLOB NOT NULL,
+  UNIQUE (user_id, message_id)
+);
+CREATE TABLE users (
+  user_id TEXT PRIMARY KEY,
+  latest_seq INTEGER NOT NULL,
+  messages INTEGER NOT NULL
+) WITHOUT ROWID;
+{_REQUESTS}
+{METADATA_TABLE}
+"""  # noqa: S608 - no value of a caller is in it
+
+_FROM_1 = f"""
+ALTER TABLE messages ADD COLUMN expire_us INTEGER;
+{_EXPIRY}
+{_REQUESTS}
+{METADATA_TABLE}
+INSERT INTO meta VALUES ('{DERIVED_IDS}', '1');
+"""  # noqa: S608 - as above
+"""Brings a log of schema 1 to schema 2: it has no messages that expire, and derived ids from requests."""
+
+_FROM_2 = f"""
+ALTER TABLE messages ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE messages SET crc = {SQL_NAME}(user_id, seq, wire);
+"""  # noqa: S608 - as above
+"""Brings a log of schema 2 to schema 3: what it has is trusted from here on."""
+
+_LATEST = """
+SELECT max(ifnull((SELECT max(seq) FROM messages), 0), ifnull((SELECT max(seq) FROM removals), 0),
+  ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE key=?), 0))
+"""
+
+
+def _nothing_more(_connection: sqlite3.Connection) -> None:
+    """Add nothing to what the statements did."""
+
+
+_STEPS: Final[Mapping[int, Sequence[tuple[str, Callable[[sqlite3.Connection], None]]]]] = {
+    0: [(_SCHEMA, _nothing_more)],
+    1: [(_FROM_1, fill_entries), (_FROM_2, _nothing_more)],
+    2: [(_FROM_2, _nothing_more)],
+}
+"""What makes this schema out of each that can be opened, one after the other; an empty file has 0."""
+
+
+def open_for_writing(path: Path) -> sqlite3.Connection:
+    """Open the log, creating it if need be. A commit on this connection is durable when it returns.
+
+    Raises:
+        LogVersionError: the file has another schema.
+        LogUnusableError: the file is no log, is damaged, or cannot be written.
+    """
+    try:
+        with ExitStack() as unless_it_works:
+            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            unless_it_works.callback(connection.close)
+            _prepare(connection)
+            unless_it_works.pop_all()
+    except sqlite3.Error as error:
+        raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
+    return connection
+
+
+_UNUSABLE = """\
+the message log {path} cannot be used: {cause}. If its disk is full or not writable, see to that; if the file is \
+damaged, put one from a backup in its place with `nomemory restore`. `nomemory doctor` tells more."""
+
+
+def position_at(path: Path) -> LogPosition | None:
+    """Return which log a file holds, and its latest sequence, without changing anything; None if it holds no log.
+
+    Raises:
+        LogUnusableError: the file cannot be read.
+        LogVersionError: it has a schema that this server does not know.
+    """
+    if not path.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            _refuse_unknown(version)
+            return position(connection) if version else None
+    except sqlite3.Error as error:
+        raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
+
+
+def begin_epoch(connection: sqlite3.Connection) -> LogPosition:
+    """Give the log a new epoch, durably: from now on its sequences mean other changes than they did to others."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, lower(hex(randomblob(8))))", (EPOCH,))
+    return position(connection)
+
+
+def remove_log(path: Path) -> None:
+    """Delete a log's file, with those that SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """Open an existing log. The connection belongs to the thread that opened it."""
+    connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
+    connection.execute("PRAGMA query_only=ON")
+    connection.execute("PRAGMA mmap_size=1073741824")
+    return connection
+
+
+def identity(connection: sqlite3.Connection) -> LogIdentity:
+    """Return which log this is.
+
+    Raises:
+        sqlite3.Error: it has no name, or the file cannot be read.
+    """
+    log_id = meta(connection, "log_id")
+    if log_id is None:
+        raise sqlite3.DatabaseError("the log has no name")
+    return LogIdentity(log_id, meta(connection, EPOCH) or "")
+
+
+def position(connection: sqlite3.Connection) -> LogPosition:
+    """Return which log this is, and its latest sequence.
+
+    Raises:
+        sqlite3.Error: as `identity`.
+    """
+    return LogPosition(identity(connection), latest_sequence(connection))
+
+
+def meta(connection: sqlite3.Connection, key: str) -> str | None:
+    """Return what is kept under a key; None if nothing is."""
+    row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def latest_sequence(connection: sqlite3.Connection) -> int:
+    """Return the sequence of the latest change (0 in an empty log)."""
+    return int(connection.execute(_LATEST, (FORGOTTEN,)).fetchone()[0])
+
+
+def be_durable(connection: sqlite3.Connection) -> None:
+    """Have each commit on a connection kept by the disk when it returns, and what is deleted overwritten."""
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file, and of one that is rewritten
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA secure_delete=ON")
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    be_durable(connection)
+    _create(connection)
+    _probe(connection)
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == SCHEMA_VERSION:
+        return
+    _refuse_unknown(version)
+    add_checksum(connection)
+    connection.execute("BEGIN IMMEDIATE")
+    for statements, then in _STEPS[version]:
+        _execute_all(connection, statements)
+        then(connection)
+    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    connection.execute("COMMIT")
+
+
+def _refuse_unknown(version: int) -> None:
+    if refusal := refusal_of_file(version):
+        raise LogMovedError(f"the message log of this data directory is not served: {refusal}.")
+    if version not in {*_STEPS, SCHEMA_VERSION}:
+        raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
+
+
+def _execute_all(connection: sqlite3.Connection, statements: str) -> None:
+    """Execute statements within the transaction that is open: a script would end it first."""
+    for statement in statements.split(";"):
+        connection.execute(statement)
+
+
+def _probe(connection: sqlite3.Connection) -> None:
+    """Read what every start needs, so that a damaged file is found here."""
+    position(connection)

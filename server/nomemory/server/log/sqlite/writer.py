@@ -1,0 +1,185 @@
+"""Writes the message log to SQLite: one thread, one commit for all queued jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.expiry import Lifetimes, Swept
+from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
+from nomemory.server.log.sqlite.given_ids import GivenIds
+from nomemory.server.log.sqlite.schema import latest_sequence, open_for_writing
+from nomemory.server.log.sqlite.transaction import Transaction
+from nomemory.server.log.writing import WriteQueue, size_of
+from nomemory.server.message import Filter, Message
+
+Receipt = TypeVar("Receipt", Written, Deleted, Erased, Swept)
+
+Answer = TypeVar("Answer")
+
+_GROUP_MAX = 64
+"""Most jobs in one commit: enough to share its cost, few enough that no caller waits long for the others."""
+
+TUNING: Final = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
+"""How many pages of 4 KB are remembered: a commit of many users' messages touches thousands. And how far the WAL grows
+before its pages are copied into the file: one that was written often is then copied once."""
+
+
+@dataclass(slots=True)
+class _Job(Generic[Receipt]):
+    apply: Callable[[Transaction], Receipt]
+    done: Future[Receipt] = field(default_factory=Future)
+    answer: Receipt | Fault | None = None
+
+    def attempt(self, transaction: Transaction) -> None:
+        """Do the work; a fault is an answer, too, and spoils nobody else's commit."""
+        try:
+            self.answer = self.apply(transaction)
+        except Fault as fault:
+            self.answer = fault
+
+    def settle(self, failure: BaseException | None) -> None:
+        """Set the result for the waiting caller."""
+        if failure is not None:
+            self.done.set_exception(failure)
+        elif isinstance(self.answer, Fault):
+            self.done.set_exception(self.answer)
+        elif self.answer is not None:
+            self.done.set_result(self.answer)
+
+
+_AnyJob = _Job[Written] | _Job[Deleted] | _Job[Erased] | _Job[Swept]
+
+
+class SqliteLogWriter:
+    """The one writer of a log; implements `LogWriter` and `ExpiredMessages`.
+
+    Args:
+        path: the database file; created if it does not exist.
+        queue_max: how many jobs may wait; more are refused with OVERLOADED.
+        queue_max_bytes: how many bytes of messages may wait; the same.
+        announce: called in the writer's thread after each commit that changed a message.
+        lifetimes: tells what has expired.
+
+    Raises:
+        LogVersionError: the file has another schema.
+        LogUnusableError: the file is no log, is damaged, or cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        queue_max: int,
+        queue_max_bytes: int,
+        announce: Callable[[], None],
+        lifetimes: Lifetimes | None = None,
+    ) -> None:
+        self._connection = open_for_writing(path)
+        for pragma in TUNING:
+            self._connection.execute(pragma)
+        self._sequence = latest_sequence(self._connection)
+        self._ids = GivenIds(self._connection)
+        self._lifetimes = lifetimes or Lifetimes()
+        self._announce = announce
+        self._queue: WriteQueue[_AnyJob] = WriteQueue(queue_max, queue_max_bytes)
+        self._thread = ThreadPoolExecutor(1, "log-writer")
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait."""
+        return self._queue.waiting
+
+    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
+        """Store a batch, all or nothing; returns when it is durable."""
+        apply = partial(Transaction.write, messages=messages, on_conflict=on_conflict, request_id=request_id)
+        return await self._submit(_Job(apply), sum(map(size_of, messages)))
+
+    async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
+        """Delete messages of one user; returns when it is durable."""
+        size = sum(map(len, message_ids))
+        return await self._submit(_Job(partial(Transaction.delete, user_id=user_id, message_ids=message_ids)), size)
+
+    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
+        """Delete whatever a filter admits, all or nothing; returns when it is durable."""
+        return await self._submit(_Job(partial(Transaction.delete_matching, user_id=user_id, narrowed=narrowed)), 0)
+
+    async def erase(self, user_id: str) -> Erased:
+        """Delete everything of one user; returns when it is durable."""
+        return await self._submit(_Job(partial(Transaction.erase, user_id=user_id)), 0)
+
+    async def remove_expired(self, after: str, most: int) -> Swept:
+        """Remove up to `most` messages that have expired."""
+        return await self._submit(_Job(partial(Transaction.remove_expired, after=after, most=most)), 0)
+
+    async def between_commits(self, job: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """Do something with the connection while no commit is under way. Writes wait for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job, self._connection)
+
+    def close(self) -> None:
+        """Finish what is queued, then close the file."""
+        self._thread.shutdown()
+        self._connection.close()
+
+    async def _submit(self, job: _Job[Receipt], size: int) -> Receipt:
+        self._queue.put(job, size)
+        self._thread.submit(self._commit_queued)
+        return await asyncio.wrap_future(job.done)
+
+    def _commit_queued(self) -> None:
+        """Commit the queued jobs. Each job submits one call of this; most find their job done already."""
+        group = [job for job in self._queue.take(_GROUP_MAX) if job.done.set_running_or_notify_cancel()]
+        if not group:
+            return
+        before = self._sequence
+        try:
+            self._commit_together(group)
+        finally:
+            if self._sequence != before:
+                self._announce()
+
+    def _commit_together(self, group: Sequence[_AnyJob]) -> None:
+        """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""
+        with ExitStack() as one_by_one:
+            for job in reversed(group):
+                one_by_one.callback(self._commit_alone, job)
+            self._commit(group)
+            one_by_one.pop_all()
+        for job in group:
+            job.settle(None)
+
+    def _commit_alone(self, job: _AnyJob) -> None:
+        failure: BaseException | None = None
+        try:
+            self._commit([job])
+        except sqlite3.Error as error:
+            failure = _storage_fault(error)
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            job.settle(failure)
+
+    def _commit(self, group: Sequence[_AnyJob]) -> None:
+        with Transaction(self._connection, self._sequence, self._ids, self._lifetimes) as transaction:
+            for job in group:
+                job.attempt(transaction)
+        self._sequence = transaction.sequence
+
+
+def _storage_fault(error: sqlite3.Error) -> Fault:
+    cause = getattr(error, "sqlite_errorname", type(error).__name__)
+    return Fault(
+        Reason.ERROR_REASON_STORAGE_UNAVAILABLE,
+        "the message log cannot be written",
+        metadata={"cause": cause},
+        retry_after_s=1.0,
+    )

@@ -1,0 +1,92 @@
+"""Recall with a model whose answers are recorded: the whole path, without a model at hand.
+
+Where a prompt has changed on purpose, `recorded_answers.py` tells how to record the answers again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.recorded_answers import lay_out, recorded, run
+from evaluation.recorded_endpoint import ANSWER, PROMPT, RecordedEndpoint, prompt_hash, prompt_text
+
+QUESTIONS = 6
+"""Those of one of the two people."""
+
+
+def body(user: str) -> dict[str, Any]:
+    return {"messages": [{"role": "system", "content": "Answer."}, {"role": "user", "content": user}]}
+
+
+def hashes(folder: Path) -> set[str]:
+    return {one.name.removesuffix(PROMPT) for one in folder.glob(f"*{PROMPT}")}
+
+
+def test_a_model_recalls_the_set_right_with_recorded_answers(tmp_path: Path) -> None:
+    answers = recorded()
+    lay_out(answers, tmp_path)
+    result = run(tmp_path, "--json", str(tmp_path / "figures.json"))
+    assert result.exit_code == 0, f"prompts have changed: see recorded_answers.py. {result.stderr}"
+    figures = json.loads((tmp_path / "figures.json").read_text("utf-8"))["sets"]["recorded"]["Recall"]["all"]
+    assert hashes(tmp_path) == {one["prompt"] for given in answers.values() for one in given}
+    assert (figures["questions"], figures["waiting"], figures["by_rules"]) == (len(answers), 0, 0)
+    assert figures["calls"] == pytest.approx(13 / 12, abs=1e-3), "one question is looked up first"
+    assert figures["contradictions_found"] == figures["contradictions"] == 2
+    assert figures["refused"] == figures["current_first"] == figures["right"] == 1
+    assert 1_000 < figures["prompt_tokens_p50"] <= figures["prompt_tokens_p95"] < 4_000
+
+
+def test_what_has_no_answer_waits_and_an_answer_leads_on(tmp_path: Path) -> None:
+    first = run(tmp_path, "--users", "wenqi", "--json", str(tmp_path / "figures.json"))
+    asked = hashes(tmp_path)
+    assert first.exit_code == 3, first.stderr
+    assert f"{QUESTIONS} prompts wait for answers" in first.stderr
+    assert len(asked) == QUESTIONS
+    figures = json.loads((tmp_path / "figures.json").read_text("utf-8"))["sets"]["recorded"]["Recall"]["all"]
+    assert (figures["waiting"], figures["questions"]) == (QUESTIONS, 0)
+    assert "right" not in figures
+
+    (tmp_path / f"{min(asked)}{ANSWER}").write_text("{}", encoding="utf-8")
+    second = run(tmp_path, "--users", "wenqi")
+    assert f"{QUESTIONS} prompts wait for answers" in second.stderr, "one was answered, and led to another"
+    assert len(hashes(tmp_path)) == QUESTIONS + 1, "all others are the same again"
+    for name in hashes(tmp_path):
+        assert prompt_hash((tmp_path / f"{name}{PROMPT}").read_text("utf-8")) == name
+
+
+def test_a_question_without_a_time_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "messages.jsonl").write_text(
+        '{"user_id": "u", "message_id": "m", "role": "user", "content": "hello", "ts": "2025-05-01T08:00:00Z"}\n'
+    )
+    (tmp_path / "questions.jsonl").write_text(
+        '{"question_id": "q7", "user_id": "u", "question": "hello?", "category": "c", "evidence": ["m"]}\n'
+    )
+    result = run(tmp_path, "--data", str(tmp_path))
+    assert result.exit_code == 1
+    assert "q7: has no `now`" in result.stderr
+
+
+def test_after_a_missing_answer_the_question_is_refused_everything(tmp_path: Path) -> None:
+    endpoint = RecordedEndpoint(tmp_path)
+    known = prompt_hash(prompt_text(body("known")))
+    (tmp_path / f"{known}{ANSWER}").write_text("yes", encoding="utf-8")
+    endpoint.begin()
+    assert endpoint.answer(body("known"))[1]["choices"][0]["message"]["content"] == "yes"
+    assert [endpoint.answer(body(text))[0] for text in ("new", "known")] == [401, 401]
+    assert (endpoint.is_waiting, len(endpoint.prompts)) == (True, 2)
+    endpoint.begin()
+    assert endpoint.answer(body("known"))[0] == 200
+    assert (endpoint.is_waiting, len(endpoint.prompts), len(endpoint.waiting)) == (False, 1, 1)
+
+
+def test_a_prompt_is_written_for_people_with_the_schema_of_its_answer() -> None:
+    schema = {"type": "object", "description": "甲"}
+    format_ = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    text = prompt_text({**body("What?\nNow."), "response_format": format_})
+    assert text.startswith("# System\n\nAnswer.\n\n# User\n\nWhat?\nNow.\n\n# Schema\n\n{")
+    assert '"description": "甲"' in text
+    assert prompt_hash(text) != prompt_hash(prompt_text(body("What?\nNow.")))

@@ -1,0 +1,152 @@
+"""`scripts/compare_skills`: what people see, what programs read, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cli.conftest import PLAIN
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from conftest import Server
+from evaluation.asking import Answer, Found
+from evaluation.labelled_file import Question
+from evaluation.skill_comparison import compare_skills, shown
+from nomemory.client import Client
+from nomemory.client.messages import chat_message
+
+SAMPLE = Path(__file__).parent.parent.parent / "sample"
+SHOWN = Path(__file__).parent / "skill_comparison.txt"
+DEFAULT = "nomemory-recall-default"
+LATE = "---\nname: {name}\ndescription: Looks at the last day only.\n---\n## Defaults\n- time_range_default: P1D\n"
+"""A skill that finds less, so that something changes."""
+
+
+def run(*arguments: str | Path) -> Result:
+    environment = PLAIN | {"NOMEMORY_EMBEDDER": "none"}
+    return CliRunner().invoke(compare_skills, [str(one) for one in arguments], env=environment)
+
+
+@pytest.fixture
+def late(tmp_path: Path) -> Path:
+    folder = tmp_path / "skills" / "late"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(LATE.format(name="late"), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """Nine of the sample's questions."""
+    lines = (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines(keepends=True)
+    path = tmp_path / "few.questions.jsonl"
+    path.write_text("".join(lines[::6]), encoding="utf-8")
+    return path
+
+
+def answers(*found: tuple[str, ...]) -> list[Answer]:
+    """Answer the three questions below, the last of which nothing answers."""
+    given = [Found(ids, verdict="SUPPORTED" if ids else "INSUFFICIENT") for ids in found]
+    return [Answer(asked, one, 12.3, None) for asked, one in zip(QUESTIONS, given, strict=True)]
+
+
+QUESTIONS = [
+    Question("q1", "u", f"我吃辣吗？\x1b[2J{'很长' * 40}", "food", frozenset({"m1", "m2"}), None),
+    Question("q2", "u", "Where do I work?", "profile", frozenset({"m3"}), None),
+    Question("q3", "u", "Which zebra did I buy?", "unanswerable", frozenset(), None),
+]
+ANSWERS = {
+    DEFAULT: answers(("m1", "m9"), ("m3",), ("m9",)),
+    "crm-sales-assistant": answers(("m9", "m2"), ("m3",), ()),
+    "same": answers(("m1",), ("m3",), ("m9",)),
+}
+
+
+def test_what_people_see() -> None:
+    console = Console(file=io.StringIO(), width=88, markup=False)
+    for part in shown(ANSWERS):
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert lines == SHOWN.read_text("utf-8").splitlines()
+    assert "\x1b" not in console.file.getvalue()
+
+
+def test_two_skills_over_the_sample(late: Path, few: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    result = run("--skill", DEFAULT, "--skill", late, "--questions", few, "--messages", SAMPLE / "messages.jsonl",
+                 "--json", out)  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    assert f"late against {DEFAULT}:" in result.stdout
+    written = json.loads(out.read_text("utf-8"))
+    assert list(written) == ["skills", "changes"]
+    assert list(written["skills"]) == [DEFAULT, "late"]
+    default = written["skills"][DEFAULT]
+    assert {"evidence_recall", "precision", "hit@1", "latency_p50_ms"} <= set(default["all"])
+    assert set(default["categories"]) == set(written["skills"]["late"]["categories"])
+    assert default["all"]["questions"] == 9
+    assert list(written["changes"]) == ["late"]
+    labelled = {one["question_id"]: one for one in map(json.loads, few.read_text("utf-8").splitlines())}
+    assert written["changes"]["late"], "a skill that looks at a day has to lose something"
+    for change in written["changes"]["late"]:
+        assert set(change) == {"question_id", "user_id", "category", "question", "gained", "lost"}
+        assert {*change["gained"], *change["lost"]} <= set(labelled[change["question_id"]]["evidence"])
+        assert not set(change["gained"]) & set(change["lost"])
+
+
+def test_skills_are_found_in_folders_and_one_may_stand_alone(late: Path, few: Path) -> None:
+    result = run("--skill", "late", "--skills-dir", late.parent, "--questions", few, "--messages",
+                 SAMPLE / "messages.jsonl")  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    assert "late" in result.stdout
+    assert "against" not in result.stdout
+
+
+def test_a_running_server_is_asked_about_the_questions_users(server: Server, user: str, tmp_path: Path) -> None:
+    with Client(server.target) as client:
+        written = client.write(
+            [chat_message(user_id=user, message_id="m1", ts=datetime.now(UTC), role="user", content="我对芒果过敏。")]
+        )
+        client.lexical_search(user, "芒果", at_least=written.write_token)
+    questions = tmp_path / "q.jsonl"
+    asked = {"question_id": "q1", "user_id": user, "question": "我对什么过敏？", "category": "food", "evidence": ["m1"]}
+    questions.write_text(json.dumps(asked), encoding="utf-8")
+    result = run("--skill", DEFAULT, "--questions", questions, "--target", server.target)
+    assert result.exit_code == 0, result.stderr
+    assert re.search(r"^food +nomemory-recall-default +1 +1\.000 +1\.000 +1\.000", result.stdout, re.MULTILINE)
+    unknown = run("--skill", "no-such", "--questions", questions, "--target", server.target)
+    assert unknown.exit_code == 1
+    assert "no-such" in unknown.stderr
+
+
+def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text('{"question_id": "q1", "user_id": "lin", "question": "?", "category": "c", "evidence": ["x"]}\n')
+    result = run("--skill", DEFAULT, "--questions", path, "--messages", SAMPLE / "messages.jsonl")
+    assert result.exit_code == 1
+    assert f"{path}:1: evidence: this user has no message x" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--questions", "{few}"], "Missing option '--skill'"),
+        (["--skill", "a"], "Missing option '--questions'"),
+        (["--skill", "a", "--questions", "nowhere"], "does not exist"),
+        (["--skill", "a", "--skill", "a", "--questions", "{few}"], "the same name"),
+        (["--skill", "{tmp}/nothing", "--questions", "{few}"], "There is no SKILL.md in"),
+        (["--skill", "{late}", "--questions", "{few}"], "name them, or give --messages"),
+        (["--skill", "a", "--skills-dir", "{tmp}", "--questions", "{few}"], "name them, or give --messages"),
+        (["--skill", "a", "--questions", "{few}", "--messages", "{few}", "--target", "h:1"], "leave --target out"),
+        (["--skill", "a", "--questions", "{few}", "--json", "{tmp}/nowhere/out"], "there is no folder"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], complaint: str, late: Path, few: Path, tmp_path: Path) -> None:
+    result = run(*(one.format(few=few, late=late, tmp=tmp_path) for one in arguments))
+    assert result.exit_code == 2, result.stderr
+    assert complaint in " ".join(result.stderr.split())

