@@ -18,7 +18,7 @@ from evaluation.view import Judged, view_metrics
 from nomemory.server.hybrid.weights import STEPS
 
 QUOTED: Final = "NOMEMORY_RECALL_QUOTED"
-QUOTED_AT: Final = (0.1, 0.125, 0.15, 0.175, 0.2, 0.25)
+QUOTED_AT: Final = (0.08, 0.1, 0.11, 0.125, 0.15, 0.175)
 """The cuts that are tried: from what probability on a message is quoted."""
 _ANSWERED: Final = 0.92
 """Share of the others' answerable questions that a verdict's threshold must leave answered."""
