@@ -62,12 +62,6 @@ Health and reflection are not counted. [Performance](performance.md#metrics-and-
 - [deploy/grafana/nomemory.json](../deploy/grafana/nomemory.json): import it into Grafana and choose the data source.
 - [deploy/prometheus/alerts.yaml](../deploy/prometheus/alerts.yaml): add it to `rule_files`. Each alert says what to do.
 
-## In a terminal
-
-`nomemory top` shows the same figures as they change ([cli](cli.md#nomemory-top)): calls and how long they take, errors,
-queues, what the indexes lack, the embedder, recalls, the processes. `--target` is the address of `--metrics` or of
-`--http`. `nomemory top --once` writes one interval as text, for a script or a report.
-
 ## All metrics
 
 A histogram has `_bucket`, `_sum` and `_count`. Each entry gives the type and the labels, then what the metric is, and

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.cli.importing.formats import IMPORTERS, Given, named_format
+from nomemory.importing.formats import IMPORTERS, Given, named_format
 from nomemory.server.embedding.factory import EMBEDDERS, choose_embedder
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.settings import Settings

@@ -26,6 +26,7 @@ LADDER = {
         "nomemory.client.token_estimate",
     ),
     "nomemory.server": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.recall"),
+    "nomemory.importing": ("nomemory.v1", "nomemory.client", "nomemory.server.extension_point"),
     "nomemory.mcp": ("nomemory.v1", "nomemory.client", "nomemory.recall.tools", "nomemory.recall.model"),
     "nomemory.inspector": (
         "nomemory.v1",

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from evaluation.labelled_file import LabelledDataError, Question, fault, read_messages, read_questions
-from nomemory.cli.importing import catching_up
-from nomemory.cli.importing.record import Accepted
-from nomemory.cli.importing.upload import Upload
 from nomemory.client.sync import Client
+from nomemory.importing.record import Accepted
+from nomemory.importing.upload import Upload, wait_until_indexed
 from nomemory.v1 import message_pb2
 
 _MESSAGES: Final = "messages.jsonl"
@@ -165,7 +164,7 @@ def wait_for_indexes(client: Client, tell: Callable[[int], None] = lambda _: Non
         IndexesBehindError: they take longer than `INDEXING_MAX_S`.
         NoMemoryError: the server does not answer.
     """
-    if not catching_up.wait(client.status, INDEXING_MAX_S, tell):
+    if not wait_until_indexed(client.status, INDEXING_MAX_S, tell):
         raise IndexesBehindError("the indexes did not catch up")
 
 

@@ -23,13 +23,12 @@ from evaluation.options import json_file_option, write_json
 from evaluation.summary import summarise
 from evaluation.table import skill_table
 from evaluation.temporary_server import ServerStartError, temporary_server
-from nomemory.cli.connection import connect
+from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.figures import counted
-from nomemory.cli.importing.progress import catching_up
 from nomemory.cli.printable import one_line
-from nomemory.cli.target import Target, target_option
 from nomemory.cli.terminal import stderr_console, stdout_console
 from nomemory.client.sync import Client
+from nomemory.importing.progress import catching_up
 from nomemory.recall.skills.folder import SKILL_FILE
 
 _TEXT_MAX: Final = 60  # columns of the terminal

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from load import metrics_cost, tracing_cost
 from load.cases import Case, cases
 from load.closed_loop import Load, Outcome, closed_loop
 from load.corpus import Notes, Size, user_name
@@ -319,7 +318,6 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--flood", action="store_true", help="only: what one user's flood does to another user")
     parser.add_argument("--vector-index", action="store_true", help="only: the vector index, with random vectors")
     parser.add_argument("--shards", type=int, default=1, help="shards of that index")
-    parser.add_argument("--costs", type=int, metavar="ROUNDS", help="only: what metrics and traces cost, on and off")
     parser.add_argument(
         "--profile",
         choices=("embedded", "postgres"),
@@ -338,10 +336,6 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Read the arguments and run."""
     arguments = arguments_of()
-    if arguments.costs:
-        metrics_cost.measure(arguments.costs)
-        tracing_cost.measure(arguments.costs)
-        return
     if arguments.vector_index:
         _measure_vector_index(arguments)
         return

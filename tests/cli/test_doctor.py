@@ -16,12 +16,11 @@ from click.testing import Result
 from client.scripted import Scripted
 
 from conftest import Server
-from nomemory.cli.check import Check
-from nomemory.cli.doctor import storage
-from nomemory.cli.doctor.embedder import check_embedder
-from nomemory.cli.doctor.environment import check_packages, check_sqlite
-from nomemory.cli.doctor.server_info import check_version
+from nomemory.cli.doctor import installation
+from nomemory.cli.doctor.installation import check_embedder, check_packages, check_sqlite
+from nomemory.cli.doctor.server import check_version
 from nomemory.cli.human import Human
+from nomemory.cli.output import Check
 from nomemory.cli.terminal import stderr_console, stdout_console
 from nomemory.server import __version__
 from nomemory.server.composition.services import make_services
@@ -142,7 +141,7 @@ def test_the_doctor_leaves_nothing_behind(run: Run) -> None:
 
 
 def test_the_doctor_knows_where_the_log_is() -> None:
-    assert Path("data") / storage.LOG_FILE == DataDirectory(Path("data")).log
+    assert Path("data") / installation.LOG_FILE == DataDirectory(Path("data")).log
 
 
 def test_a_missing_package_and_an_old_sqlite_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +157,7 @@ def test_little_free_space_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path
     states = []
     for free in (10**6, 5 * 10**8, 10**12):
         monkeypatch.setattr("shutil.disk_usage", lambda _, free=free: type("Usage", (), {"free": free}))
-        states += [check.state for check in storage.check_storage(tmp_path) if check.name == "Disk"]
+        states += [check.state for check in installation.check_storage(tmp_path) if check.name == "Disk"]
     assert states == ["fail", "warn", "ok"]
 
 
@@ -169,11 +168,11 @@ def test_no_embedder_is_a_warning_and_a_remote_one_is_not_asked() -> None:
 
 @pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
 def test_a_model_that_cannot_be_kept_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nomemory.cli.doctor.embedder._speed", lambda _settings: "fast")
+    monkeypatch.setattr("nomemory.cli.doctor.installation._speed", lambda _settings: "fast")
     (tmp_path / "file").touch()
     told = check_embedder(Settings.from_environment(embedder="local", embedding_models=str(tmp_path / "file")))
     assert told.state == "warn"
-    assert "made anew at each start" in told.finding
+    assert "converted again at each start" in told.finding
     assert "NOMEMORY_EMBEDDING_MODELS" in told.advice
 
 
@@ -192,12 +191,12 @@ def test_what_the_doctor_shows(
 
 
 def test_what_the_log_has_not_written_back_yet_counts_towards_its_size(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / storage.LOG_FILE)) as log:
+    with closing(sqlite3.connect(tmp_path / installation.LOG_FILE)) as log:
         log.execute("PRAGMA journal_mode=WAL")
         log.execute("PRAGMA wal_autocheckpoint=0")
         log.execute("CREATE TABLE messages (wire BLOB)")
         log.execute("INSERT INTO messages VALUES (zeroblob(3000000))")
         log.commit()
-        (told,) = (check for check in storage.check_storage(tmp_path) if check.name == "Message log")
+        (told,) = (check for check in installation.check_storage(tmp_path) if check.name == "Message log")
     assert told.state == "ok"
     assert float(told.finding.split()[0]) >= 2.8

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from server.test_export import anything_said
 
 from conftest import Server
-from nomemory.cli.importing.jsonl import MessageLines
-from nomemory.cli.importing.record import Accepted, Place, Record
-from nomemory.cli.json_record import message_record
-from nomemory.cli.json_text import utf8_line
+from nomemory.cli.json_lines import message_record
+from nomemory.cli.printable import utf8_line
 from nomemory.client.messages import chat_message, timestamp
 from nomemory.client.sync import Client
+from nomemory.importing.jsonl import MessageLines
+from nomemory.importing.record import Accepted, Place, Record
 from nomemory.server.settings import Settings
 from nomemory.v1 import message_pb2, query_service_pb2
 

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Server
-from nomemory.cli.importing.file_order import FileOrder
-from nomemory.cli.importing.record import Accepted, Place, Refused
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
+from nomemory.importing.file_order import FileOrder
+from nomemory.importing.record import Accepted, Place, Refused
 
 BEGAN = 1_714_552_200
 COUNT = 40

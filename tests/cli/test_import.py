@@ -14,14 +14,14 @@ from click.testing import Result
 from client.scripted import Scripted
 
 from conftest import Server
-from nomemory.cli.importing.json_stream import records
-from nomemory.cli.importing.record import Record, Refused
-from nomemory.cli.importing.source import Source
 from nomemory.client.sync import Client
+from nomemory.importing.files import Source
+from nomemory.importing.json_stream import records
+from nomemory.importing.record import Record, Refused
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2, message_pb2
 
-IMPORTS = Path(__file__).parent / "imports"
+IMPORTS = Path(__file__).parents[1] / "importing" / "files"
 
 Import = Callable[..., Result]
 

@@ -299,7 +299,7 @@ def test_json_says_exactly_what_was_said(run: Run, script: Scripted) -> None:
     ("arguments", "rpc", "reply", "work"),
     [
         (["search", "x"], "LexicalSearch", query_service_pb2.LexicalSearchResponse(index_behind=True), "indexed"),
-        (["semantic", "x"], "SemanticSearch", query_service_pb2.SemanticSearchResponse(index_behind=True), "embedded"),
+        (["semantic", "x"], "SemanticSearch", query_service_pb2.SemanticSearchResponse(index_behind=True), "indexed"),
         (["hybrid", "x"], "HybridSearch", query_service_pb2.HybridSearchResponse(index_behind=True), "indexed"),
     ],
 )

@@ -14,7 +14,7 @@ from recall.llm.chat_script import Answer, ChatScript, answers, running_script, 
 from conftest import Server
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
-from nomemory.recall.authoring.lint.check import check
+from nomemory.recall.authoring.check import check
 from nomemory.recall.skills.loader import SkillLibrary
 
 Golden = Callable[[str, str], None]

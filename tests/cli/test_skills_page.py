@@ -16,7 +16,7 @@ import pytest
 
 from conftest import Server, started
 from nomemory.cli.main import nomemory
-from nomemory.recall.authoring.lint.check import check
+from nomemory.recall.authoring.check import check
 from nomemory.server.settings import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -11,16 +11,15 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from golden_scenario.expectation import faults
-from golden_scenario.mcp_requests import TOOLS as CALLED_BY
-from golden_scenario.mcp_requests import NoToolError, ToolCall, tool_call
-from golden_scenario.mcp_view import reply, shown_of_outcome, shown_of_step
-from golden_scenario.players import PLAYERS, SCENARIO
-from golden_scenario.transcript import disagreements
 from nomemory.mcp.results import Messages
 from nomemory.mcp.tools import TOOLS
 from nomemory.recall.tools.argument_reader import known_arguments
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
+from proofs.conformance.expectation import disagreements, faults
+from proofs.conformance.mcp_requests import TOOLS as CALLED_BY
+from proofs.conformance.mcp_requests import NoToolError, ToolCall, tool_call
+from proofs.conformance.mcp_view import reply, shown_of_outcome, shown_of_step
+from proofs.conformance.players import PLAYERS, SCENARIO
 
 ROOT = Path(__file__).parents[2]
 STEPS: list[dict[str, Any]] = json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]

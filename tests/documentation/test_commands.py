@@ -18,7 +18,7 @@ OF_OTHERS = {
 }
 VARIABLES = {
     *(ROOT / "tests" / "settings_variables.txt").read_text(encoding="utf-8").split(),
-    *("NOMEMORY_API_KEY", "NOMEMORY_METRICS_TARGET", "NOMEMORY_TARGET", "NOMEMORY_USER"),
+    *("NOMEMORY_API_KEY", "NOMEMORY_TARGET", "NOMEMORY_USER"),
     *("OLLAMA_CONTEXT_LENGTH", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PATH"),
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nomemory.cli.doctor.embedder import check_embedder
+from nomemory.cli.doctor.installation import check_embedder
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder, local_embedder
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.faults import Fault, Reason

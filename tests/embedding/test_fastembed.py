@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from embedding.test_directory_model import vectors, write_model
 
-from nomemory.cli.doctor.embedder import check_embedder
+from nomemory.cli.doctor.installation import check_embedder
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder
 from nomemory.server.embedding.named_models import DEFAULT_MODEL, PREFIXES, full_name, prefixes_of
 from nomemory.server.settings import Settings

@@ -13,10 +13,10 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from golden_scenario.golden_server import golden_server
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
+from proofs.conformance.golden_server import golden_server
 from proofs.conformance.main import main
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import asyncio
 
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.trace import Step
-from nomemory.recall.skills.loader import SkillLibrary
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.server.composition.recall_host import host_budget, skill_folders
 from nomemory.server.identity.access import Admission
 from nomemory.server.identity.binding import BoundUser

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from nomemory.cli.importing.draft import Draft
-from nomemory.cli.importing.fields import Fields
-from nomemory.cli.importing.formats import Given
-from nomemory.cli.importing.instant import instant
-from nomemory.cli.importing.record import Parsed, Record, Skipped
+from nomemory.importing.draft import Draft
+from nomemory.importing.fields import Fields, instant
+from nomemory.importing.formats import Given
+from nomemory.importing.record import Parsed, Record, Skipped
 
 
 class Slack:

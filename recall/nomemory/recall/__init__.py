@@ -30,9 +30,8 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.model.trace import Step
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, Situation, ToolCall
-from nomemory.recall.skills.errors import SkillFault, SkillInvalidError, SkillNotFoundError
-from nomemory.recall.skills.loader import SkillLibrary
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.folder import SkillFault, SkillInvalidError, SkillNotFoundError
+from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import (
     EmbeddingRefusedError,
     IndexBehindError,

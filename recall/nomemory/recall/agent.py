@@ -21,7 +21,7 @@ from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError
 from nomemory.recall.planning.rules import RulesPlanner
 from nomemory.recall.reading.reader import Reader, ReaderFailedError
 from nomemory.recall.search.session import OnStep, SearchSession
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.extractive import ExtractiveSynthesiser
 from nomemory.recall.tools.bound_tools import BoundTools
 

@@ -14,7 +14,7 @@ from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.recall_span import recall_in_span
 from nomemory.recall.search.session import OnStep
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.bound_tools import Binding, BoundTools, QueryStub
 
 __all__ = ["OnStep", "recall"]

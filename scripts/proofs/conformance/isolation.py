@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import grpc
 
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.check import Check, LeftOutError, refused
 from proofs.conformance.talk import WORDS, Talk, differing, ids, vector
-from proofs.conformance.world import World
+from proofs.conformance.world import Check, LeftOutError, World, refused
 
 
 def _strangers(world: World) -> Iterator[str]:

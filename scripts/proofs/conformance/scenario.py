@@ -14,15 +14,14 @@ from typing import Any, Final
 
 import httpx
 
-from golden_scenario.expectation import faults
-from golden_scenario.http_calls import replies as replies_over_http
-from golden_scenario.play import Play
-from golden_scenario.players import SCENARIO
-from golden_scenario.python_player import replies_of
 from nomemory.client import Client
 from proofs.conformance.callers import Reached, is_http
-from proofs.conformance.check import Check, LeftOutError
-from proofs.conformance.world import World
+from proofs.conformance.expectation import faults
+from proofs.conformance.http_player import replies as replies_over_http
+from proofs.conformance.play import Play
+from proofs.conformance.players import SCENARIO
+from proofs.conformance.python_player import replies_of
+from proofs.conformance.world import Check, LeftOutError, World
 
 _SERVICE: Final = "service"
 _OF_CALLERS: Final = ("OTHER_USER", "SCOPE_MISSING", "CREDENTIALS_MISSING", "CREDENTIALS_INVALID", "USER_NOT_BOUND")

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import grpc
-
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.check import Check, refused
 from proofs.conformance.talk import Message, Talk, differing, ids, vector
-from proofs.conformance.world import World
+from proofs.conformance.world import Check, World
 
 _TURNS = 10
 _AT_ONCE = 6
-_BAD = ("messages[1].ts", "messages[1].role", "messages[1].content")
 
 
 def _read_your_writes(world: World) -> Iterator[str]:
@@ -40,21 +36,6 @@ def _seen(world: World, talk: Talk, word: str, token: str) -> Iterator[tuple[str
     yield "both", ids(item.message for item in world.query.HybridSearch(request).items)
 
 
-def _again(world: World) -> Iterator[str]:
-    talk, _ = world.talk("again", 12)
-    again = world.write(talk.messages)
-    if any(one.outcome != i.WRITE_OUTCOME_UNCHANGED for one in again.results):
-        yield "the same messages again are not UNCHANGED"
-    changed = Message()
-    changed.CopyFrom(talk.messages[0])
-    changed.content = "another sentence"
-    yield from refused(lambda: world.write([changed]), grpc.StatusCode.ALREADY_EXISTS)
-    if [one.outcome for one in world.write([changed], replace=True).results] != [i.WRITE_OUTCOME_REPLACED]:
-        yield "a message that takes another's place is not REPLACED"
-    if world.counted(talk.user_id) != len(talk.messages):
-        yield f"{world.counted(talk.user_id)} messages in place of {len(talk.messages)}"
-
-
 def _once(world: World) -> Iterator[str]:
     talk = Talk(world.new_user("once"), world.random, world.info.embedding_dimension)
     batch = talk.say(range(5))
@@ -69,24 +50,6 @@ def _once(world: World) -> Iterator[str]:
         sorted(one.content for one in world.listed(talk.user_id)),
         sorted(one.content for one in batch),
     )
-
-
-def _all_or_nothing(world: World) -> Iterator[str]:
-    talk = Talk(world.new_user("nothing"), world.random, world.info.embedding_dimension)
-    batch = talk.say(range(3))
-    batch[1].Clear()
-    batch[1].user_id, batch[1].content = talk.user_id, " "
-    try:
-        world.write(batch)
-    except grpc.RpcError as error:
-        if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
-            yield f"refused with {error.code().name}"
-        if unnamed := [field for field in _BAD if field not in str(error.details())]:
-            yield f"the refusal does not name {', '.join(unnamed)}"
-    else:
-        yield "a bad message is not refused"
-    if count := world.counted(talk.user_id):
-        yield f"{count} messages of a refused batch are stored"
 
 
 def _imported(world: World) -> Iterator[str]:
@@ -148,9 +111,7 @@ def _erased(world: World) -> Iterator[str]:
 
 CHECKS = (
     Check("a read with a write token sees the write: list, words, meaning, both", _read_your_writes),
-    Check("what is written again is unchanged, other content is refused or replaces", _again),
     Check("a request that is sent several times at once is stored once", _once),
-    Check("a batch with a bad message is refused as a whole, with every violation named", _all_or_nothing),
     Check("an import reports what it refuses and stores the rest", _imported),
     Check("what is deleted is gone from every read", _deleted),
     Check("whoever is erased is gone from every read, and may begin anew", _erased),

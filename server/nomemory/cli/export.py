@@ -10,14 +10,12 @@ from typing import TextIO
 
 import click
 
-from nomemory.cli.connection import connect
-from nomemory.cli.export_summary import Exported
-from nomemory.cli.json_record import message_record
-from nomemory.cli.json_text import json_line, utf8_line
+from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.json_lines import message_record
 from nomemory.cli.options import narrowing_options, output_option
-from nomemory.cli.output import Output
+from nomemory.cli.output import Exported, Output
 from nomemory.cli.paging import PAGE_MAX
-from nomemory.cli.target import Target, target_option
+from nomemory.cli.printable import json_line, utf8_line
 from nomemory.client.options import Narrowing
 from nomemory.client.sync import Client
 from nomemory.v1 import message_pb2

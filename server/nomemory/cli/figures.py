@@ -10,9 +10,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli.check import Check
-from nomemory.cli.import_summary import Summary
+from nomemory.cli.output import Check
 from nomemory.cli.printable import one_line
+from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb2
 
 _LIMITS: Final = {
@@ -23,8 +23,8 @@ _LIMITS: Final = {
     "query_chars": ("Query or question", "character"),
     "top_k": ("Search by meaning", "message"),
     "turns": ("Conversation in a recall", "turn"),
-    "user_reads": ("Dear reads of one user", "read"),
-    "caller_reads": ("Dear reads of one caller", "read"),
+    "user_reads": ("Expensive reads of one user", "read"),
+    "caller_reads": ("Expensive reads of one caller", "read"),
 }
 """What people call the limits of a server, and what each counts."""
 _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
@@ -79,8 +79,8 @@ def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Table:
             table.add_row(_label(bounded), f"at most {counted(most, noun)}")
     if reply.HasField("reads"):
         reads = reply.reads
-        in_hand = f"{reads.running:,} at work, {reads.waiting:,} waiting, {reads.refused:,} refused since the start"
-        table.add_row(_label("Dear reads in hand"), in_hand)
+        now = f"{reads.running:,} running, {reads.waiting:,} waiting, {reads.refused:,} refused since the start"
+        table.add_row(_label("Expensive reads now"), now)
     return table
 
 
@@ -162,7 +162,7 @@ def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
     elif not index.fault:
         parts.append(Text("up to date", style="green"))
     if index.notice:
-        parts.append(Text("built anew since the server started", style="yellow"))
+        parts.append(Text("rebuilt since the server started", style="yellow"))
     if index.parked:
         parts.append(Text(f"{index.parked:,} can never be indexed", style="red"))
     if index.fault:

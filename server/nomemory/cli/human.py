@@ -12,12 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from nomemory.cli import figures, memory_text
-from nomemory.cli.check import Check
-from nomemory.cli.export_summary import Exported
-from nomemory.cli.import_summary import Summary
-from nomemory.cli.message_text import content, speaker
+from nomemory.cli.memory_text import content, speaker
+from nomemory.cli.output import Check, Exported
 from nomemory.cli.printable import one_line
 from nomemory.client.hits import LexicalHit
+from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 _SPEAKER_CELLS: Final = 10
@@ -120,7 +119,7 @@ class Human:
         if users:
             self._console.print(figures.users(users))
         else:
-            self._console.print(Text("Nobody has messages.", style="dim"))
+            self._console.print(Text("No user has messages.", style="dim"))
 
     def exported(self, exported: Exported) -> None:
         """Say what is in the file."""

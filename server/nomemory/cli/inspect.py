@@ -9,8 +9,7 @@ from typing import Final
 import click
 
 from nomemory.cli.configuration import configured
-from nomemory.cli.connection import connect
-from nomemory.cli.target import Target, target_option
+from nomemory.cli.connection import Target, connect, target_option
 from nomemory.client import channel
 from nomemory.client.identity import channel_credentials
 from nomemory.inspector.forwarding import Forwarding

@@ -18,59 +18,70 @@ BROKEN_PIPE: Final = 141
 
 _COMMANDS: Final = {
     "serve": "nomemory.cli.serve:serve",
-    "import": "nomemory.cli.importing.command:import_",
-    "list": "nomemory.cli.listing:list_",
-    "search": "nomemory.cli.search:search",
-    "semantic": "nomemory.cli.semantic:semantic",
-    "hybrid": "nomemory.cli.hybrid:hybrid",
-    "neighbors": "nomemory.cli.neighbors:neighbors",
-    "conversations": "nomemory.cli.conversations:conversations",
-    "count": "nomemory.cli.count:count",
-    "users": "nomemory.cli.users:users",
+    "import": "nomemory.cli.import_command:import_",
+    "list": "nomemory.cli.reads:list_",
+    "search": "nomemory.cli.reads:search",
+    "semantic": "nomemory.cli.reads:semantic",
+    "hybrid": "nomemory.cli.reads:hybrid",
+    "neighbors": "nomemory.cli.reads:neighbors",
+    "conversations": "nomemory.cli.reads:conversations",
+    "count": "nomemory.cli.reads:count",
+    "users": "nomemory.cli.reads:users",
     "export": "nomemory.cli.export:export",
     "recall": "nomemory.cli.recall:recall",
     "mcp": "nomemory.cli.mcp:mcp",
-    "status": "nomemory.cli.status:status",
+    "status": "nomemory.cli.reads:status",
     "inspect": "nomemory.cli.inspect:inspect",
-    "top": "nomemory.cli.top.command:top",
-    "delete": "nomemory.cli.delete:delete",
-    "erase": "nomemory.cli.erase:erase",
-    "info": "nomemory.cli.info:info",
-    "skill": "nomemory.cli.skill.command:skill",
-    "keys": "nomemory.cli.keys.command:keys",
-    "cursor-key": "nomemory.cli.cursor_key:cursor_key",
+    "delete": "nomemory.cli.deletion:delete",
+    "erase": "nomemory.cli.deletion:erase",
+    "info": "nomemory.cli.reads:info",
+    "skill": "nomemory.cli.main:skill",
+    "keys": "nomemory.cli.keys:keys",
+    "cursor-key": "nomemory.cli.keys:cursor_key",
     "backup": "nomemory.cli.backup:backup",
-    "restore": "nomemory.cli.restore:restore",
+    "restore": "nomemory.cli.backup:restore",
     "migrate": "nomemory.cli.migrate:migrate",
     "doctor": "nomemory.cli.doctor.command:doctor",
 }
 """The module of each command, and its name there: one is imported when it is asked for, so that none waits for all."""
 
+_SKILL_COMMANDS: Final = {
+    "new": "nomemory.cli.skill.new:new",
+    "check": "nomemory.cli.skill.check:check",
+}
+
 
 class _OnDemand(Mapping[str, click.Command]):
     """Imports a command when it is looked up."""
 
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+
     def __getitem__(self, name: str) -> click.Command:
-        module, _, attribute = _COMMANDS[name].partition(":")
+        module, _, attribute = self._places[name].partition(":")
         with loading():
             command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_COMMANDS)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(_COMMANDS)
+        return len(self._places)
 
 
-class Commands(click.Group):
-    """The commands, in the order in which somebody meets them. Errors become lines for people."""
+class _Group(click.Group):
+    """Commands in the order in which somebody meets them."""
 
     commands: Mapping[str, click.Command]  # type: ignore[assignment]  # click could add to it, which nobody does here
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Keep their order."""
         return list(self.commands)
+
+
+class Commands(_Group):
+    """The commands. Errors become lines for people."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; what the system refuses is told in a line, and a reader that went away is no error."""
@@ -97,7 +108,16 @@ def nomemory() -> None:
     """
 
 
-nomemory.commands = _OnDemand()
+@click.group("skill", cls=_Group)
+def skill() -> None:
+    """Write and check recall skills.
+
+    A recall skill is a folder with a SKILL.md that says how to search; docs/skills.md has its form.
+    """
+
+
+nomemory.commands = _OnDemand(_COMMANDS)
+skill.commands = _OnDemand(_SKILL_COMMANDS)
 
 
 def main() -> None:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from nomemory.cli.failure import Refused
-from nomemory.cli.target import Target, target_option
+from nomemory.cli.connection import Refused, Target, target_option
 from nomemory.client import channel
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.identity import channel_credentials, with_credential

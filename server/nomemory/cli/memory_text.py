@@ -1,7 +1,8 @@
-"""A recall as a terminal shows it: the steps, the memory view with its quotes, the evidence, the limits."""
+"""What was said, as a terminal shows it: a message; a recall with its steps, its memory view and the evidence."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC
 from typing import Final
@@ -13,8 +14,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli.message_text import content, speaker
 from nomemory.cli.printable import one_line, printable
+from nomemory.client.messages import role_name
+from nomemory.v1 import message_pb2, query_service_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 
 _SECTIONS: Final = (("Preferences", "preferences"), ("Profile", "profile"), ("Constraints", "constraints"))
@@ -34,6 +36,42 @@ _ATTRIBUTIONS: Final = {
 _INDENT: Final = (0, 0, 0, 2)
 _NEAREST: Final = 3
 """How many messages stand in for an answer where nobody asks for all the evidence."""
+
+LONG_CHARS: Final = 400
+"""Where a message counts as long: it is then cut, or shown as its snippet."""
+
+_ROLE_STYLES: Final = {
+    message_pb2.ROLE_USER: "bold cyan",
+    message_pb2.ROLE_ASSISTANT: "bold green",
+    message_pb2.ROLE_SYSTEM: "bold magenta",
+    message_pb2.ROLE_TOOL: "bold yellow",
+}
+_NAME_STYLES: Final = ("bold cyan", "bold green", "bold blue", "bold magenta", "bold yellow")
+_MATCH: Final = "bold black on bright_yellow"
+
+
+def speaker(message: message_pb2.ChatMessage) -> Text:
+    """Return who spoke: the name in a colour of its own, else the role."""
+    if message.name:
+        style = _NAME_STYLES[zlib.crc32(message.name.encode()) % len(_NAME_STYLES)]
+        return Text(one_line(message.name), style=style)
+    return Text(role_name(message.role), style=_ROLE_STYLES.get(message.role, "bold"))
+
+
+def content(message: message_pb2.ChatMessage, highlight: query_service_pb2.Highlight | None, *, full: bool) -> Text:
+    """Return what was said, with the matches marked. A long message is cut to its snippet or its beginning."""
+    text = Text(printable(message.content))
+    for span in highlight.spans if highlight is not None else ():
+        text.stylize(_MATCH, span.start, span.end)
+    if full or len(text) <= LONG_CHARS:
+        return text
+    start, end = (highlight.snippet.start, highlight.snippet.end) if highlight is not None else (0, LONG_CHARS)
+    return _excerpt(text, start, end or LONG_CHARS)
+
+
+def _excerpt(text: Text, start: int, end: int) -> Text:
+    before, after = "…" if start else "", f"… ({len(text):,} characters)"
+    return Text.assemble((before, "dim"), text[start:end], (after, "dim"))
 
 
 def step(taken: pb.RecallStep) -> Iterator[RenderableType]:

@@ -14,9 +14,9 @@ import click
 
 from nomemory.cli import figures
 from nomemory.cli.configuration import configured
-from nomemory.cli.importing.progress import moving
 from nomemory.cli.printable import one_line
 from nomemory.cli.terminal import stderr_console
+from nomemory.importing.progress import moving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

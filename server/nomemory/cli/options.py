@@ -3,23 +3,107 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import get_args
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, get_args
 
 import click
 
 from nomemory.cli.human import Human
 from nomemory.cli.json_lines import JsonLines
-from nomemory.cli.metadata_entry import Entry, entries_by_key, entry_option
-from nomemory.cli.moment import FORMS, moment_option
 from nomemory.cli.output import Output
 from nomemory.cli.paging import PAGE_MAX, Paging
 from nomemory.cli.terminal import stderr_console, stdout_console
 from nomemory.client.messages import RoleName
 from nomemory.client.options import Narrowing
 
+Entry = tuple[str, str]
+_AGO: Final = re.compile(r"(\d{1,6})([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+FORMS: Final = "a date, a date and time (UTC unless it says otherwise), or how long ago, like 7d, 12h, 30m"
 Command = Callable[..., None]
+
+
+def entry_option(text: str) -> Entry:
+    """Read an entry for click: the first equals sign ends the key, and the value may be empty.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise click.BadParameter(f"{text!r} is not of the form KEY=VALUE.")
+    return key, value
+
+
+def entries_by_key(entries: Iterable[Entry]) -> dict[str, str]:
+    """Return entries as a filter takes them.
+
+    Raises:
+        click.UsageError: one key has two values: no message has both.
+    """
+    chosen: dict[str, str] = {}
+    for key, value in entries:
+        if chosen.setdefault(key, value) != value:
+            raise click.UsageError(f"--metadata has two values for {key!r}")
+    return chosen
+
+
+def parse_moment(text: str, now: datetime) -> datetime:
+    """Read a moment. A date is its first instant; a date and a naive time are UTC.
+
+    Raises:
+        ValueError: it is none of the forms, or out of range.
+    """
+    if ago := _AGO.fullmatch(text):
+        return _before(now, timedelta(**{_UNITS[ago[2]]: int(ago[1])}))
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def parse_span(text: str) -> timedelta:
+    """Read a length of time, like 1s or 5m.
+
+    Raises:
+        ValueError: it is not a number with one of the units s, m, h, d, w.
+    """
+    span = _AGO.fullmatch(text)
+    if span is None:
+        raise ValueError("not a length of time")
+    return timedelta(**{_UNITS[span[2]]: int(span[1])})
+
+
+def _before(now: datetime, span: timedelta) -> datetime:
+    try:
+        return now - span
+    except OverflowError:
+        raise ValueError("too long ago") from None
+
+
+def moment_option(text: str) -> datetime:
+    """Read a moment for click.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    try:
+        return parse_moment(text, datetime.now(UTC))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a time: give {FORMS}.") from None
+
+
+def span_option(text: str) -> timedelta:
+    """Read a length of time for click.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    try:
+        return parse_span(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a length of time: give a number and a unit, like 5m.") from None
+
 
 user_option = click.option(
     "--user", required=True, metavar="USER", envvar="NOMEMORY_USER", show_envvar=True, help="Whose messages."

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
-from nomemory.cli.check import Check
-from nomemory.cli.export_summary import Exported
-from nomemory.cli.import_summary import Summary
 from nomemory.client.hits import LexicalHit
+from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
+
+State = Literal["ok", "warn", "fail", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding. `advice` says what to do about it; a check that failed or warns always has one."""
+
+    name: str
+    state: State
+    finding: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A file, and how many messages of how many users are in it."""
+
+    file: str
+    users: int
+    messages: int
 
 
 class Output(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 PAGE_MAX: Final = 500
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,6 @@ class Page(Protocol):
     @property
     def next_cursor(self) -> str:
         """What continues the listing; empty at its end."""
-
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)

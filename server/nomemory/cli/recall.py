@@ -6,13 +6,11 @@ from datetime import datetime
 
 import click
 
-from nomemory.cli.connection import connect
+from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.json_lines import JsonLines
-from nomemory.cli.json_text import json_block
-from nomemory.cli.moment import FORMS
-from nomemory.cli.options import content_output_option, role_option, time_option, user_option
+from nomemory.cli.options import FORMS, content_output_option, role_option, time_option, user_option
 from nomemory.cli.output import Output
-from nomemory.cli.target import Target, target_option
+from nomemory.cli.printable import json_block
 from nomemory.client import RoleName, as_prompt
 from nomemory.client.prompt_block import LEAST_TOKENS, MAX_TOKENS, PROMPT_MESSAGES
 from nomemory.v1 import recall_service_pb2 as pb

@@ -8,8 +8,7 @@ import pytest
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.skills.loader import SkillLibrary
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError
 from nomemory.server.composition.recall_host import host_budget, skill_folders
 from nomemory.server.faults import Fault

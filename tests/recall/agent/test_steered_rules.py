@@ -13,9 +13,8 @@ from nomemory.recall.api import recall
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.skills.loader import SkillLibrary
-from nomemory.recall.skills.skill import Skill
-from nomemory.recall.skills.steering.steering_reader import read_steering
+from nomemory.recall.skills.loader import Skill, SkillLibrary
+from nomemory.recall.skills.steering.steering import read_steering
 from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.composition.recall_host import skill_folders
 from nomemory.server.settings import Settings

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recall.skills.folders import head, written
 
-from nomemory.recall.authoring.lint.check import check
+from nomemory.recall.authoring.check import check
 from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary
 
 PIECES = st.sampled_from(

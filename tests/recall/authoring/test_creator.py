@@ -10,20 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nomemory.recall.authoring.lint.check import check
-from nomemory.recall.authoring.scaffold.creation import NotCreatedError, NotPassedError, put, trial
-from nomemory.recall.authoring.scaffold.domain import DOMAINS, Domain
-from nomemory.recall.authoring.scaffold.domain_terms import domain_terms
-from nomemory.recall.authoring.scaffold.draft import default_draft
-from nomemory.recall.authoring.scaffold.interview import QUESTIONS, Answers, Emphasis, answered
-from nomemory.recall.authoring.scaffold.naming import NAME, name_for
-from nomemory.recall.authoring.scaffold.render import TEMPLATE_FILES, TemplateError, rendered
-from nomemory.recall.authoring.scaffold.scenario import EmptyScenarioError, Language, read_scenario
+from nomemory.recall.authoring.check import check
+from nomemory.recall.authoring.creation import (
+    TEMPLATE_FILES,
+    NotCreatedError,
+    NotPassedError,
+    TemplateError,
+    put,
+    rendered,
+    trial,
+)
+from nomemory.recall.authoring.domain import DOMAINS, Domain
+from nomemory.recall.authoring.domain_terms import domain_terms
+from nomemory.recall.authoring.draft import NAME, QUESTIONS, Answers, Emphasis, answered, default_draft, name_for
+from nomemory.recall.authoring.scenario import EmptyScenarioError, read_scenario
 from nomemory.recall.model.question import Role
 from nomemory.recall.reading.guidance import GUIDANCE_CHARS, guidance
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH
+from nomemory.text.language import Language
 
 CREATOR = Path(__file__).parents[3] / "skills" / "retrieval-skill-creator"
 TEMPLATES = {language: (CREATOR / file).read_text(encoding="utf-8") for language, file in TEMPLATE_FILES.items()}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from recall.skills.folders import head, written
 
-from nomemory.recall.authoring.lint.check import Report, check, skills_at
-from nomemory.recall.authoring.lint.rules import RULES, table
+from nomemory.recall.authoring.check import Report, check, skills_at
+from nomemory.recall.authoring.rules import RULES, table
 from nomemory.recall.skills.loader import SkillLibrary
 
 ROOT = Path(__file__).parents[3]
@@ -55,8 +55,7 @@ def rules(report: Report) -> list[str]:
 
 BODIES = {
     "tool": (
-        ["`lexical_search(query_text, filter?)` finds words.", json_block(CALL),
-         "没有 `delete_message(message_id)` 这样的工具。"],
+        ["`lexical_search(query_text, filter?)` finds words.", json_block(CALL), "没有 `delete_message` 这样的工具。"],
         [
             "Use `grep_messages(query)`.",
             "用 `search(query_text)` 找。",
@@ -116,7 +115,6 @@ BODIES = {
             json_block(CALL.replace('"role": "user"', '"role": "user", "tenantId": 3')),
             json_block(LIST.replace('"role"', '"user": "lin", "role"')),
             FORM.replace("Fields `message_id,", "Fields `user_id, message_id,"),
-            FORM.replace("coverage", "and the user_id; coverage"),
         ],
     ),
     "duration": (

@@ -21,7 +21,7 @@ from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question, Role, Turn
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.trace import Step
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, query_service_pb2_grpc
 from nomemory.v1.message_pb2 import ROLE_ASSISTANT

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from nomemory.recall.reading.guidance import GUIDANCE_CHARS, guidance
 from nomemory.recall.reading.prompt import system_text
-from nomemory.recall.skills.loader import SkillLibrary
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill, SkillLibrary
 
 ROOT = Path(__file__).parents[3]
 BODY = """# Sailing

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nomemory.recall.skills.steering.steering_reader import read_steering
+from nomemory.recall.skills.steering.steering import read_steering
 
 KB64 = 64 * 1024
 PIECES = (

@@ -7,10 +7,8 @@ from datetime import timedelta
 import pytest
 
 from nomemory.recall.model.question import Role
-from nomemory.recall.skills.steering.defaults import AnyTime, Defaults
-from nomemory.recall.skills.steering.duration import duration
-from nomemory.recall.skills.steering.steering import Steering
-from nomemory.recall.skills.steering.steering_reader import read_steering
+from nomemory.recall.skills.steering.defaults import AnyTime, Defaults, duration
+from nomemory.recall.skills.steering.steering import Steering, read_steering
 
 
 def read(*lines: str, heading: str = "## Defaults") -> Steering:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nomemory.recall.skills.steering.lexicon import EXPANSIONS_MAX, LexiconEntry
-from nomemory.recall.skills.steering.lexicon_reader import ALIASES_MAX, ENTRIES_MAX
-from nomemory.recall.skills.steering.steering import Steering
-from nomemory.recall.skills.steering.steering_reader import read_steering
+from nomemory.recall.skills.steering.lexicon import ALIASES_MAX, ENTRIES_MAX, EXPANSIONS_MAX, LexiconEntry
+from nomemory.recall.skills.steering.steering import Steering, read_steering
 
 CRM = "- 客户: 顾客, 甲方, client, key account\n- 报价: quote, pricing"
 

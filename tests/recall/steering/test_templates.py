@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nomemory.recall.intent.intent import read_intent
-from nomemory.recall.skills.steering.steering import Steering
-from nomemory.recall.skills.steering.steering_reader import read_steering
+from nomemory.recall.skills.steering.steering import Steering, read_steering
 from nomemory.recall.skills.steering.template import Rewrite, Template, TemplateIntent
 from nomemory.text.question_reading import QuestionReading
 

@@ -12,7 +12,7 @@ from recall.told import asked, findings, ranking, told
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import Section
 from nomemory.recall.model.sufficiency import EnoughRule
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.extractive import LEAST, MOST, ExtractiveSynthesiser, chosen, probability
 
 LINES = [told(f"m{number}", f"The lamp in room {number} is broken.", number) for number in range(1, 9)]

@@ -11,7 +11,7 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.trace import JsonValue, Step
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 
 
 @dataclass(frozen=True, slots=True)

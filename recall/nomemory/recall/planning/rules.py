@@ -13,7 +13,7 @@ from nomemory.recall.model.question import Question
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.trace import JsonValue
 from nomemory.recall.planning.base import Plan, Situation, ToolCall
-from nomemory.recall.skills.steering.search_text import search_text
+from nomemory.recall.skills.steering.lexicon import search_text
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.skills.steering.template import Template
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
 
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.skills.steering.outline import Section, SectionKind, sections
 from nomemory.recall.tools.arguments import SearchFilter, Window
 from nomemory.recall.tools.definitions import TOOLS

@@ -12,7 +12,7 @@ from nomemory.recall.model.question import Question
 from nomemory.recall.model.trace import Step
 from nomemory.recall.reading.guidance import guidance
 from nomemory.recall.reading.window import Line, moment
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 
 _ROLE: Final = """\
 You answer a question about one person from messages of that person's own history. The host has searched the whole \

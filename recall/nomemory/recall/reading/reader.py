@@ -22,7 +22,7 @@ from nomemory.recall.reading.answer import Answer, answer_in, answer_schema
 from nomemory.recall.reading.prompt import as_answered, first_text, outcome_text, refusal_text, system_text
 from nomemory.recall.reading.window import ContextWindow, Line, ReadingBudget, is_short
 from nomemory.recall.search.session import SearchSession
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.definitions import NEIGHBORS
 
 _BAD_ANSWERS_MAX: Final = 2

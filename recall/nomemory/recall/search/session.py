@@ -19,7 +19,7 @@ from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.model.trace import JsonValue, Step
 from nomemory.recall.planning.base import Plan, Situation, ToolCall
 from nomemory.recall.search.ranking import EvidenceRanking
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.bound_tools import MEANING_IS_OFF, BoundTools
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.result import ToolResult

@@ -4,20 +4,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from nomemory.recall.skills.errors import SKILL_FILE, SkillFault, SkillInvalidError, SkillNotFoundError
-from nomemory.recall.skills.folder import Fingerprint, SkillFolder
-from nomemory.recall.skills.frontmatter import FrontmatterError, read_frontmatter
-from nomemory.recall.skills.host_settings import host_settings
-from nomemory.recall.skills.skill import Skill
-from nomemory.recall.skills.steering.steering_reader import read_steering
+from nomemory.recall.skills.folder import (
+    SKILL_FILE,
+    Fingerprint,
+    SkillFault,
+    SkillFolder,
+    SkillInvalidError,
+    SkillNotFoundError,
+)
+from nomemory.recall.skills.frontmatter import FrontmatterError, host_settings, read_frontmatter
+from nomemory.recall.skills.steering.steering import Steering, read_steering
 
 __all__ = ["SkillInvalidError", "SkillLibrary", "SkillNotFoundError"]
-
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 _DESCRIPTION_CHARS = 1_024
 _KEYS = ("name", "description")
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A loaded, valid skill.
+
+    `body` is SKILL.md after its frontmatter. `references` maps relative paths (`references/lexicon.md`) to their text.
+    `notes` say what the loader ignored and could not read. `steering` is what the rules follow; that of a skill made in
+    code steers nothing.
+    """
+
+    name: str
+    description: str
+    body: str
+    references: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    steering: Steering = field(default_factory=Steering)
 
 
 class SkillLibrary:

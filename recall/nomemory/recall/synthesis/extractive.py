@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from nomemory.recall.model.evidence import Evidence, Findings
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement
 from nomemory.recall.model.question import Question
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.quoting import quote
 from nomemory.recall.synthesis.sections import section_of
 

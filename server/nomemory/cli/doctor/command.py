@@ -8,15 +8,12 @@ from pathlib import Path
 
 import click
 
-from nomemory.cli.check import Check
 from nomemory.cli.configuration import configured
-from nomemory.cli.doctor.embedder import check_embedder
-from nomemory.cli.doctor.environment import check_packages, check_python, check_sqlite
+from nomemory.cli.connection import Target, target_option
+from nomemory.cli.doctor.installation import check_embedder, check_packages, check_python, check_sqlite, check_storage
 from nomemory.cli.doctor.server import check_server
-from nomemory.cli.doctor.storage import check_storage
 from nomemory.cli.options import output_option
-from nomemory.cli.output import Output
-from nomemory.cli.target import Target, target_option
+from nomemory.cli.output import Check, Output
 from nomemory.server.settings import Settings
 
 
@@ -38,7 +35,7 @@ def doctor(
     """
     settings = configured(data=data)
     if repair or accept_loss or delete_damaged:
-        from nomemory.cli.doctor.treatment import treat  # noqa: PLC0415 - loads the engines
+        from nomemory.cli.doctor.data import treat  # noqa: PLC0415 - loads the engines
 
         for done in treat(settings, repair=repair, accept_loss=accept_loss, delete_damaged=delete_damaged):
             output.notice(done)
@@ -63,7 +60,7 @@ def _check_qdrant(settings: Settings) -> Iterator[Check]:
     if settings.vector.qdrant_url is None:
         return
     try:  # as below
-        from nomemory.cli.doctor.qdrant import check_qdrant  # noqa: PLC0415
+        from nomemory.cli.doctor.vectors import check_qdrant  # noqa: PLC0415
     except ImportError as error:
         yield Check("Vectors on Qdrant", "skip", f"cannot be looked at: {error.name} is missing")
         return
@@ -72,8 +69,7 @@ def _check_qdrant(settings: Settings) -> Iterator[Check]:
 
 def _check_data(settings: Settings) -> Iterator[Check]:
     try:  # imported late: a package that is missing must not keep the doctor from starting
-        from nomemory.cli.doctor.data import check_data  # noqa: PLC0415
-        from nomemory.cli.doctor.postgres import check_postgres  # noqa: PLC0415
+        from nomemory.cli.doctor.data import check_data, check_postgres  # noqa: PLC0415
         from nomemory.cli.doctor.vectors import check_vectors  # noqa: PLC0415
         from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Checks of what a data directory holds: the log against itself, and the indexes against the log."""
+"""Checks of what a server keeps: the log against itself, and the index of words against the log."""
 
 from __future__ import annotations
 
@@ -7,21 +7,33 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Final
 
-from nomemory.cli.check import Check
-from nomemory.server.data_directory import DataDirectory
+import click
+
+from nomemory.cli.doctor.vectors import mend_vectors
+from nomemory.cli.output import Check
+from nomemory.server.composition.log_store import log_store
+from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy.comparison import compare_words
 from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
 from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite.inspection import check_counts, inspect
 from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
+from nomemory.server.maintenance.loss import accept_loss as begin_anew
 from nomemory.server.maintenance.loss import known_loss
+from nomemory.server.maintenance.repair import delete_damaged as delete
+from nomemory.server.maintenance.repair import repair as mend
 from nomemory.server.private_files import readable_by_others
+from nomemory.server.settings import Settings
 
 _RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
 _REPAIR = "Stop the server and run: nomemory doctor --repair."
 _NAMED_MAX = 10
+IN_POSTGRES: Final = "the message log is in PostgreSQL (NOMEMORY_LOG), and {what}"
+"""What a command says that works on a log in a file."""
+_REFUSALS = (DataDirectoryBusyError, DataDirectoryUnusableError, LogUnusableError, LogVersionError, sqlite3.Error)
 
 
 def check_data(directory: DataDirectory) -> Iterator[Check]:
@@ -101,14 +113,53 @@ def _check_words(connection: sqlite3.Connection, directory: DataDirectory) -> Ch
     if log is None or known is None:
         return Check("Words on disk", "skip", "no index yet that can be read")
     if not known.can_go_on(log):
-        return Check(
-            "Words on disk", "warn", "of another log or epoch: the server builds it anew when it starts", _REPAIR
-        )
+        return Check("Words on disk", "warn", "of another log or epoch: the server rebuilds it when it starts", _REPAIR)
     try:
         found = compare_words(directory.lexical, connection)
     except IndexUnusableError:
-        return Check("Words on disk", "warn", "cannot be read: the server builds them anew", _REPAIR)
+        return Check("Words on disk", "warn", "cannot be read: the server rebuilds them", _REPAIR)
     if found.missing or found.orphans:
         finding = f"{len(found.missing):,} messages are missing, {len(found.orphans):,} are there that are gone"
         return Check("Words on disk", "fail", f"{finding}, up to change {found.applied:,}", _REPAIR)
     return Check("Words on disk", "ok", f"agree with the log up to change {found.applied:,}")
+
+
+def check_postgres(settings: Settings) -> Iterator[Check]:
+    """Check that the log can be read, and that it has all that this server's indexes have seen."""
+    directory = DataDirectory(settings.server.data)
+    try:
+        store = log_store(settings, directory)
+        log, lost = store.position(), known_loss(directory, store.position)
+    except (LogUnusableError, LogVersionError) as error:
+        yield Check("Message log", "fail", str(error), "Check the database, or NOMEMORY_LOG.")
+        return
+    sequence = log.sequence if log else 0
+    yield Check("Message log", "ok", f"in PostgreSQL, up to change {sequence:,}; its pages are the database's to check")
+    if lost:
+        advice = "Restore the database. Or accept the loss: nomemory doctor --accept-loss."
+        yield Check("Message log's history", "fail", f"it has lost changes: {lost}", advice)
+    else:
+        yield Check("Message log's history", "ok", "nothing is known to be lost")
+
+
+def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged: bool) -> Iterator[str]:
+    """Do what is asked for; yield in words what was done.
+
+    Raises:
+        click.ClickException: it cannot be done, for instance because a server runs on the directory.
+    """
+    directory = DataDirectory(settings.server.data)
+    if not directory.root.is_dir():
+        raise click.ClickException(f"there is no directory {directory.root}")
+    if settings.server.log is not None and (repair or delete_damaged):
+        raise click.ClickException(IN_POSTGRES.format(what="--repair and --delete-damaged mend a file"))
+    try:
+        if accept_loss:
+            log = begin_anew(directory, log_store(settings, directory).begin_epoch)
+            yield f"The loss is accepted: the log goes on after change {log.sequence:,}."
+        if delete_damaged:
+            yield f"{delete(directory):,} damaged messages are deleted."
+        if repair:
+            yield from [*mend(directory), *mend_vectors(settings)] or ["There is nothing to repair."]
+    except _REFUSALS as error:
+        raise click.ClickException(str(error)) from None

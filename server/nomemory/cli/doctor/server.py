@@ -1,29 +1,67 @@
-"""Checks of a running server, from outside."""
+"""Checks of what a server says that it is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC
+from importlib import metadata
+from types import MappingProxyType
 from typing import Final
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from nomemory.cli.check import Check
-from nomemory.cli.doctor.server_info import INGEST, SERVICES, check_info
-from nomemory.cli.failure import lines
-from nomemory.cli.target import Target
+from nomemory.cli.connection import Target, error_lines
+from nomemory.cli.figures import embedding_model
+from nomemory.cli.output import Check
 from nomemory.client import channel
 from nomemory.client.errors import NoMemoryError, from_rpc_error
 from nomemory.client.identity import channel_credentials
 from nomemory.client.sync import Client
 from nomemory.v1 import ingest_service_pb2, server_service_pb2
 
+QUERY: Final = "query"
+INGEST: Final = "ingest"
+SERVICES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        QUERY: "nomemory.v1.QueryService",
+        INGEST: "nomemory.v1.IngestService",
+        "recall": "nomemory.v1.RecallService",
+    }
+)
+"""The service that a server serves if it has a feature."""
 _TIMEOUT_S: Final = 5.0
 _NAMED_MAX: Final = 10
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
 _SEE_LOG: Final = "The server's log tells more."
 _WHOLE: Final = ""  # what grpc.health.v1 calls the server as a whole
+
+
+def check_info(info: server_service_pb2.GetServerInfoResponse) -> Iterator[Check]:
+    """Check whether a server fits this client, and name what it can do."""
+    yield check_version(info.version, metadata.version("nomemory-client"))
+    yield Check("Server's features", "ok", ", ".join(info.features) or "none")
+    if QUERY in info.features:
+        yield _check_embedder(info)
+
+
+def check_version(server: str, client: str) -> Check:
+    """Compare the versions of server and client. They share a contract if they differ in the last number only."""
+    if _contract(server) == _contract(client):
+        return Check("Server's version", "ok", server)
+    finding = f"{server}, and this client is {client}: some calls may fail"
+    return Check("Server's version", "warn", finding, "Run the same version of nomemory here and there.")
+
+
+def _contract(version: str) -> list[str]:
+    return version.split(".")[:2]
+
+
+def _check_embedder(info: server_service_pb2.GetServerInfoResponse) -> Check:
+    if model := embedding_model(info):
+        return Check("Server's embedder", "ok", model)
+    finding = "none: it searches for no text's meaning"
+    return Check("Server's embedder", "warn", finding, "Set NOMEMORY_EMBEDDER where the server runs.")
 
 
 def check_server(target: Target) -> Iterator[Check]:
@@ -52,7 +90,7 @@ def _no_info(target: Target, error: NoMemoryError) -> Check:
     if error.code is grpc.StatusCode.UNIMPLEMENTED:
         finding = "the server is older than 0.2.0, and its contract is another one"
         return Check("Server's version", "fail", finding, "Run the same version of nomemory here and there.")
-    return Check("Server's version", "fail", next(lines(error, target.address)), _SEE_LOG)
+    return Check("Server's version", "fail", next(error_lines(error, target.address)), _SEE_LOG)
 
 
 def _check_health(target: Target, name: str, services: Mapping[str, str]) -> Check:
@@ -80,7 +118,7 @@ def _check_indexes(target: Target, client: Client, info: server_service_pb2.GetS
     try:
         status = client.status()
     except NoMemoryError as error:
-        yield Check("Indexes", "fail", next(lines(error, target.address)), _SEE_LOG)
+        yield Check("Indexes", "fail", next(error_lines(error, target.address)), _SEE_LOG)
         return
     yield _check_log(status.log)
     yield _check_index("Index of words", status.lexical)

@@ -3,9 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import click
+
+from nomemory.cli.figures import counted
+from nomemory.cli.printable import json_line, one_line
+from nomemory.recall.authoring.check import Report, skills_at
+from nomemory.recall.authoring.check import check as check_skill
+from nomemory.recall.authoring.rules import Finding
+
+
+def as_text(report: Report) -> str:
+    """Write a heading for the skill, and a line for each finding."""
+    counts = (
+        counted(number, what) for number, what in ((report.errors, "error"), (report.warnings, "warning")) if number
+    )
+    heading = f"{one_line(click.format_filename(report.path))}: {', '.join(counts) or 'ok'}"
+    return "\n".join((heading, *(f"  {_line(finding)}" for finding in report.findings)))
+
+
+def as_record(report: Report) -> str:
+    """Write one JSON object."""
+    record = {
+        "skill": report.name,
+        "path": click.format_filename(report.path),
+        "errors": report.errors,
+        "warnings": report.warnings,
+        "findings": [_record(finding) for finding in report.findings],
+    }
+    return json_line(record)
+
+
+def _line(finding: Finding) -> str:
+    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    return one_line(f"{place}: {finding.rule.severity.value} [{finding.rule.id}] {finding.sentence}")
+
+
+def _record(finding: Finding) -> dict[str, object]:
+    return {
+        "file": finding.file,
+        "line": finding.line,
+        "rule": finding.rule.id,
+        "severity": finding.rule.severity.value,
+        "sentence": finding.sentence,
+    }
 
 
 @click.command("check")
@@ -17,7 +60,8 @@ def check(*, paths: Sequence[Path], as_json: bool) -> None:
     A PATH is a skill's folder, its SKILL.md, or a folder of skills. docs/skills.md has the rules. The exit code is 1 if
     there is an error; warnings alone are 0.
     """
-    from nomemory.cli.skill import checking  # noqa: PLC0415 - no other command needs what this loads
-
-    if not checking.pass_(paths, as_json=as_json):
+    reports = [check_skill(folder) for folder in dict.fromkeys(chain.from_iterable(map(skills_at, paths)))]
+    for report in reports:
+        click.echo(as_record(report) if as_json else as_text(report))
+    if any(report.errors for report in reports):
         raise click.exceptions.Exit(1)

@@ -2,11 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import click
 
-from nomemory.cli.target import Target, target_option
+from nomemory.cli.configuration import configured
+from nomemory.cli.connection import Target, target_option
+from nomemory.cli.printable import one_line
+from nomemory.cli.skill.check import as_text
+from nomemory.cli.skill.own_messages import Source, said
+from nomemory.recall.authoring import creation, model_draft
+from nomemory.recall.authoring.check import Report
+from nomemory.recall.authoring.creation import TEMPLATE_FILES, TemplateError, rendered
+from nomemory.recall.authoring.domain_terms import Term, domain_terms
+from nomemory.recall.authoring.draft import QUESTIONS, Answers, Choice, Draft, answered, default_draft, name_for
+from nomemory.recall.authoring.scenario import EmptyScenarioError, Scenario, read_scenario
+from nomemory.recall.llm.chat_model import ChatFailedError
+from nomemory.recall.llm.json_answer import BadAnswerError
+from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
+from nomemory.server.composition.recall_host import skill_folders
+from nomemory.server.composition.recall_model import recall_model
+from nomemory.server.settings import Settings
+from nomemory.text.language import Language
+
+_CREATOR: Final = "retrieval-skill-creator"
+_LETTERS: Final = "ABC"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line asks for. `ask` tells to put the questions; else their defaults hold."""
+
+    scenario: str
+    name: str | None
+    out: Path
+    language: str | None
+    source: Source
+    ask: bool
+    force: bool
 
 
 @click.command("new")
@@ -49,8 +87,121 @@ def new(  # noqa: PLR0913 - a parameter for each option
     lexicon and the queries from the sentence and those terms; no message is sent to it. What is written passes
     `nomemory skill check`.
     """
-    from nomemory.cli.skill import making  # noqa: PLC0415 - no other command needs what this loads
+    source = Source(messages, user, target)
+    _make(Wanted(scenario, name, out, language, source, ask=not no_input, force=force))
 
-    source = making.Source(messages, user, target)
-    wanted = making.Wanted(scenario, name, out, language, source, ask=not no_input, force=force)
-    making.make(wanted)
+
+def _make(wanted: Wanted) -> None:
+    """Write the skill and say where it is.
+
+    Raises:
+        click.ClickException: it cannot be made; nothing was written.
+    """
+    scenario = _scenario(wanted)
+    name = wanted.name or name_for(scenario)
+    settings = configured()
+    template = _template(settings, scenario.language)
+    try:
+        creation.expect_room(name, wanted.out, force=wanted.force)
+        draft = default_draft(name, scenario, _answers(wanted, scenario.language), _terms(wanted.source))
+        report = creation.put(_files(draft, template, settings), name, wanted.out, force=wanted.force)
+    except creation.NotPassedError as refused:
+        raise click.ClickException(f"{refused}.\n{as_text(refused.report)}") from None
+    except (creation.NotCreatedError, TemplateError) as refused:
+        raise click.ClickException(f"{one_line(str(refused))}.") from None
+    _tell(report)
+
+
+def _scenario(wanted: Wanted) -> Scenario:
+    try:
+        return read_scenario(wanted.scenario, Language(wanted.language) if wanted.language else None)
+    except EmptyScenarioError as refused:
+        raise click.UsageError(f"--scenario: {refused}.") from None
+
+
+def _template(settings: Settings, language: Language) -> str:
+    """Find the template of a language in the creator's own skill, which an operator may have replaced."""
+    file = TEMPLATE_FILES[language]
+    try:
+        creator = SkillLibrary(skill_folders(settings), _CREATOR).load()
+    except (SkillInvalidError, SkillNotFoundError) as refused:
+        raise click.ClickException(f"{refused}.") from None
+    if file not in creator.references:
+        raise click.ClickException(f"the skill {_CREATOR} has no {file}.")
+    return creator.references[file]
+
+
+def _answers(wanted: Wanted, language: Language) -> Answers:
+    questions = QUESTIONS if wanted.ask else ()
+    return answered({one.field: _asked(one, language) for one in questions})
+
+
+def _asked(question: Choice, language: Language) -> str:
+    click.echo(question.asks[language], err=True)
+    for letter, (_, says) in zip(_LETTERS, question.options, strict=True):
+        click.echo(f"  {letter}. {says[language]}", err=True)
+    return _letter()
+
+
+def _letter() -> str:
+    """Read an answer; where nobody is there to give one, it is the default."""
+    letters = click.Choice(list(_LETTERS), case_sensitive=False)
+    try:
+        return str(click.prompt("A/B/C", default=_LETTERS[0], type=letters, show_choices=False, err=True))
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(_LETTERS[0], err=True)
+        return _LETTERS[0]
+
+
+def _terms(source: Source) -> tuple[Term, ...]:
+    if not source:
+        return ()
+    terms = domain_terms(said(source))
+    if not terms:
+        click.echo("The messages have no term that stands out: the lexicon is that of the scenario.", err=True)
+    return terms
+
+
+def _files(draft: Draft, template: str, settings: Settings) -> dict[str, str]:
+    """Write the model's draft down if there is a model and what it says passes, else the default one."""
+    plain = rendered(draft, template)
+    if not _has_model(settings):
+        return plain
+    improved, why = _improved(draft, settings)
+    files = rendered(improved, template)
+    if creation.trial(files, draft.name).errors:
+        files, why = plain, "what the model gave does not pass the check"
+    if why:
+        click.echo(f"Without the model: {why}.", err=True)
+    return files
+
+
+def _has_model(settings: Settings) -> bool:
+    """Return whether a server with these settings would ask a model."""
+    return bool(settings.recall.model) and settings.recall.planner != "rules"
+
+
+def _improved(draft: Draft, settings: Settings) -> tuple[Draft, str]:
+    """Let the model improve a draft. Where it does not, give the draft as it is, and why."""
+    try:
+        return asyncio.run(_by_model(draft, settings)), ""
+    except ChatFailedError as failure:
+        return draft, str(failure)
+    except BadAnswerError:
+        return draft, "its answer cannot be used"
+
+
+async def _by_model(draft: Draft, settings: Settings) -> Draft:
+    async with AsyncExitStack() as stack:
+        return await model_draft.improved(draft, recall_model(settings, stack))
+
+
+def _tell(report: Report) -> None:
+    click.echo(f"Wrote {as_text(report)}")
+    click.echo(
+        f"Serve it with NOMEMORY_RECALL_SKILLS={click.format_filename(report.path.parent)}, "
+        f"and ask with: nomemory recall --skill {report.name} …",
+        err=True,
+    )

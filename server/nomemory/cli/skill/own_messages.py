@@ -8,16 +8,17 @@ from typing import Final
 
 import click
 
-from nomemory.cli.connection import connect
-from nomemory.cli.importing import source as files
-from nomemory.cli.importing.json_stream import records
-from nomemory.cli.importing.jsonl import MessageLines
-from nomemory.cli.importing.record import Accepted, Record
+from nomemory.cli.connection import Target, connect
 from nomemory.cli.paging import PAGE_MAX, Paging, follow
-from nomemory.cli.target import Target
 from nomemory.client.sync import Client
-from nomemory.recall.authoring.scaffold.domain_terms import CHARS_MAX
+from nomemory.importing import files
+from nomemory.importing.json_stream import records
+from nomemory.importing.jsonl import MessageLines
+from nomemory.importing.record import Accepted, Record
+from nomemory.recall.authoring.domain_terms import CHARS_MAX
 from nomemory.v1 import message_pb2, query_service_pb2
+
+_EVERYTHING: Final = Paging(limit=0, page_size=PAGE_MAX, cursor="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,6 @@ def _messages(source: files.Source) -> Iterator[message_pb2.ChatMessage]:
         for parsed in lines.parse(record) if isinstance(record, Record) else ():
             if isinstance(parsed, Accepted):
                 yield parsed.message
-
-
-_EVERYTHING: Final = Paging(limit=0, page_size=PAGE_MAX, cursor="")
 
 
 def _on_server(target: Target, user: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Planner
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.bound_tools import QueryStub
 from nomemory.server.rpc.decode_recall import RecallQuery
 from nomemory.server.rpc.recall_patience import PatientModel, PatientPlanner

@@ -12,8 +12,7 @@ from typing import Final
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.trace import Step
-from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
-from nomemory.recall.skills.skill import Skill
+from nomemory.recall.skills.loader import Skill, SkillInvalidError, SkillLibrary, SkillNotFoundError
 from nomemory.recall.tools.query_stub import (
     EmbeddingRefusedError,
     IndexBehindError,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,14 +12,19 @@ from nomemory.recall.intent.intent import Intent
 from nomemory.recall.intent.topics import Hypothesis
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_scope import SearchScope
-from nomemory.recall.skills.steering.defaults import Defaults
-from nomemory.recall.skills.steering.lexicon import Lexicon
-from nomemory.recall.skills.steering.template import INTENT_OF, Template
-from nomemory.recall.skills.steering.unreadable import Unreadable
+from nomemory.recall.skills.folder import SKILL_FILE
+from nomemory.recall.skills.steering.defaults import Defaults, DefaultsReader
+from nomemory.recall.skills.steering.lexicon import Lexicon, LexiconReader
+from nomemory.recall.skills.steering.outline import SectionKind, Unreadable, sections
+from nomemory.recall.skills.steering.template import INTENT_OF, Template, TemplateReader
 from nomemory.text.time_expressions import last_days
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
 _NOTES_MAX: Final = 8
+LEXICON_FILE: Final = "references/lexicon.md"
+_UNREADABLE_MAX: Final = 200
+_ALIKE_MAX: Final = 20
+"""Of what cannot be read for one and the same reason, so much is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +87,48 @@ class Steering:
     def _role(self, intent: Intent) -> Role | None:
         """Return the default role, unless the question asks for what somebody else promised."""
         return None if Hypothesis.PROMISE in intent.hypotheses else self.defaults.role
+
+
+def read_steering(texts: Mapping[str, str]) -> Steering:
+    """Read a skill leniently: other text is prose, and entries that cannot be read are reported. Never raises.
+
+    Takes time linear in the length of the texts.
+
+    Args:
+        texts: whole files by their paths within the skill, frontmatter included. `SKILL.md` has all sections;
+            `references/lexicon.md` is a lexicon from its first line on, whatever its headings say. No other file
+            steers.
+    """
+    defaults, lexicon, templates = DefaultsReader(), LexiconReader(), TemplateReader()
+    readers: dict[SectionKind | None, DefaultsReader | LexiconReader | TemplateReader] = {
+        SectionKind.DEFAULTS: defaults,
+        SectionKind.LEXICON: lexicon,
+        SectionKind.QUERY_TEMPLATES: templates,
+    }
+    for section in sections(texts.get(SKILL_FILE, "")):
+        if section.kind in readers:
+            readers[section.kind].read(SKILL_FILE, section)
+    for section in sections(texts.get(LEXICON_FILE, "")):
+        lexicon.read(LEXICON_FILE, section)
+    unreadable = sorted(
+        (*defaults.unreadable, *templates.unreadable, *lexicon.unreadable),
+        key=lambda one: (one.file != SKILL_FILE, one.line),
+    )
+    return Steering(
+        defaults=defaults.defaults(),
+        lexicon=lexicon.lexicon(),
+        templates=templates.templates(),
+        unreadable=_told(unreadable),
+        unreadable_count=len(unreadable),
+    )
+
+
+def _told(unreadable: Iterable[Unreadable]) -> tuple[Unreadable, ...]:
+    """Return the first unreadable entries, with a limit for each reason."""
+    alike = Counter[str]()
+    told: list[Unreadable] = []
+    for one in unreadable:
+        alike[one.why] += 1
+        if alike[one.why] <= _ALIKE_MAX and len(told) < _UNREADABLE_MAX:
+            told.append(one)
+    return tuple(told)

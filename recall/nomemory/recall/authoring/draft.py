@@ -1,0 +1,207 @@
+"""A draft of a skill, made of a sentence and the answers to three questions."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from nomemory.recall.authoring.domain import GENERAL, GENERAL_TOLD, Words, domains_of
+from nomemory.recall.authoring.domain_terms import Term
+from nomemory.recall.authoring.scenario import Scenario
+from nomemory.recall.model.question import Role
+from nomemory.recall.skills.frontmatter import is_host_setting
+from nomemory.recall.skills.steering.template import TemplateIntent
+from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH
+from nomemory.recall.tools.identity_guard import names_a_user
+from nomemory.text.language import Language
+from nomemory.text.stop_words import COMPARISON_STOP_WORDS
+
+NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+_WORD: Final = re.compile(r"[a-z0-9]{2,20}")
+_WORDS_MAX: Final = 4
+_CHARS_MAX: Final = 64
+_IDLE: Final = COMPARISON_STOP_WORDS | {"assistant", "app", "bot", "agent", "ai", "help", "helps", "helping", "recall"}
+TOP_K: Final = 20
+_TOLD_MAX: Final = 8
+"""Words that a rewrite adds to a question."""
+
+
+class Emphasis(Enum):
+    """What searches begin with."""
+
+    BALANCED = "balanced"
+    WORDS = "words"
+    MEANING = "meaning"
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers; a question that was not asked has its default."""
+
+    role: Role = Role.USER
+    time_range: str = "P30D"
+    emphasis: Emphasis = Emphasis.BALANCED
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A question with three options, `A`, `B` and `C`, by language. `A` is the default. `field` is what it decides."""
+
+    field: str
+    asks: dict[Language, str]
+    options: tuple[tuple[object, dict[Language, str]], ...]
+
+    def value(self, letter: str) -> object:
+        """Return what a letter stands for."""
+        return self.options["ABC".index(letter.upper())][0]
+
+
+def _said(chinese: str, english: str) -> dict[Language, str]:
+    return {Language.CHINESE: chinese, Language.ENGLISH: english}
+
+
+QUESTIONS: Final = (
+    Choice(
+        "role",
+        _said("谁说的话算证据？", "Whose words count as evidence?"),
+        (
+            (Role.USER, _said("用户本人说的", "the user's own")),
+            (Role.ANY, _said("用户说的，和助手答应过的", "the user's, and what the assistant promised")),
+            (Role.ASSISTANT, _said("只看助手说过的", "the assistant's only")),
+        ),
+    ),
+    Choice(
+        "time_range",
+        _said("问题没有提到时间时，先看多远？", "How far back, where a question names no time?"),
+        (
+            ("P30D", _said("最近 30 天，不够再放宽", "30 days, wider if that is too little")),
+            ("P180D", _said("半年", "half a year")),
+            ("all", _said("全部", "everything")),
+        ),
+    ),
+    Choice(
+        "emphasis",
+        _said("通常怎样找？", "What are searches mostly like?"),
+        (
+            (
+                Emphasis.BALANCED,
+                _said("偏好和背景按意思，确切的要求按原词", "likes and background by meaning, rules by words"),
+            ),
+            (
+                Emphasis.WORDS,
+                _said("多是确切的词：人名、产品、编号、金额", "exact words: people, products, numbers, sums"),
+            ),
+            (
+                Emphasis.MEANING,
+                _said("多是换了说法的意思：心情、想法、经历", "paraphrase: moods, thoughts, experiences"),
+            ),
+        ),
+    ),
+)
+
+
+def answered(letters: dict[str, str]) -> Answers:
+    """Return the answers for letters by the fields of their questions."""
+    chosen = {one.field: one.value(letters.get(one.field, "A")) for one in QUESTIONS}
+    return Answers(**chosen)  # type: ignore[arg-type]  # each option has the type of its field
+
+
+_FIRST: Final = MappingProxyType(
+    {
+        Emphasis.BALANCED: (SEMANTIC_SEARCH, SEMANTIC_SEARCH, LEXICAL_SEARCH),
+        Emphasis.WORDS: (LEXICAL_SEARCH, LEXICAL_SEARCH, LEXICAL_SEARCH),
+        Emphasis.MEANING: (SEMANTIC_SEARCH, SEMANTIC_SEARCH, SEMANTIC_SEARCH),
+    }
+)
+"""Preferences, profile, constraints; a schedule is listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of a lexicon."""
+
+    canonical: str
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """How to search for one intent: the tool to begin with, and the queries to ask as well."""
+
+    first: str
+    rewrites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """All that goes into a skill.
+
+    `lexicon` is of the business, `own` of the user's messages, `candidates` are terms of theirs without an alias yet.
+    """
+
+    name: str
+    scenario: Scenario
+    answers: Answers
+    lexicon: tuple[Entry, ...]
+    queries: Mapping[TemplateIntent, Query]
+    own: tuple[Entry, ...] = ()
+    candidates: tuple[str, ...] = ()
+
+
+def default_draft(name: str, scenario: Scenario, answers: Answers, terms: Iterable[Term] = ()) -> Draft:
+    """Make a draft without a model: the zero-config defaults, the words of the business, the user's own terms."""
+    domains = domains_of(scenario.text)
+    words = [one for domain in domains for one in domain.lexicon] or list(GENERAL)
+    told = [domain.told for domain in domains]
+    first = dict(zip(TemplateIntent, (*_FIRST[answers.emphasis], MESSAGES_LIST), strict=True))
+    terms = tuple(term for term in terms if not names_a_user(term.text))
+    return Draft(
+        name=name,
+        scenario=scenario,
+        answers=answers,
+        lexicon=entries(one.ordered(scenario.language) for one in words),
+        queries={
+            intent: Query(tool, (_rewrite(intent, tool, told, scenario.language),)) for intent, tool in first.items()
+        },
+        own=tuple(Entry(term.text, term.longer) for term in terms if term.longer),
+        candidates=tuple(term.text for term in terms if not term.longer),
+    )
+
+
+def entries(groups: Iterable[Sequence[str]]) -> tuple[Entry, ...]:
+    """Make entries of groups of words that mean the same. Each word stands in one entry, the first that has it.
+
+    The first word of a group is canonical, unless it is the name of a limit of the host, such as `deadline`: a line
+    that begins with one would look as if it set it.
+    """
+    used, made = set[str](), list[Entry]()
+    for group in groups:
+        fresh = sorted((word for word in dict.fromkeys(group) if word.casefold() not in used), key=is_host_setting)
+        if len(fresh) > 1:
+            used.update(word.casefold() for word in fresh)
+            made.append(Entry(fresh[0], tuple(fresh[1:])))
+    return tuple(made)
+
+
+def _rewrite(intent: TemplateIntent, tool: str, told: Sequence[Mapping[str, Words]], language: Language) -> str:
+    """Write the question, or its words where words are looked for, and what answers to it have in them."""
+    known = [words[intent.value] for words in told if intent.value in words] or [GENERAL_TOLD[intent.value]]
+    said = dict.fromkeys(word for words in known for word in _in(words, language))
+    return " ".join(("{question}" if tool == SEMANTIC_SEARCH else "{words}", *list(said)[:_TOLD_MAX]))
+
+
+def _in(words: Words, language: Language) -> tuple[str, ...]:
+    return words.chinese if language is Language.CHINESE else words.english
+
+
+def name_for(scenario: Scenario) -> str:
+    """Derive a name: the business that the sentence names, else its English words, else a digest of it."""
+    slugs = [domain.slug for domain in domains_of(scenario.text)]
+    words = [word for word in _WORD.findall(scenario.text.casefold()) if word not in _IDLE][:_WORDS_MAX]
+    digest = hashlib.blake2b(scenario.text.encode(), digest_size=4).hexdigest()
+    return "-".join(("recall", *(slugs or dict.fromkeys(words) or [digest])))[:_CHARS_MAX].rstrip("-")

@@ -1,0 +1,115 @@
+"""The server that a golden scenario is played against: TLS, keys, users' tokens, no embedder, and nothing in it yet."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Final
+
+import jwt
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from evaluation.temporary_server import temporary_server
+
+
+def write_certificate(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate for 127.0.0.1 that is good for a day; return its file and that of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate, private = folder / "certificate.pem", folder / "key.pem"
+    certificate.write_bytes(_signed(key).public_bytes(Encoding.PEM))
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    private.chmod(0o600)
+    return certificate, private
+
+
+def _signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nomemory golden scenario")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(days=1))
+    addresses = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))])
+    builder = builder.add_extension(addresses, critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    return builder.sign(key, SHA256())
+
+
+SECRET: Final = "the secret of the golden scenario, which guards nothing"  # noqa: S105 - as it says
+ISSUER: Final = "https://issuer.example"
+AUDIENCE: Final = "nomemory"
+KEYS: Final = {
+    "service": ("query", "ingest", "recall", "act-as", "admin"),
+    "reader": ("query",),
+}
+"""The services of the scenario, and the scopes of their keys."""
+USERS: Final = ("lin", "sam")
+"""Who has a token."""
+
+
+@contextmanager
+def golden_server() -> Iterator[Path]:
+    """Run a server for the time of a `with`; yield the file that tells a client how to reach it and who calls.
+
+    The file is JSON: `target` (HOST:PORT), `http` (a URL), `authorities` (a PEM file to trust), and `bearers`: by name,
+    what stands behind "Bearer " in the `authorization` of a call; empty: the call has none.
+    """
+    with tempfile.TemporaryDirectory(prefix="nomemory-golden-") as name:
+        folder = Path(name)
+        keys = folder / "keys.json"
+        certificate, private = write_certificate(folder)
+        bearers = {"nobody": "", "forged": _token("lin", "another secret, also of more than 32 bytes")}
+        bearers |= {caller: _key(keys, caller, scopes) for caller, scopes in KEYS.items()}
+        bearers |= {user: _token(user, SECRET) for user in USERS}
+        with temporary_server(_settings(keys, certificate, private)) as server:
+            told = folder / "server.json"
+            reached = {
+                "target": server.target,
+                "http": server.http,
+                "authorities": str(certificate),
+                "bearers": bearers,
+            }
+            told.write_text(json.dumps(reached), encoding="utf-8")
+            yield told
+
+
+def _settings(keys: Path, certificate: Path, private: Path) -> Mapping[str, str]:
+    return {
+        "NOMEMORY_AUDIT": "false",
+        "NOMEMORY_HTTP": "127.0.0.1:0",
+        "NOMEMORY_EMBEDDER": "none",
+        "NOMEMORY_EMBEDDING_DIMENSION": "4",
+        "NOMEMORY_API_KEYS": str(keys),
+        "NOMEMORY_JWT_SECRET": SECRET,
+        "NOMEMORY_JWT_ISSUER": ISSUER,
+        "NOMEMORY_JWT_AUDIENCE": AUDIENCE,
+        "NOMEMORY_TLS_CERT": str(certificate),
+        "NOMEMORY_TLS_KEY": str(private),
+    }
+
+
+def _key(keys: Path, name: str, scopes: tuple[str, ...]) -> str:
+    """Make an API key as an operator does."""
+    asked = [word for scope in scopes for word in ("--scope", scope)]
+    command = [str(Path(sys.executable).with_name("nomemory")), "keys", "create", "--name", name, *asked]
+    made = subprocess.run(  # noqa: S603 - our own command
+        [*command, "--file", str(keys)], check=True, capture_output=True, text=True
+    )
+    (key,) = (word for word in made.stdout.split() if word.startswith("nm_"))
+    return key
+
+
+def _token(user: str, secret: str) -> str:
+    expires = datetime.now(UTC) + timedelta(hours=1)
+    claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": user, "exp": expires, "scope": "query recall"}
+    return jwt.encode(claims, secret, "HS256")

@@ -1,0 +1,227 @@
+"""`nomemory import`."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import click
+
+from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.options import FORMS, moment_option, output_option, span_option
+from nomemory.cli.output import Output
+from nomemory.cli.terminal import stderr_console
+from nomemory.client.errors import NoMemoryError
+from nomemory.client.sync import Client
+from nomemory.importing import progress
+from nomemory.importing.file_order import FileOrder
+from nomemory.importing.files import STDIN, Rejects, Source, rejects_path
+from nomemory.importing.formats import FORMATS, Given, detect, named_format, records
+from nomemory.importing.record import Format, Parsed, Record, Refused
+from nomemory.importing.upload import Send, Summary, Upload, wait_until_indexed
+from nomemory.server.extension_point import ExtensionError
+from nomemory.v1 import ingest_service_pb2, message_pb2
+
+_WITH_REJECTS: Final = 1  # exit code
+
+
+class FormatName(click.Choice[str]):
+    """The name of a format. The help lists ours; those that other packages add are taken, too."""
+
+    def __init__(self) -> None:
+        super().__init__(list(FORMATS))
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check that there is such a format."""
+        try:
+            named_format(str(value))
+        except ExtensionError as error:
+            self.fail(f"{error}.", param, ctx)
+        return str(value)
+
+
+class ZoneName(click.ParamType[tzinfo]):
+    """Reads an IANA name such as `Asia/Shanghai`."""
+
+    name = "name"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tzinfo:
+        """Return the zone, or refuse the name."""
+        if isinstance(value, tzinfo):
+            return value
+        try:
+            return ZoneInfo(str(value))
+        except (ValueError, OSError, KeyError):
+            return self.fail(f"{value!r} is no time zone; try one like Europe/Berlin.", param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the files are to be imported."""
+
+    given: Given
+    format: str | None
+    rejects: Path | None
+    replace: bool
+    dry_run: bool
+
+
+def plan_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say how to import, as one `plan`."""
+
+    @click.option("--user", default="", metavar="USER", help="Whose messages these are, whatever the file says.")
+    @click.option("--format", type=FormatName(), help="What the files are. Default: found out from each file.")
+    @click.option(
+        "--start", type=moment_option, metavar="TIME", help=f"When the first message without a time was said: {FORMS}."
+    )
+    @click.option(
+        "--step", type=span_option, metavar="SPAN", default="1s", show_default=True, help="Time between such messages."
+    )
+    @click.option(
+        "--time-zone", type=ZoneName(), metavar="NAME", help="Where times without a zone were said: Asia/Shanghai."
+    )
+    @click.option("--replace", is_flag=True, help="Let a message take the place of another one with the same id.")
+    @click.option(
+        "--rejects",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Where to write what was not stored. Default: FILE.rejects.jsonl.",
+    )
+    @click.option("--dry-run", is_flag=True, help="Read and check the files, store nothing.")
+    @functools.wraps(command)
+    def collected(
+        *,
+        user: str,
+        format: str | None,  # noqa: A002 - click names it after the option
+        start: datetime | None,
+        step: timedelta,
+        time_zone: tzinfo | None,
+        replace: bool,
+        rejects: Path | None,
+        dry_run: bool,
+        **others: object,
+    ) -> None:
+        command(plan=Plan(Given(user, start, step, time_zone), format, rejects, replace, dry_run), **others)
+
+    return collected
+
+
+@click.command("import")
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, allow_dash=True)
+)
+@plan_options
+@click.option("--wait", is_flag=True, help="Wait until the indexes have caught up.")
+@click.option(
+    "--timeout", type=span_option, metavar="SPAN", default="10m", show_default=True, help="How long to wait at most."
+)
+@target_option
+@output_option
+def import_(
+    *, files: Sequence[str], plan: Plan, wait: bool, timeout: timedelta, target: Target, output: Output
+) -> None:
+    """Store the messages of files; - is standard input.
+
+    Takes JSON Lines with the contract's field names, OpenAI chat messages, exports of ChatGPT, Claude, WhatsApp, mem0,
+    Zep and Letta, and LoCoMo's JSON; docs/importing.md describes each. Importing a file again stores nothing twice,
+    so that is how to go on after an interruption. What cannot be stored goes to a file of rejects with the reasons;
+    the exit code is then 1.
+    """
+    _protect(files, plan.rejects)
+    rejected = 0
+    with connect(target) as client:
+        for summary in _import_all(files, plan, client):
+            output.imported(summary)
+            rejected += summary.tally.rejected
+        late = wait and not plan.dry_run and not _caught_up(client, timeout)
+    if late:
+        output.notice("The indexes have not caught up yet; nomemory status shows how far they are.")
+    if rejected or late:
+        raise click.exceptions.Exit(_WITH_REJECTS)
+
+
+def _protect(files: Sequence[str], rejects: Path | None) -> None:
+    """Make sure that the file of rejects does not take the place of what is imported."""
+    targets = [rejects or rejects_path(name) for name in files]
+    sources = [Path(name) for name in files if name != STDIN]
+    if any(target.exists() and source.samefile(target) for target, source in itertools.product(targets, sources)):
+        raise click.UsageError("The file of rejects would overwrite a file that is imported: give --rejects PATH.")
+
+
+def _import_all(files: Sequence[str], plan: Plan, client: Client) -> Iterator[Summary]:
+    with ExitStack() as stack:
+        shared = stack.enter_context(Rejects(plan.rejects)) if plan.rejects else None
+        for name in files:
+            with (
+                Rejects(rejects_path(name)) if shared is None else _kept_open(shared) as rejects,
+                Source(name) as source,
+            ):
+                yield _import(source, plan, client, rejects)
+
+
+@contextmanager
+def _kept_open(rejects: Rejects) -> Iterator[Rejects]:
+    yield rejects
+
+
+def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Summary:
+    found, items = _parsed(source, plan)
+    upload = Upload(
+        _send(client, plan),
+        lambda refused, reasons: rejects.write(source.name, refused, reasons),
+        functools.cache(lambda: client.server_info().limits.request_bytes),
+    )
+    before = rejects.count
+    try:
+        with progress.importing(source, stderr_console()) as tell:
+            for tally in upload.run(items):
+                tell(tally)
+    except NoMemoryError:
+        stopped = f"Stopped in {source.name} after {upload.tally.sent:,} messages."
+        click.echo(f"{stopped} Run the import again to go on: nothing is stored twice.", err=True)
+        raise
+    return Summary(
+        source=source.name,
+        format=found.name,
+        title=found.title,
+        tally=upload.tally,
+        dry_run=plan.dry_run,
+        ignored=dict(upload.ignored),
+        rejects=rejects.path if rejects.count > before else None,
+        write_token=upload.write_token,
+    )
+
+
+def _parsed(source: Source, plan: Plan) -> tuple[Format, Iterator[Parsed]]:
+    items = records(source, plan.format)
+    if plan.format is None:
+        found, items = detect(items, plan.given)
+    else:
+        found = named_format(plan.format)(plan.given)
+    parsed = itertools.chain.from_iterable(_parse(found, item) for item in items)
+    return found, map(FileOrder().placed, parsed)
+
+
+def _parse(found: Format, item: Record | Refused) -> Iterator[Parsed]:
+    return iter([item]) if isinstance(item, Refused) else found.parse(item)
+
+
+def _send(client: Client, plan: Plan) -> Send:
+    def send(messages: Sequence[message_pb2.ChatMessage]) -> ingest_service_pb2.ImportMessagesResponse:
+        return client.import_messages(messages, replace=plan.replace)
+
+    def pretend(_: Sequence[message_pb2.ChatMessage]) -> ingest_service_pb2.ImportMessagesResponse:
+        return ingest_service_pb2.ImportMessagesResponse()
+
+    return pretend if plan.dry_run else send
+
+
+def _caught_up(client: Client, timeout: timedelta) -> bool:
+    with progress.catching_up(stderr_console()) as tell:
+        return wait_until_indexed(client.status, timeout.total_seconds(), tell)

@@ -1,0 +1,213 @@
+"""The commands that read: `nomemory list`, `search`, `semantic`, `hybrid`, `neighbors` and what counts and lists."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.options import content_output_option, narrowing_options, output_option, paging_options, user_option
+from nomemory.cli.output import Output
+from nomemory.cli.paging import Paging, Part, follow, read
+from nomemory.client.hits import lexical_hits
+from nomemory.client.options import Narrowing
+from nomemory.v1 import query_service_pb2
+
+_CUT: Final = "The reply was cut at its size limit: there are fewer messages than asked for."
+
+
+@click.command("list")
+@user_option
+@narrowing_options
+@paging_options("messages")
+@click.option("--oldest-first", is_flag=True, help="Begin with the oldest.")
+@content_output_option
+@target_option
+def list_(
+    *, user: str, narrowing: Narrowing, paging: Paging, oldest_first: bool, output: Output, target: Target
+) -> None:
+    """Show messages by time, newest first unless told otherwise. Times are UTC."""
+    with connect(target) as client:
+
+        def fetch(page_size: int, cursor: str) -> query_service_pb2.ListMessagesResponse:
+            return client.list_messages(
+                user, page_size=page_size, cursor=cursor, oldest_first=oldest_first, **narrowing
+            )
+
+        found, cursor = 0, ""
+        for page in follow(fetch, paging):
+            output.messages(page.items)
+            found, cursor = found + len(page.items), page.next_cursor
+    if not found:
+        output.nothing()
+    if cursor:
+        output.more(cursor)
+
+
+@click.command("search")
+@click.argument("query")
+@user_option
+@narrowing_options
+@paging_options("messages")
+@content_output_option
+@target_option
+def search(*, query: str, user: str, narrowing: Narrowing, paging: Paging, output: Output, target: Target) -> None:
+    """Find words and exact phrases, best first.
+
+    QUERY takes words, "phrases", AND, OR, NOT, - and parentheses. Quote it for the shell:
+
+        nomemory search '"不吃辣" AND 火锅' --user ann
+    """
+    with connect(target) as client:
+
+        def fetch(page_size: int, cursor: str) -> query_service_pb2.LexicalSearchResponse:
+            return client.lexical_search(user, query, page_size=page_size, cursor=cursor, snippet_chars=0, **narrowing)
+
+        found, cursor, behind = 0, "", False
+        for page in follow(fetch, paging):
+            output.lexical(lexical_hits(page))
+            found, cursor, behind = found + len(page.items), page.next_cursor, behind or page.index_behind
+    if cursor:
+        output.more(cursor)
+    _tell_what_is_missing(output, found=bool(found), behind=behind, by=" by their words")
+
+
+@click.command("semantic")
+@click.argument("text")
+@user_option
+@narrowing_options
+@click.option("--top-k", type=click.IntRange(1, 200), default=20, show_default=True, help="How many messages to show.")
+@click.option("--min-score", type=click.FloatRange(-1, 1), help="Leave out what is less near than this cosine.")
+@content_output_option
+@target_option
+def semantic(
+    *, text: str, user: str, narrowing: Narrowing, top_k: int, min_score: float | None, output: Output, target: Target
+) -> None:
+    """Find what means the same as a text, nearest first. The score is a cosine."""
+    with connect(target) as client:
+        reply = client.semantic_search(user, text, top_k=top_k, min_score=min_score, **narrowing)
+    output.semantic(reply.items)
+    if reply.truncated:
+        output.notice(_CUT)
+    _tell_what_is_missing(output, found=bool(reply.items), behind=reply.index_behind, by=" by meaning")
+
+
+@click.command("hybrid")
+@click.argument("question")
+@user_option
+@narrowing_options
+@click.option("--top-k", type=click.IntRange(1, 200), default=20, show_default=True, help="How many messages to show.")
+@click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@content_output_option
+@target_option
+def hybrid(
+    *, question: str, user: str, narrowing: Narrowing, top_k: int, explain: bool, output: Output, target: Target
+) -> None:
+    """Find what answers a question, best first: by words, by meaning, by who spoke and by what stands around."""
+    with connect(target) as client:
+        reply = client.hybrid_search(user, question, top_k=top_k, explain=explain, **narrowing)
+    output.hybrid(reply)
+    if reply.truncated:
+        output.notice(_CUT)
+    if reply.words_only:
+        output.notice("Ranked by words alone: the server has no embedder, or it does not answer.")
+    _tell_what_is_missing(output, found=bool(reply.items), behind=reply.index_behind)
+
+
+def _tell_what_is_missing(output: Output, *, found: bool, behind: bool, by: str = "") -> None:
+    """Say that nothing was found, or that an index still lacks some messages."""
+    if found and behind:
+        output.notice(f"Some of this user's messages cannot be found{by} yet; nomemory status shows more.")
+    elif behind:
+        output.notice("No messages found yet: some are still being indexed; nomemory status shows how many.")
+    elif not found:
+        output.nothing()
+
+
+@click.command("neighbors")
+@click.argument("message_id")
+@user_option
+@click.option("--before", type=click.IntRange(0, 200), default=20, show_default=True, help="How many before it.")
+@click.option("--after", type=click.IntRange(0, 200), default=0, show_default=True, help="How many after it.")
+@content_output_option
+@target_option
+def neighbors(*, message_id: str, user: str, before: int, after: int, output: Output, target: Target) -> None:
+    """Show the messages around one of them, oldest first. Times are UTC."""
+    with connect(target) as client:
+        reply = client.neighbors(user, message_id, before=before, after=after)
+    output.neighbors(reply)
+    if reply.truncated_before or reply.truncated_after:
+        output.notice(_CUT)
+
+
+@click.command("conversations")
+@user_option
+@paging_options("conversations")
+@output_option
+@target_option
+def conversations(*, user: str, paging: Paging, output: Output, target: Target) -> None:
+    """Show a user's conversations, the one with the latest message first. Times are UTC.
+
+    Messages without a conversation are in none.
+    """
+    with connect(target) as client:
+
+        def fetch(page_size: int, cursor: str) -> Part[query_service_pb2.Conversation]:
+            page = client.list_conversations(user, page_size=page_size, cursor=cursor)
+            return Part(page.conversations, page.next_cursor)
+
+        found = read(fetch, paging)
+    output.conversations(found.items)
+    if found.next_cursor:
+        output.more(found.next_cursor)
+
+
+@click.command("users")
+@paging_options("users")
+@output_option
+@target_option
+def users(*, paging: Paging, output: Output, target: Target) -> None:
+    """Show the users who have messages, by their ids. A key needs the scope `admin`."""
+    with connect(target) as client:
+
+        def fetch(page_size: int, cursor: str) -> Part[query_service_pb2.UserSummary]:
+            page = client.list_users(page_size=page_size, cursor=cursor)
+            return Part(page.users, page.next_cursor)
+
+        found = read(fetch, paging)
+    output.users(found.items)
+    if found.next_cursor:
+        output.more(found.next_cursor)
+
+
+@click.command("count")
+@user_option
+@narrowing_options
+@output_option
+@target_option
+def count(*, user: str, narrowing: Narrowing, output: Output, target: Target) -> None:
+    """Count a user's messages."""
+    with connect(target) as client:
+        output.count(client.count_messages(user, **narrowing))
+
+
+@click.command("status")
+@click.option(
+    "--user", default="", metavar="USER", envvar="NOMEMORY_USER", show_envvar=True, help="Count only this user's."
+)
+@output_option
+@target_option
+def status(*, user: str, output: Output, target: Target) -> None:
+    """Show what the log holds and how far the indexes are."""
+    with connect(target) as client:
+        output.status(client.status(user))
+
+
+@click.command("info")
+@output_option
+@target_option
+def info(*, output: Output, target: Target) -> None:
+    """Show the server's version, what it can do, its embedding model and how much it takes."""
+    with connect(target) as client:
+        output.server_info(client.server_info())

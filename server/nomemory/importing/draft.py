@@ -1,0 +1,108 @@
+"""A message in the making: what the formats fill in, checked and turned into a message or a refusal."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from nomemory.client.messages import RoleName, chat_message, timestamp
+from nomemory.importing.record import Accepted, Place, Refused
+
+ORIGINAL_ROLE: Final = "original_role"
+"""The metadata key that marks a message whose role was another one in the source."""
+
+ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
+    {
+        "user": "user",
+        "assistant": "assistant",
+        "system": "system",
+        "developer": "system",
+        "tool": "tool",
+        "function": "tool",
+    }
+)
+NO_USER: Final = "user_id: this format names no user; give one with --user"
+"""The reason to refuse what only the command line can say whose it is."""
+METADATA_VALUE_CHARS: Final = 1024  # the contract's limit
+
+
+def speaker(role: str) -> tuple[RoleName | None, dict[str, str]]:
+    """Return the role of a message (None: nothing corresponds to it), and the mark that keeps the source's own word."""
+    word = role.lower().removeprefix("role_")
+    known = ROLES.get(word)
+    return known, {} if known in {word, None} else {ORIGINAL_ROLE: word}
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a format found out about one message.
+
+    `role` is the source's own word. Without a `message_id` a stable one is derived; `position` tells apart what is
+    otherwise equal. A derived id may be changed to keep the order of the file, and so may a given one unless it
+    `keeps_id`. `reasons` are what the format itself found wrong; where `ts` is None there is one.
+    """
+
+    user_id: str
+    ts: datetime | None
+    role: str
+    content: str
+    message_id: str = ""
+    keeps_id: bool = True
+    position: str = ""
+    name: str = ""
+    conversation_id: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    expire_ts: datetime | None = None
+    reasons: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    def finish(self, place: Place, original: object) -> Accepted | Refused:
+        """Make the message, or say everything that is wrong with it."""
+        reasons = list(self.reasons)
+        role, mark = speaker(self.role)
+        if role is None:
+            reasons.append(f"role: must be one of {', '.join(ROLES)}")
+        if role is None or self.ts is None or reasons:
+            return Refused(place, original, tuple(reasons))
+        try:
+            message = chat_message(
+                user_id=self.user_id,
+                message_id=self.message_id or self._derived_id(),
+                ts=self.ts,
+                role=role,
+                content=self.content,
+                name=self.name,
+                conversation_id=self.conversation_id,
+                metadata={**self.metadata, **mark},
+                expire_ts=self.expire_ts,
+            )
+            if self.expire_ts is not None:
+                message.expire_ts.CopyFrom(timestamp("expire_ts", self.expire_ts))
+        except UnicodeEncodeError:
+            return Refused(place, original, ("a text in it is not valid Unicode (half of a surrogate pair)",))
+        except ValueError as error:
+            return Refused(place, original, (str(error),))
+        return Accepted(place, original, message, self.ignored, keeps_id=self.keeps_id and bool(self.message_id))
+
+    def _derived_id(self) -> str:
+        moment = self.ts.timestamp() if self.ts else None
+        return derived_id(
+            "i", self.user_id, self.conversation_id, self.position, moment, self.role, self.name, self.content
+        )
+
+
+def derived_id(prefix: str, *parts: object) -> str:
+    """Derive an id of 28 characters that is the same for the same parts, today and on another machine."""
+    digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).digest()
+    return f"{prefix}_{base64.b32encode(digest).decode().rstrip('=').lower()}"
+
+
+def metadata_text(value: object) -> str:
+    """Write a metadata value as text: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,155 @@
+"""Reads what one JSON object says: its fields, times as the sources write them, and content in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from nomemory.importing.draft import metadata_text
+
+_MILLISECONDS_FROM: Final = 1e11  # as seconds that would be the year 5138
+NON_TEXT: Final = "non_text_parts"
+"""The metadata key that names the kinds of parts that were left out."""
+
+
+def instant(value: object) -> datetime:
+    """Read a moment.
+
+    Raises:
+        ValueError: it is not one. A text without a time zone is refused: where it was said decides when it was.
+    """
+    if isinstance(value, str):
+        return _from_text(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _from_number(value)
+    raise ValueError("must be a time in RFC 3339 or a number of seconds since 1970")
+
+
+def _from_text(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("is not a time in RFC 3339, like 2024-05-01T08:30:00Z") from None
+    if moment.tzinfo is None:
+        raise ValueError("has no time zone: append Z for UTC, or an offset like +08:00")
+    return moment
+
+
+def _from_number(number: float) -> datetime:
+    try:
+        seconds = number / 1000 if abs(number) >= _MILLISECONDS_FROM else number
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise ValueError("is out of range") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The text of a message, and the kinds of its parts that are not text."""
+
+    text: str
+    non_text: tuple[str, ...] = ()
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The note for a message's metadata."""
+        return {NON_TEXT: ", ".join(self.non_text)} if self.non_text else {}
+
+
+def read_content(content: object) -> Content:
+    """Read a text or a list of parts. Texts are joined by line breaks; anything else is named by its kind."""
+    parts = content if isinstance(content, list) else [content]
+    texts: list[str] = []
+    others: list[str] = []
+    for part in parts:
+        text = _text(part)
+        if text is None:
+            others.append(_kind(part))
+        elif text:
+            texts.append(text)
+    return Content("\n".join(texts), tuple(others))
+
+
+def _text(part: object) -> str | None:
+    """Return the text of a part; None if it is of another kind."""
+    if part is None:
+        return ""
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict):
+        return None
+    for key in ("text", "refusal"):
+        value = part.get(key)
+        if isinstance(value, dict):
+            value = value.get("value")
+        if isinstance(value, str):
+            return value
+    return None
+
+
+def _kind(part: object) -> str:
+    if isinstance(part, dict):
+        return str(part.get("type") or part.get("content_type") or "object")
+    return type(part).__name__
+
+
+class Fields:
+    """A view of one JSON object. A bad field gives an empty value and a reason.
+
+    `reasons` has what was wrong so far, as "field: what is wrong".
+    """
+
+    def __init__(self, value: Mapping[str, object]) -> None:
+        self._value = value
+        self._read: set[str] = set()
+        self.reasons: list[str] = []
+
+    def text(self, key: str, *, required: bool = False) -> str:
+        """Read a text; a missing one and null are empty."""
+        value = self._get(key)
+        if isinstance(value, str) and (value or not required):
+            return value
+        if value is not None and not isinstance(value, str):
+            self.reasons.append(f"{key}: must be text")
+        elif required:
+            self.reasons.append(f"{key}: is required")
+        return ""
+
+    def moment(self, *keys: str, required: bool = False) -> datetime | None:
+        """Read a time from the first of the keys that is there; None if there is none, or a bad one."""
+        for key in keys:
+            value = self._get(key)
+            if value is None:
+                continue
+            try:
+                return instant(value)
+            except ValueError as error:
+                self.reasons.append(f"{key}: {error}")
+                return None
+        if required:
+            self.reasons.append(f"{keys[0]}: is required")
+        return None
+
+    def metadata(self, key: str) -> dict[str, str]:
+        """Read an object; its values become text. Nulls are left out."""
+        value = self._get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            self.reasons.append(f"{key}: must be an object")
+            return {}
+        try:
+            return {name: metadata_text(item) for name, item in value.items() if item is not None}
+        except RecursionError:
+            self.reasons.append(f"{key}: is nested too deeply")
+            return {}
+
+    def ignored(self) -> tuple[str, ...]:
+        """Return the fields that nothing was done with."""
+        return tuple(sorted(self._value.keys() - self._read))
+
+    def _get(self, key: str) -> object:
+        self._read.add(key)
+        return self._value.get(key)

@@ -1,0 +1,85 @@
+"""The formats that can be imported, and which of them a file is in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from types import MappingProxyType
+from typing import Final
+
+from nomemory.importing import json_stream, whatsapp
+from nomemory.importing.chatgpt import ChatGPT
+from nomemory.importing.claude import Claude
+from nomemory.importing.files import Source
+from nomemory.importing.jsonl import MessageLines
+from nomemory.importing.letta import Letta
+from nomemory.importing.locomo import Locomo
+from nomemory.importing.mem0 import Mem0
+from nomemory.importing.openai import Clock, OpenAI
+from nomemory.importing.record import Format, RecognisableFormat, Record, Refused
+from nomemory.importing.whatsapp import WhatsApp
+from nomemory.importing.zep import Zep
+from nomemory.server.extension_point import ExtensionPoint
+
+FORMATS: Final[Mapping[str, Callable[[Given], RecognisableFormat]]] = MappingProxyType(
+    {
+        MessageLines.name: lambda given: MessageLines(given.user),
+        Locomo.name: lambda given: Locomo(given.user),
+        ChatGPT.name: lambda given: ChatGPT(given.user),
+        Claude.name: lambda given: Claude(given.user),
+        Letta.name: lambda given: Letta(given.user),
+        Mem0.name: lambda given: Mem0(given.user),
+        Zep.name: lambda given: Zep(given.user),
+        WhatsApp.name: lambda given: WhatsApp(given.user, given.zone),
+        OpenAI.name: lambda given: OpenAI(given.user, Clock(given.start, given.step)),
+    }
+)
+"""Ours, by name, in the order in which they are tried: the more specific forms first."""
+IMPORTERS: Final[ExtensionPoint[FormatFactory]] = ExtensionPoint("nomemory.importers", tuple(FORMATS))
+"""Formats of other packages. They are never tried, only asked for by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line says that a file may not: whose messages these are, and when and where they were said."""
+
+    user: str = ""
+    start: datetime | None = None
+    step: timedelta = timedelta(seconds=1)
+    zone: tzinfo | None = None
+
+
+FormatFactory = Callable[[Given], Format]
+
+
+def named_format(name: str) -> FormatFactory:
+    """Return what makes the format of a name: one of ours, or one that another package adds.
+
+    Raises:
+        ExtensionError: there is none.
+    """
+    return FORMATS[name] if name in FORMATS else IMPORTERS.load(name)
+
+
+def records(source: Source, name: str | None) -> Iterator[Record | Refused]:
+    """Read the records of a file: messages of a chat where it is one or `name` says so, else JSON values."""
+    is_chat = name == WhatsApp.name or (name is None and whatsapp.is_chat(source.head))
+    return whatsapp.messages(source) if is_chat else json_stream.records(source)
+
+
+def detect(items: Iterator[Record | Refused], given: Given) -> tuple[Format, Iterator[Record | Refused]]:
+    """Choose the format by the first record that can be read, and give all the items again.
+
+    What is like none of them is taken for JSON Lines, whose refusals say what is missing.
+    """
+    looked_at: list[Record | Refused] = []
+    for item in items:
+        looked_at.append(item)
+        if isinstance(item, Record):
+            break
+    last = looked_at[-1] if looked_at else None
+    value = last.value if isinstance(last, Record) else None
+    chosen = next((make(given) for make in FORMATS.values() if make(given).matches(value)), MessageLines(given.user))
+    return chosen, itertools.chain(looked_at, items)

@@ -1,0 +1,172 @@
+"""Sends what was parsed, accounts for every message of it, and waits until it is indexed."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from nomemory.client.requests import BATCH_BYTES
+from nomemory.importing.record import Accepted, Parsed, Refused, Skipped
+from nomemory.v1 import ingest_service_pb2, message_pb2
+
+STREAM_MESSAGES: Final = 1_000
+"""Messages in one stream: as many rejections as a server lists, so that none goes unexplained."""
+REQUEST_BYTES: Final = 16 << 20
+"""Largest request that a server takes unless its settings say otherwise."""
+_FRAMING: Final = 1024
+"""More than what a request has beside its one message."""
+_IN_BATCH: Final = re.compile(r"^messages\[\d+\]\.?")
+Refuse = Callable[[Accepted | Refused, tuple[str, ...]], None]
+Send = Callable[[Sequence[message_pb2.ChatMessage]], ingest_service_pb2.ImportMessagesResponse]
+_POLL_S: Final = 0.25
+Status = ingest_service_pb2.GetIndexStatusResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many messages went which way. `sent` covers the first four, and what a dry run would send."""
+
+    sent: int = 0
+    created: int = 0
+    unchanged: int = 0
+    replaced: int = 0
+    rejected: int = 0
+    skipped: int = 0
+
+    def plus(self, other: Tally) -> Tally:
+        """Add up."""
+        return Tally(
+            self.sent + other.sent,
+            self.created + other.created,
+            self.unchanged + other.unchanged,
+            self.replaced + other.replaced,
+            self.rejected + other.rejected,
+            self.skipped + other.skipped,
+        )
+
+
+def tally_of(sent: int, reply: ingest_service_pb2.ImportMessagesResponse) -> Tally:
+    """Count what the server did with a stream."""
+    return Tally(sent, reply.created, reply.unchanged, reply.replaced, reply.rejected)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The outcome of importing one file.
+
+    `ignored` counts, per field, the messages that had it without a place for it. `rejects` is the file of rejects,
+    None if there were none. `write_token` is for reads that must see the import.
+    """
+
+    source: str
+    format: str
+    title: str
+    tally: Tally
+    dry_run: bool = False
+    ignored: Mapping[str, int] = field(default_factory=dict)
+    rejects: Path | None = None
+    write_token: str = ""
+
+
+class Upload:
+    """Sends messages in streams of at most 1,000 and writes down what is refused, here or by the server.
+
+    After a run `tally` and `ignored` are complete; if `send` raised, they cover what was stored before.
+
+    Args:
+        send: stores one stream.
+        refuse: writes down what is refused, with the reasons.
+        request_bytes: returns the size of the largest request that the server takes. Asked only for a message that is
+            larger than any batch: such a request would end the whole stream.
+    """
+
+    def __init__(self, send: Send, refuse: Refuse, request_bytes: Callable[[], int] = lambda: REQUEST_BYTES) -> None:
+        self._send = send
+        self._request_bytes = request_bytes
+        self._refuse = refuse
+        self.tally = Tally()
+        self.ignored: Counter[str] = Counter()
+        self.write_token = ""
+
+    def run(self, items: Iterable[Parsed]) -> Iterator[Tally]:
+        """Work through everything, and give the tally after each stream."""
+        rest = iter(items)
+        while chunk := list(itertools.islice(rest, STREAM_MESSAGES)):
+            refused = [item for item in chunk if isinstance(item, Refused)]
+            for item in refused:
+                self._refuse(item, item.reasons)
+            skipped = sum(isinstance(item, Skipped) for item in chunk)
+            self.tally = self.tally.plus(Tally(rejected=len(refused), skipped=skipped))
+            self._store(list(self._refuse_oversized(item for item in chunk if isinstance(item, Accepted))))
+            yield self.tally
+
+    def _refuse_oversized(self, items: Iterable[Accepted]) -> Iterator[Accepted]:
+        for item in items:
+            size = item.message.ByteSize()
+            if size <= BATCH_BYTES or size + _FRAMING <= self._request_bytes():
+                yield item
+            else:
+                self._refuse(item, (f"is {size:,} bytes long, more than the server takes in a request",))
+                self.tally = self.tally.plus(Tally(rejected=1))
+
+    def _store(self, accepted: Sequence[Accepted]) -> None:
+        if not accepted:
+            return
+        reply = self._send([item.message for item in accepted])
+        for rejection in reply.rejections:
+            self._refuse(accepted[rejection.index], _reasons(rejection))
+        self.tally = self.tally.plus(tally_of(len(accepted), reply))
+        self.ignored.update(itertools.chain.from_iterable(item.ignored for item in accepted))
+        self.write_token = reply.write_token or self.write_token
+
+
+def _reasons(rejection: ingest_service_pb2.Rejection) -> tuple[str, ...]:
+    """Return the violations without the message's place in its batch, which means nothing to the reader of a file."""
+    return tuple(_IN_BATCH.sub("", violation) for violation in rejection.violations) or (rejection.reason,)
+
+
+def wait_until_indexed(ask: Callable[[], Status], timeout_s: float, tell: Callable[[int], None]) -> bool:
+    """Wait until everything that the log holds now is indexed.
+
+    Args:
+        ask: gets the status.
+        timeout_s: seconds after which to give up.
+        tell: is told after each look how many messages are known to be pending.
+
+    Returns:
+        Whether the indexes got there before the time was up.
+    """
+    give_up = time.monotonic() + timeout_s
+    status = ask()
+    sequence = status.log.sequence
+    while _is_behind(status, sequence):
+        tell(_pending(status))
+        if time.monotonic() >= give_up:
+            return False
+        time.sleep(_POLL_S)
+        status = ask()
+    tell(0)
+    return True
+
+
+def _is_behind(status: Status, sequence: int) -> bool:
+    """Return whether an index still lacks a change up to a sequence, even one that it has not counted yet.
+
+    A caller in a namespace is told no sequences: then nothing may be pending.
+    """
+    return any(index.checkpoint < sequence if sequence else index.pending for index in _indexes(status))
+
+
+def _pending(status: Status) -> int:
+    return max(index.pending for index in _indexes(status))
+
+
+def _indexes(status: Status) -> list[ingest_service_pb2.IndexStatus]:
+    """Return the indexes to wait_until_indexed for. Without an embedder only words are indexed."""
+    return [status.lexical] if status.embedder.kind == "none" else [status.lexical, status.vector]

@@ -1,0 +1,212 @@
+"""WhatsApp's exported chats: a text file with a line for each message, in the form of the phone's language."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from pathlib import PurePath
+from typing import Final
+
+from nomemory.importing.draft import NO_USER, Draft
+from nomemory.importing.files import Source
+from nomemory.importing.record import Parsed, Place, Record, Refused, Skipped
+
+_MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c": "", "\u202f": " ", "\u00a0": " "})
+"""What phones put between the characters: marks of direction, and spaces of other widths."""
+_FROM_THE_APP: Final = "\u200e"
+"""What stands before a text that nobody wrote: a picture left out, a call missed."""
+_HEADER: Final = re.compile(
+    r"\[?(?P<a>\d{1,4})[/.\-](?P<b>\d{1,2})[/.\-](?P<c>\d{1,4}),?\s{1,3}"
+    r"(?P<early>上午|下午)?\s?(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?\s?(?P<late>[AaPp]\.?\s?[Mm]\.?)?"
+    r"(?:\]|\s[-–])\s"
+)
+_HEADER_CHARS: Final = 64
+"""No time is longer. Beyond it a line is not looked at for one, whatever somebody has written."""
+_TEXT_MAX: Final = 1 << 20
+"""The most of a message that is held, in characters: more than a server takes."""
+_CENTURY: Final = 2000
+_YEAR_DIGITS: Final = 4
+_NOON: Final = 12
+_CONVERSATION_CHARS: Final = 128
+_NO_ZONE: Final = "ts: the file says no time zone; give one with --time-zone"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A message as it stands in the file: the parts of its date in their order there, its time, and what follows."""
+
+    date: tuple[int, int, int]
+    time: tuple[int, int, int]
+    rest: str
+    four_digits_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Chat:
+    """A message, and what of the file it takes to read it. `order`: where year, month and day stand; None: unclear."""
+
+    name: str
+    line: _Line
+    order: tuple[int, int, int] | None
+
+
+def is_chat(head: bytes) -> bool:
+    """Return whether a file begins as an exported chat does."""
+    return _line(head.partition(b"\n")[0].decode(errors="replace")) is not None
+
+
+def messages(source: Source) -> Iterator[Record | Refused]:
+    """Read a file's messages; a message has all lines up to the next that begins with a time."""
+    order = _order(head.line for head in _split(io.BytesIO(source.head)))
+    name = PurePath(source.name).stem[:_CONVERSATION_CHARS]
+    stream = io.BufferedReader(source)
+    for entry in _split(iter(lambda: stream.readline(_TEXT_MAX), b"")):
+        place = Place("line", entry.number)
+        if _is_unicode(entry.text):
+            yield Record(place, _Chat(name, entry.line, order), entry.text)
+        else:
+            shown = entry.text.encode(errors="surrogateescape").decode(errors="replace")
+            yield Refused(place, shown, ("is not UTF-8",))
+
+
+class WhatsApp:
+    """Reads a chat between people: all have the role `user`, and `name` tells them apart.
+
+    Args:
+        user: the user of every message.
+        zone: where the phone was: the file's times have no zone.
+    """
+
+    name = "whatsapp"
+    title = "WhatsApp chat"
+
+    def __init__(self, user: str, zone: tzinfo | None) -> None:
+        self._user = user
+        self._zone = zone
+
+    @staticmethod
+    def matches(value: object) -> bool:
+        """Recognise a message of a chat, which only `messages` makes."""
+        return isinstance(value, _Chat)
+
+    def parse(self, record: Record) -> Iterator[Parsed]:
+        """Return the message of a record."""
+        if not isinstance(record.value, _Chat):
+            yield Refused(record.place, record.original, ("is no line of an exported chat",))
+            return
+        sender, colon, text = record.value.line.rest.partition(": ")
+        if not colon or _was_not_written(text):
+            yield Skipped(record.place)
+            return
+        ts, reasons = self._moment(record.value)
+        if not self._user:
+            reasons = (NO_USER, *reasons)
+        yield Draft(
+            user_id=self._user,
+            ts=ts,
+            role="user",
+            content=text.strip(),
+            name=sender.strip().translate(_MARKS),
+            conversation_id=record.value.name,
+            position=str(record.place.number),
+            reasons=reasons,
+        ).finish(record.place, record.original)
+
+    def _moment(self, chat: _Chat) -> tuple[datetime | None, tuple[str, ...]]:
+        if self._zone is None:
+            return None, (_NO_ZONE,)
+        if chat.order is None:
+            return None, ("ts: nothing in the file says whether the day or the month stands first",)
+        try:
+            return _date(chat.line, chat.order).replace(tzinfo=self._zone), ()
+        except ValueError:
+            return None, ("ts: is no date in the order of the others",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A message, its text, and the number of its first line."""
+
+    number: int
+    line: _Line
+    text: str
+
+
+def _split(lines: Iterable[bytes]) -> Iterator[_Entry]:
+    """Put together the lines of each message; what stands before the first is left out."""
+    number, gathered = 0, ""
+    for count, raw in enumerate(lines, 1):
+        text = raw.decode("utf-8-sig" if count == 1 else "utf-8", errors="surrogateescape").rstrip("\r\n")
+        if _line(text) is None:
+            gathered = f"{gathered}\n{text}" if len(gathered) < _TEXT_MAX else gathered
+            continue
+        yield from _entry(number, gathered)
+        number, gathered = count, text
+    yield from _entry(number, gathered)
+
+
+def _entry(number: int, text: str) -> Iterator[_Entry]:
+    if number and (line := _line(text)):
+        yield _Entry(number, line, text)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _line(text: str) -> _Line | None:
+    bare = text.lstrip("\u200e\u200f\ufeff")
+    found = _HEADER.match(bare[:_HEADER_CHARS].replace("\u202f", " ").replace("\u00a0", " "))
+    if found is None:
+        return None
+    hour = _hour(int(found["hour"]), found["early"] or found["late"] or "")
+    return _Line(
+        (int(found["a"]), int(found["b"]), int(found["c"])),
+        (hour, int(found["minute"]), int(found["second"] or 0)),
+        bare[found.end() :],
+        len(found["a"]) == _YEAR_DIGITS,
+    )
+
+
+def _hour(hour: int, half: str) -> int:
+    if not half:
+        return hour
+    afternoon = half == "下午" or half[0] in "Pp"
+    return hour % _NOON + _NOON * afternoon
+
+
+def _order(lines: Iterable[_Line]) -> tuple[int, int, int] | None:
+    """Find out where year, month and day stand: the one order in which all are dates and none goes back in time."""
+    looked_at = list(lines)
+    if looked_at and looked_at[0].four_digits_first:
+        return (0, 1, 2)
+    fitting = [order for order in ((2, 1, 0), (2, 0, 1)) if _fits(looked_at, order)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _fits(lines: list[_Line], order: tuple[int, int, int]) -> bool:
+    try:
+        dates = [_date(line, order) for line in lines]
+    except ValueError:
+        return False
+    return all(earlier <= later for earlier, later in itertools.pairwise(dates))
+
+
+def _date(line: _Line, order: tuple[int, int, int]) -> datetime:
+    year, month, day = (line.date[place] for place in order)
+    hour, minute, second = line.time
+    return datetime(year + _CENTURY * (year < 100), month, day, hour, minute, second)  # noqa: DTZ001, PLR2004 - the zone comes after; two digits
+
+
+def _was_not_written(text: str) -> bool:
+    """Return whether the app wrote a text: it is marked, or stands between angle brackets."""
+    bare = text.strip()
+    return bare.startswith(_FROM_THE_APP) or (bare.startswith("<") and bare.endswith(">"))

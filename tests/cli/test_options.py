@@ -1,0 +1,97 @@
+"""What options take: moments and spans as people type them, and how much of a listing."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nomemory.cli.options import parse_moment, parse_span
+from nomemory.cli.paging import Paging, follow
+
+NOW = datetime(2024, 5, 8, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2024-05-01", datetime(2024, 5, 1, tzinfo=UTC)),
+        ("2024-05-01T08:30", datetime(2024, 5, 1, 8, 30, tzinfo=UTC)),
+        ("2024-05-01 08:30:15", datetime(2024, 5, 1, 8, 30, 15, tzinfo=UTC)),
+        ("2024-05-01T08:30:00Z", datetime(2024, 5, 1, 8, 30, tzinfo=UTC)),
+        ("2024-05-01T08:30+08:00", datetime(2024, 5, 1, 0, 30, tzinfo=UTC)),
+        ("7d", datetime(2024, 5, 1, 12, tzinfo=UTC)),
+        ("12h", datetime(2024, 5, 8, tzinfo=UTC)),
+        ("30m", datetime(2024, 5, 8, 11, 30, tzinfo=UTC)),
+        ("1w", datetime(2024, 5, 1, 12, tzinfo=UTC)),
+        ("0s", NOW),
+    ],
+)
+def test_a_moment_is_a_date_a_time_or_an_age(text: str, expected: datetime) -> None:
+    assert parse_moment(text, NOW) == expected
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "7", "7y", "-7d", "2024-13-01", "999999w", "昨天", "1.5h"])
+def test_other_texts_are_refused_as_a_moment(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - which words it is refused with is not the point
+        parse_moment(text, NOW)
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        assert parse_moment(text, NOW).tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1s", timedelta(seconds=1)), ("5m", timedelta(minutes=5)), ("2h", timedelta(hours=2))]
+)
+def test_a_span_is_a_number_and_a_unit(text: str, expected: timedelta) -> None:
+    assert parse_span(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "5 m", "-5m"])
+def test_other_texts_are_refused_as_a_span(text: str) -> None:
+    with pytest.raises(ValueError, match="not a length of time"):
+        parse_span(text)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A page of a listing of numbers."""
+
+    items: list[int]
+    next_cursor: str
+
+
+class Listing:
+    """Numbers from 0 on, in pages; the cursor is the next of them. Remembers what was asked for."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self.sizes: list[int] = []
+
+    def page(self, size: int, cursor: str) -> Numbers:
+        self.sizes.append(size)
+        start = int(cursor or 0)
+        end = min(start + size, self._length)
+        return Numbers(list(range(start, end)), str(end) if end < self._length else "")
+
+
+@given(length=st.integers(0, 60), limit=st.integers(0, 70), page_size=st.integers(1, 20))
+def test_the_limit_is_met_exactly_and_the_cursor_goes_on_from_there(length: int, limit: int, page_size: int) -> None:
+    listing = Listing(length)
+    pages = list(follow(listing.page, Paging(limit, page_size, "")))
+    expected = min(limit or length, length)
+    assert [number for page in pages for number in page.items] == list(range(expected))
+    assert pages[-1].next_cursor == (str(expected) if expected < length else "")
+    assert max(listing.sizes) <= page_size
+
+
+def test_a_cursor_decides_where_paging_begins() -> None:
+    (page,) = follow(Listing(10).page, Paging(5, 500, "7"))
+    assert page.items == [7, 8, 9]

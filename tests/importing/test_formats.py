@@ -1,0 +1,279 @@
+"""What each format makes of a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nomemory.cli.json_lines import message_record
+from nomemory.client.messages import chat_message
+from nomemory.importing.files import Source
+from nomemory.importing.formats import FORMATS, Given, detect, records
+from nomemory.importing.record import Accepted, Parsed, Place, Record, Refused, Skipped
+
+IMPORTS = Path(__file__).parent / "files"
+NOBODY = Given()
+ANN = Given(user="ann")
+START = datetime(2024, 5, 1, 8, tzinfo=UTC)
+
+
+def parsed(name: str, given_: Given = NOBODY) -> list[Parsed]:
+    def items() -> Iterator[Parsed]:
+        with Source(str(IMPORTS / name)) as source:
+            chosen, found = detect(records(source, None), given_)
+            for item in found:
+                yield from [item] if isinstance(item, Refused) else chosen.parse(item)
+
+    return list(items())
+
+
+def accepted(items: list[Parsed]) -> list[dict[str, object]]:
+    return [message_record(item.message) for item in items if isinstance(item, Accepted)]
+
+
+def refusals(items: list[Parsed]) -> list[tuple[int, str, tuple[str, ...]]]:
+    return [(i.place.number, i.place.within, i.reasons) for i in items if isinstance(i, Refused)]
+
+
+def ids(items: list[Parsed]) -> list[str]:
+    return [item.message.message_id for item in items if isinstance(item, Accepted)]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("messages.jsonl", "jsonl"),
+        ("broken.jsonl", "jsonl"),
+        ("locomo.json", "locomo"),
+        ("openai.json", "openai"),
+        ("openai.jsonl", "openai"),
+        ("loose.json", "openai"),
+        ("conversations.json", "chatgpt"),
+    ],
+)
+def test_the_format_is_found_out(name: str, expected: str) -> None:
+    with Source(str(IMPORTS / name)) as source:
+        items = list(records(source, None))
+        chosen, again = detect(iter(items), Given())
+        assert chosen.name == expected
+        assert list(again) == items
+
+
+def test_what_is_like_no_format_is_told_what_is_missing() -> None:
+    chosen, _ = detect(iter([Record(Place("line", 1), {"text": "hi"}, "")]), Given())
+    assert chosen.name == "jsonl"
+    (refused,) = chosen.parse(Record(Place("line", 1), {"text": "hi"}, ""))
+    assert isinstance(refused, Refused)
+    assert set(refused.reasons) == {
+        "user_id: is required",
+        "ts: is required",
+        "content: is required",
+        "role: must be one of user, assistant, system, developer, tool, function",
+    }
+
+
+def test_messages_of_our_own_form() -> None:
+    first, second, third, fourth = accepted(parsed("messages.jsonl"))
+    assert first == {
+        "user_id": "ann",
+        "message_id": "m1",
+        "ts": "2024-05-01T08:30:00Z",
+        "role": "user",
+        "content": "我不吃辣，火锅只能点清汤。",
+        "conversation_id": "dinner",
+        "metadata": {"app": "phone", "turn": "1"},
+    }
+    assert (second["ts"], second["name"]) == ("2024-05-01T08:30:20.123456Z", "小忆")
+    assert (third["ts"], third["role"]) == ("2024-05-01T08:31:00Z", "user")
+    assert (fourth["ts"], fourth["role"]) == ("2024-05-01T08:31:00.500000Z", "system")
+    assert fourth["metadata"] == {"original_role": "developer"}
+
+
+def test_a_field_that_has_no_place_is_reported() -> None:
+    ignored = [item.ignored for item in parsed("messages.jsonl") if isinstance(item, Accepted)]
+    assert ignored == [(), (), (), ("score",)]
+
+
+def test_the_user_of_the_command_line_overrides_the_files() -> None:
+    assert {record["user_id"] for record in accepted(parsed("messages.jsonl", Given(user="carl")))} == {"carl"}
+
+
+def test_every_fault_of_a_broken_line_is_named() -> None:
+    items = parsed("broken.jsonl")
+    assert ids(items) == ["b1", "b5"]
+    roles = "role: must be one of user, assistant, system, developer, tool, function"
+    zone = "ts: has no time zone: append Z for UTC, or an offset like +08:00"
+    found = {number: reasons for number, _, reasons in refusals(items)}
+    assert set(found) == {2, 3, 4, 5, 6, 7}
+    assert all(found[number][0].startswith("is not JSON") for number in (2, 3, 7))
+    assert found[4] == ("is not a JSON object",)
+    assert found[5] == (zone, "content: is required", roles)
+    assert found[6] == (
+        "user_id: is required",
+        "ts: is not a time in RFC 3339, like 2024-05-01T08:30:00Z",
+        "message_id: must be text",
+        "metadata: must be an object",
+    )
+
+
+def test_locomo_gives_turns_in_the_order_of_sessions() -> None:
+    items = parsed("locomo.json")
+    records_ = accepted(items)
+    assert [record["message_id"] for record in records_] == ["D1:1", "D2:1", "D2:2", "D10:1", "D1:1"]
+    assert [record["user_id"] for record in records_] == ["conv-1"] * 4 + ["conv-2"]
+    assert records_[1] == {
+        "user_id": "conv-1",
+        "message_id": "D2:1",
+        "ts": "2023-05-08T00:30:00Z",
+        "role": "user",
+        "content": "I painted this.\n[Image] a photo of a sunset over a lake",
+        "name": "李雷",
+        "conversation_id": "session_2",
+        "metadata": {"image_query": "sunset painting", "image_url": "https://example.com/a.jpg"},
+    }
+    assert records_[2]["ts"] == "2023-05-08T00:30:20Z"
+
+
+def test_locomo_says_which_turns_it_cannot_take() -> None:
+    assert refusals(parsed("locomo.json")) == [
+        (1, "conv-1, session_1, turn 2", ("text: is required",)),
+        (1, "conv-1, session_1, turn 3", ("speaker: is required",)),
+        (1, "conv-1, session_4, turn 1", ("session_4_date_time: is not a time like 1:56 pm on 8 May, 2023",)),
+        (3, "", ("sample_id: is required",)),
+    ]
+
+
+def test_locomo_samples_do_not_collide_under_one_user() -> None:
+    found = accepted(parsed("locomo.json", ANN))
+    assert {record["user_id"] for record in found} == {"ann"}
+    assert [record["message_id"] for record in found][::4] == ["conv-1:D1:1", "conv-2:D1:1"]
+    assert found[0]["conversation_id"] == "conv-1:session_1"
+
+
+def test_openai_messages() -> None:
+    records_ = accepted(parsed("openai.json", ANN))
+    assert [record["role"] for record in records_] == ["system", "user", "tool", "assistant", "assistant"]
+    assert {record["conversation_id"] for record in records_} == {"conv_42"}
+    developer, user, tool, answer, refusal = records_
+    assert developer["metadata"] == {"original_role": "developer"}
+    assert user["content"] == "这道菜辣吗？\nI cannot eat chilli."
+    assert (user["name"], user["metadata"]) == ("安", {"non_text_parts": "image_url"})
+    assert tool["metadata"] == {"tool_call_id": "call_1"}
+    assert (answer["message_id"], answer["ts"]) == ("msg_9", "2024-05-01T08:31:03Z")
+    assert answer["content"] == "It is hot: choose another."
+    assert refusal["content"] == "I cannot help with that."
+
+
+def test_openai_refuses_what_says_nothing_or_not_when() -> None:
+    assert refusals(parsed("openai.json", ANN)) == [
+        (1, "message 3", ("content: is empty, the message only has tool_calls",)),
+        (1, "message 7", ("created_at: is missing; give the time of the first message with --start",)),
+        (1, "message 8", ("content: is required",)),
+        (1, "message 9", ("is not a JSON object",)),
+    ]
+
+
+def test_messages_without_times_are_spaced_from_a_start() -> None:
+    found = accepted(parsed("openai.jsonl", Given("ann", START, timedelta(minutes=1))))
+    assert [record["ts"] for record in found] == [f"2024-05-01T08:0{minute}:00Z" for minute in range(5)]
+    first, second = found[:3], found[3:]
+    assert len({record["conversation_id"] for record in first}) == 1
+    assert {record["conversation_id"] for record in first}.isdisjoint(record["conversation_id"] for record in second)
+
+
+def test_the_same_thing_said_twice_is_two_messages() -> None:
+    found = ids(parsed("loose.json", Given("ann", START)))
+    assert len(set(found)) == 3
+    assert len(set(ids(parsed("loose.json", Given("ann", START, timedelta(0)))))) == 3
+
+
+def test_formats_without_users_need_one() -> None:
+    for name in ("openai.json", "loose.json", "conversations.json"):
+        reasons = {reason for _, _, found in refusals(parsed(name, Given(start=START))) for reason in found}
+        assert reasons == {"user_id: this format names no user; give one with --user"}
+
+
+def test_chatgpt_gives_the_branch_that_was_seen_last() -> None:
+    records_ = accepted(parsed("conversations.json", ANN))
+    assert [record["message_id"] for record in records_] == ["n2", "n5", "n6"]
+    user, tool, answer = records_
+    title = {"conversation_title": "重庆旅行"}
+    assert user["metadata"] == title | {"non_text_parts": "image_asset_pointer"}
+    assert (user["ts"], user["conversation_id"]) == ("2024-05-01T08:31:00.250000Z", "6f1c-01")
+    assert (tool["role"], tool["name"], tool["ts"]) == ("tool", "web.search", "2024-05-01T08:31:00.250000Z")
+    assert tool["metadata"] == title | {"time_from": "the message before"}
+    assert answer["content"] == "是的，\nthat is Chongqing."
+
+
+def test_chatgpt_skips_what_nobody_said_and_refuses_what_it_cannot_place() -> None:
+    items = parsed("conversations.json", ANN)
+    assert sum(isinstance(item, Skipped) for item in items) == 4
+    assert refusals(items) == [
+        (
+            2,
+            "6f1c-02, message b",
+            ("create_time: is required", "role: must be one of user, assistant, system, developer, tool, function"),
+        ),
+        (2, "6f1c-02, message a", ("create_time: is required",)),
+        (3, "", ("mapping: is required",)),
+    ]
+
+
+@pytest.mark.parametrize("name", ["messages.jsonl", "locomo.json", "openai.json", "loose.json", "conversations.json"])
+def test_derived_ids_are_the_same_every_time(name: str) -> None:
+    given_ = Given("ann", START)
+    assert ids(parsed(name, given_)) == ids(parsed(name, given_))
+    assert all(ids(parsed(name, given_)))
+
+
+def test_derived_ids_depend_on_the_user() -> None:
+    ann, bo = (set(ids(parsed("openai.jsonl", Given(user, START)))) for user in ("ann", "bo"))
+    assert ann.isdisjoint(bo)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = st.one_of(
+    st.sampled_from(["user_id", "message_id", "ts", "role", "content", "name", "conversation_id", "metadata"]),
+    st.sampled_from(["messages", "created_at", "tool_calls", "type", "text"]),
+    st.sampled_from(["conversation", "sample_id", "session_1", "session_1_date_time", "speaker", "dia_id"]),
+    st.sampled_from(["mapping", "current_node", "create_time", "id", "title", "author", "parts", "parent", "children"]),
+)
+NEARLY = st.recursive(
+    JSON | st.sampled_from(["user", "assistant", "2024-05-01T08:00:00Z", "1:56 pm on 8 May, 2023"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=6),
+    max_leaves=20,
+)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@given(value=NEARLY, user=st.sampled_from(["", "ann"]), start=st.sampled_from([None, START]))
+def test_any_value_is_taken_or_refused(name: str, value: object, user: str, start: datetime | None) -> None:
+    given_ = Given(user, start)
+    for item in FORMATS[name](given_).parse(Record(Place("item", 1), value, value)):
+        assert isinstance(item, Accepted | Refused | Skipped)
+        if isinstance(item, Accepted):
+            assert item.message.message_id
+            assert item.message.user_id
+            assert item.message.HasField("ts")
+        if isinstance(item, Refused):
+            assert item.reasons
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), st.datetimes(timezones=st.just(UTC)))
+def test_what_list_writes_is_what_import_reads(content: str, ts: datetime) -> None:
+    message = chat_message(user_id="ann", message_id="m", ts=ts, role="assistant", content=content, metadata={"k": "v"})
+    line = json.loads(json.dumps(message_record(message)))
+    (item,) = FORMATS["jsonl"](Given()).parse(Record(Place("line", 1), line, ""))
+    assert isinstance(item, Accepted)
+    assert item.message == message
+    assert not item.ignored

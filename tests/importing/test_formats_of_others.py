@@ -1,0 +1,161 @@
+"""What the formats of other products become: exports of Claude, Zep, Letta, mem0 and WhatsApp.
+
+The files have the shapes that these products give: Claude's data export, Zep's messages of a thread (and of a session,
+in its second version), Letta's agent file, mem0's `get_all`, and "Export chat" of WhatsApp on Android and iOS.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from importing.test_formats import ANN, NOBODY, accepted, parsed, refusals
+
+from nomemory.importing.files import Source
+from nomemory.importing.formats import Given, detect, records
+from nomemory.importing.letta import Letta
+from nomemory.importing.record import Place, Record, Skipped
+
+SHANGHAI = Given(user="ann", zone=ZoneInfo("Asia/Shanghai"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("claude.json", "claude"),
+        ("zep.json", "zep"),
+        ("zep_sessions.jsonl", "zep"),
+        ("agent.af", "letta"),
+        ("mem0.json", "mem0"),
+        ("WhatsApp Chat with Ann.txt", "whatsapp"),
+        ("_chat.txt", "whatsapp"),
+    ],
+)
+def test_the_format_is_found_out(name: str, expected: str) -> None:
+    with Source(f"tests/importing/files/{name}") as source:
+        chosen, _ = detect(records(source, None), NOBODY)
+    assert chosen.name == expected
+
+
+def test_claude_gives_what_was_said_and_names_the_rest() -> None:
+    items = parsed("claude.json", ANN)
+    first, second = accepted(items)
+    assert first == {
+        "user_id": "ann",
+        "message_id": "m-1",
+        "ts": "2024-05-01T08:31:00.500000Z",
+        "role": "user",
+        "content": "这张照片是重庆吗？",
+        "conversation_id": "c-1",
+        "metadata": {"conversation_title": "重庆旅行", "non_text_parts": "file"},
+    }
+    assert (second["role"], second["content"]) == ("assistant", "是的。")
+    assert second["metadata"] == {"conversation_title": "重庆旅行", "non_text_parts": "thinking, tool_use"}
+    assert sum(isinstance(item, Skipped) for item in items) == 1
+    assert refusals(items) == [(1, "c-1, message 4", ("created_at: is required",))]
+
+
+def test_zep_gives_a_threads_messages() -> None:
+    items = parsed("zep.json")
+    first, second = accepted(items)
+    assert (first["user_id"], first["conversation_id"], first["name"]) == ("ann", "t-1", "Ann")
+    assert (first["message_id"], first["metadata"]) == ("z-1", {"source": "app"})
+    assert (second["role"], second["content"]) == ("assistant", "Noted.")
+    ((number, place, reasons),) = refusals(items)
+    assert (number, place) == (1, "t-1, message 3")
+    assert reasons[0].startswith("role: must be one of")
+
+
+def test_zeps_second_version_has_the_speaker_beside_the_role() -> None:
+    (only,) = accepted(parsed("zep_sessions.jsonl", ANN))
+    assert (only["role"], only["name"], only["conversation_id"]) == ("user", "Ann", "s-1")
+
+
+def test_letta_gives_what_was_said_and_nothing_else() -> None:
+    items = parsed("agent.af", ANN)
+    assert [(one["role"], one["content"]) for one in accepted(items)] == [
+        ("user", "I sail on Sundays"),
+        ("assistant", "Fair winds!"),
+        ("user", "And you?"),
+    ]
+    assert {one["conversation_id"] for one in accepted(items)} == {"agent-0"}
+    assert sum(isinstance(item, Skipped) for item in items) == 3
+    assert [reasons for _, _, reasons in refusals(items)] == [("created_at: is required",)]
+
+
+def test_memories_of_mem0_are_not_the_users_words() -> None:
+    items = parsed("mem0.json")
+    (only,) = accepted(items)
+    assert (only["user_id"], only["role"], only["name"]) == ("dev", "tool", "mem0")
+    assert (only["message_id"], only["metadata"]) == ("2f0c", {"type": "professional"})
+    assert [reasons for _, _, reasons in refusals(items)] == [("created_at: is required",)]
+
+
+def test_a_chat_of_whatsapp_has_messages_of_several_lines() -> None:
+    items = parsed("WhatsApp Chat with Ann.txt", SHANGHAI)
+    first, second = accepted(items)
+    assert first["content"] == "Merry Christmas!\nAnd a happy new year: 2024"
+    assert (first["name"], first["ts"]) == ("Ann", "2023-12-24T12:05:00Z")
+    assert (second["name"], second["ts"]) == ("李雷", "2023-12-30T16:10:00Z")
+    assert {one["conversation_id"] for one in accepted(items)} == {"WhatsApp Chat with Ann"}
+    assert sum(isinstance(item, Skipped) for item in items) == 2
+
+
+def test_a_chinese_phones_chat_is_read_too() -> None:
+    items = parsed("_chat.txt", SHANGHAI)
+    assert [(one["name"], one["content"], one["ts"]) for one in accepted(items)] == [
+        ("李雷", "我不吃辣", "2024-05-01T12:30:09Z"),
+        ("妈妈", "好", "2024-05-02T01:00:00Z"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (ANN, "give one with --time-zone"),
+        (SHANGHAI, "whether the day or the month stands first"),
+        (Given(zone=ZoneInfo("Asia/Shanghai")), "give one with --user"),
+    ],
+)
+def test_no_time_and_no_user_is_guessed(given: Given, said: str) -> None:
+    ((_, _, reasons),) = refusals(parsed("unclear.txt", given))
+    assert any(said in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("name", ["claude.json", "agent.af"])
+def test_a_format_without_users_wants_one(name: str) -> None:
+    assert any("--user" in reason for _, _, reasons in refusals(parsed(name)) for reason in reasons)
+
+
+def test_what_somebody_wrote_into_a_chat_does_not_hold_up_the_import(tmp_path: Path) -> None:
+    lines = ["24/12/2023, 8:05 pm - Ann: hello", "1/1/11" + " " * 60_000 + "x", "25/12/2023, 8:05 pm - Ann: bye"]
+    chat = tmp_path / "chat.txt"
+    chat.write_text("\n".join(lines), encoding="utf-8")
+    began = time.process_time()
+    first, second = accepted(parsed(str(chat), SHANGHAI))
+    assert time.process_time() - began < 5
+    assert str(first["content"]).startswith("hello\n1/1/11")
+    assert second["content"] == "bye"
+
+
+def test_what_is_not_utf_8_is_a_reject_and_nothing_is_altered(tmp_path: Path) -> None:
+    chat = tmp_path / "chat.txt"
+    lines = ["24/12/2023, 8:05 pm - Ann: caf\u00e9", "25/12/2023, 8:05 pm - Ann: \u200ea\u00a0b"]
+    chat.write_bytes(lines[0].encode("latin-1") + b"\n" + f"{lines[1]}\n26/12/2023, 1:00 am - Ann: a\u00a0b".encode())
+    items = parsed(str(chat), SHANGHAI)
+    assert [reasons for _, _, reasons in refusals(items)] == [("is not UTF-8",)]
+    assert [one["content"] for one in accepted(items)] == ["a\u00a0b"]
+
+
+def letta(*contents: str) -> dict[str, object]:
+    messages = [{"role": "user", "content": one, "created_at": "2025-01-01T00:00:00Z"} for one in contents]
+    return {"agents": None, "agent_type": "memgpt_agent", "messages": messages}
+
+
+def test_json_that_a_user_said_is_kept_and_a_file_of_one_agent_is_read() -> None:
+    said = '{"type": "object", "message": "my own json"}'
+    record = Record(Place("item", 1), letta(said, '{"type": "login"}'), "")
+    kept = accepted(list(Letta("ann").parse(record)))
+    assert [one["content"] for one in kept] == [said]
