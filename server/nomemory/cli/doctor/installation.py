@@ -195,10 +195,7 @@ def _remedy(settings: Settings) -> str:
 
 def _speed(settings: Settings) -> str:
     from nomemory.server.embedding.factory import local_model  # noqa: PLC0415 - the same
-    from nomemory.server.embedding.local_model import (
-        load,
-        measured,
-    )
+    from nomemory.server.embedding.local_model import load, measured  # noqa: PLC0415 - the same
     from nomemory.server.embedding.onnx.capacity import Capacity  # noqa: PLC0415 - the same
 
     speed = measured(load(local_model(settings).arguments, Capacity()))
