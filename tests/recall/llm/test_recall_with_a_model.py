@@ -83,6 +83,10 @@ def write(server: Server, user: str, *contents: str) -> None:
     written = server.ingest.WriteMessages(ingest_service_pb2.WriteMessagesRequest(messages=messages))
     wait = query_service_pb2.LexicalSearchRequest(user_id=user, query_text="spicy", at_least=written.write_token)
     assert server.query.LexicalSearch(wait).items
+    ranked = query_service_pb2.SemanticSearchRequest(
+        user_id=user, query_text="spicy", at_least=written.write_token
+    )  # the ranking goes by words and by meaning
+    assert server.query.SemanticSearch(ranked).items
 
 
 @pytest.fixture
@@ -106,7 +110,7 @@ def fenced(prompt: str) -> list[tuple[str, str]]:
 
 async def test_one_call_reads_the_ranking_and_answers(script: ChatScript, recaller: Recaller) -> None:
     made_up = (("m9", "never eat spicy"), ("m1", "love spicy food"), ("other", "Zephyrquill"))
-    script.answers = [view(("m1", "never eat spicy"), *made_up)]
+    script.answers = [view(("m1", "never eat spicy"), ("m2", "never eat spicy"), *made_up)]  # one of them says so
     result = await recaller.ask()
     (statement,) = result.memory_view.statements()
     assert [(one.message_id, one.quote) for one in statement.citations] == [("message-1", "never eat spicy")]
