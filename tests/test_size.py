@@ -16,7 +16,7 @@ BOUNDS = {
     "lines of code": 40_650,
     "files": 565,
     "files in a folder": 44,
-    "settings": 220,
+    "settings": 222,
     "words of pages": 53_950,
     "words of the map": 2_450,
 }
@@ -25,7 +25,7 @@ NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tok
 
 
 def listed(pattern: str) -> list[str]:
-    done = subprocess.run(["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S607 - whichever there is
     return done.stdout.split()
 
 
