@@ -57,6 +57,19 @@ def test_what_does_not_fit_is_left_out_the_likeliest_last() -> None:
     assert sum(tokens(json.dumps(line)) for line in few) <= 100
 
 
+def test_of_many_long_messages_less_is_shown_so_that_all_fit() -> None:
+    many = [said(number, f"Key {number}. " + "Some words about the weather. " * 60) for number in range(30)]
+    lines = window().rank(many, {})
+    assert len(lines) == 30
+    assert all("parts" in line for line in lines)
+    assert sum(tokens(json.dumps(line)) for line in lines) <= 4_000
+
+
+def test_what_an_assistant_writes_in_many_lines_is_its_own() -> None:
+    (line,) = window().rank([said(1, "Three things:\n\n1. a\n2. b\n3. c\n4. d\n5. e", Role.ASSISTANT)], {})
+    assert "passed_on" not in line
+
+
 def test_what_was_shown_stays_and_is_not_shown_again() -> None:
     shown = window(messages=8)
     shown.rank([said(1, "one"), said(2, "two")], {})

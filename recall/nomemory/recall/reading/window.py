@@ -11,26 +11,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Final
 
 from nomemory.client.prompt_passages import Passages
 from nomemory.client.token_estimate import tokens
-from nomemory.recall.grounding.assertion import is_passed_on
+from nomemory.recall.grounding.assertion import attribution
 from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.memory_view import Attribution
 from nomemory.recall.model.trace import JsonValue
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _REPLIED_CHARS: Final = 120
 """Characters of the end of a message that a short reply replies to."""
-_WHOLE_TOKENS: Final = 250
-"""Tokens of a message that is shown whole. Of a longer one, passages of as many in all are shown."""
+_CAPS: Final = (250, 160, 100, 60)
+"""Tokens of a message that is shown whole; of a longer one, passages of as many in all are. The first with which all
+messages fit is taken."""
 _LINE_TOKENS: Final = 100
 """Tokens of a line beside the text of its message, and of what has to be escaped in that."""
 _SHORT_TOKENS: Final = 14
 """Tokens of a message that may say nothing by itself, such as `both, since March`."""
 
 Line = Mapping[str, JsonValue]
+_Shown = tuple[Retrieved, Line]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class ContextWindow:
         self._zone = zone
         self._budget = budget
         self._in_parts: set[str] = set()
+        self._passages: dict[str, Passages] = {}
         self._labels: dict[str, str] = {}
         self._ids: dict[str, str] = {}
 
@@ -79,11 +83,19 @@ class ContextWindow:
     def rank(self, ranked: Iterable[Retrieved], replied_to: Mapping[str, Retrieved]) -> list[Line]:
         """Show the best of a ranking, oldest first. The labels count from `m1`, the best.
 
+        Where long messages would leave no room for others, less of each of them is shown.
+
         Args:
             ranked: best first.
             replied_to: what short replies reply to, by the replies' ids.
         """
-        return self._shown(ranked, replied_to, self._budget.messages, self._budget.tokens)
+        best = list(islice(ranked, self._budget.messages))
+        lines: list[_Shown] = []
+        for cap in _CAPS:
+            lines = self._fitting([(one, cap) for one in best], self._budget.tokens, replied_to)
+            if len(lines) == len(best):
+                break
+        return self._shown(lines)
 
     def add(self, found: Sequence[Sequence[Retrieved]], whole: AbstractSet[str] = frozenset()) -> list[Line]:
         """Show what several look-ups brought and was not shown before, oldest first; each has its turn.
@@ -93,49 +105,51 @@ class ContextWindow:
             whole: messages, by their ids, that are shown again if only parts of them were; now as much of them as fits.
         """
         again = whole & self._in_parts
+        by_turns = {one.message_id: one for turn in zip_longest(*found) for one in turn if one is not None}
+        new = [one for one in by_turns.values() if one.message_id not in self._labels]
+        chosen = [*(one for one in by_turns.values() if one.message_id in again), *new]
+        room = self._budget.tokens // 2
+        capped = [(one, room - _LINE_TOKENS if one.message_id in again else _CAPS[0]) for one in chosen]
+        lines = self._shown(self._fitting(capped[: self._budget.messages // 2], room, {}))
         self._in_parts -= again
-        by_turns = [one for turn in zip_longest(*found) for one in turn if one is not None]
-        first = [one for one in by_turns if one.message_id in again]
-        return self._shown([*first, *by_turns], {}, self._budget.messages // 2, self._budget.tokens // 2, again)
+        return lines
 
-    def _shown(
-        self,
-        messages: Iterable[Retrieved],
-        replied_to: Mapping[str, Retrieved],
-        most: int,
-        room: int,
-        again: AbstractSet[str] = frozenset(),
-    ) -> list[Line]:
-        lines: dict[str, tuple[Retrieved, Line]] = {}
-        for message in messages:
-            known = message.message_id in self._labels and message.message_id not in again
-            if known or message.message_id in lines or len(lines) >= most:
-                continue
-            wanted = room - _LINE_TOKENS if message.message_id in again else _WHOLE_TOKENS
-            line = dict(self._members(message, replied_to.get(message.message_id), wanted))
+    def _fitting(
+        self, capped: Iterable[tuple[Retrieved, int]], room: int, replied_to: Mapping[str, Retrieved]
+    ) -> list[_Shown]:
+        """Return the lines of the messages that fit, each under the label that it has or would get."""
+        lines: list[_Shown] = []
+        fresh = len(self._labels)
+        for message, cap in capped:
+            label = self._labels.get(message.message_id) or f"m{fresh + 1}"
+            line = dict(self._members(message, label, replied_to.get(message.message_id), cap))
             cost = tokens(json.dumps(line, ensure_ascii=False))
             if cost <= room:
                 room -= cost
-                self._name(message, in_parts="parts" in line and message.message_id not in again)
-                lines[message.message_id] = message, line
-        return [line for _, line in sorted(lines.values(), key=lambda one: (one[0].ts, one[0].message_id))]
+                fresh += message.message_id not in self._labels
+                lines.append((message, line))
+        return lines
 
-    def _label(self, message: Retrieved) -> str:
-        return self._labels.get(message.message_id) or f"m{len(self._labels) + 1}"
+    def _shown(self, lines: Sequence[_Shown]) -> list[Line]:
+        for message, line in lines:
+            label = str(line["id"])
+            self._labels[message.message_id] = label
+            self._ids[label] = message.message_id
+            if "parts" in line:
+                self._in_parts.add(message.message_id)
+        return [line for _, line in sorted(lines, key=lambda one: (one[0].ts, one[0].message_id))]
 
-    def _name(self, message: Retrieved, *, in_parts: bool) -> None:
-        label = self._labels.setdefault(message.message_id, self._label(message))
-        self._ids[label] = message.message_id
-        if in_parts:
-            self._in_parts.add(message.message_id)
-
-    def _members(self, message: Retrieved, replied_to: Retrieved | None, most: int) -> Iterator[tuple[str, JsonValue]]:
-        yield "id", self._label(message)
+    def _members(
+        self, message: Retrieved, label: str, replied_to: Retrieved | None, most: int
+    ) -> Iterator[tuple[str, JsonValue]]:
+        yield "id", label
         yield "said", moment(message.ts, self._zone)
         yield "by", message.speaker
-        if is_passed_on(message.content):
+        if attribution(message) is Attribution.QUOTED:
             yield "passed_on", True
         if replied_to is not None:
             yield "replies_to", replied_to.content[-_REPLIED_CHARS:]
-        shown = Passages(message.content, question=self._asked).stretches(most)
+        passages = self._passages.get(message.message_id) or Passages(message.content, question=self._asked)
+        self._passages[message.message_id] = passages  # chosen from again where room is short
+        shown = passages.stretches(most)
         yield ("text", message.content) if shown == [message.content] else ("parts", list[JsonValue](shown))
