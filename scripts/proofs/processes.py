@@ -9,8 +9,8 @@ from collections.abc import Mapping
 WRITER = "writer"
 ROLES = {
     "reader": "composition.reader",
-    "vector worker": "vector.edge_worker",
-    "lexical indexer": "lexical.indexer_worker",
+    "vector worker": "vector.edge.worker",
+    "lexical indexer": "tantivy.indexer_worker",
     "embedder worker": "embedding.local_worker",
 }
 """What stands in the command of each."""

@@ -24,8 +24,8 @@ QUICK = {
 }
 PARTS = {
     "reader-1": "composition.reader",
-    "lexical-indexer": "lexical.indexer_worker",
-    "vector-engine": "vector.edge_worker",
+    "lexical-indexer": "indexer_worker",
+    "vector-engine": "vector.edge.worker",
     "document-embedder": "embedding.local_worker [0-9]+ 10",
     "query-embedder": "embedding.local_worker [0-9]+ 0",
 }

@@ -12,10 +12,10 @@ from nomemory.recall.model.memory_view import Section
 _START: Final = r"(?:^|[.!;,，。；！\n]\s*)(?:please |and |but |so |请|你)?"
 _PREFERS: Final = re.compile(
     r"\bI(?:['’]d| would| do| don['’]?t| really| rather| still| always| absolutely)* (?:like|love|hate|prefer|enjoy)\b"
-    r"|\bmy favou?rite|我[^，。！？]{0,4}(?:喜欢|爱|讨厌|偏好)",
+    r"|\bI (?:always|never)\b|\bmy favou?rite|我[^，。！？]{0,4}(?:喜欢|爱|讨厌|偏好)|我(?:从来?不|总是)",
     re.IGNORECASE,
 )
-"""The first person with a verb of liking."""
+"""The first person with a verb of liking, or with what it always or never does."""
 _BINDS: Final = re.compile(
     rf"{_START}(?:never(?! mind)|always|don['’]?t|do not)\b"
     r"|\bI (?:can['’]?t|cannot|must(?:n['’]t)?|may not|am not allowed)\b"
