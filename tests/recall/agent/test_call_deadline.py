@@ -63,3 +63,8 @@ def test_without_a_deadline_a_recall_has_all_the_time_that_the_settings_give_a_m
 
 async def never(_user_id: str, _query: RecallQuery, _skill: Skill, _on_step: OnStep) -> RecallResult:
     raise QueryServiceUnavailableError
+
+
+def test_a_model_reads_as_much_as_the_settings_say() -> None:
+    budget = host_budget(Settings.from_environment(recall_model="m", recall_read_messages=7, recall_read_tokens=900))
+    assert (budget.read_messages, budget.read_tokens) == (7, 900)
