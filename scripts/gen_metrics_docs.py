@@ -7,8 +7,7 @@ from pathlib import Path
 
 from generated_page import keep
 
-from nomemory.server.metrics.catalog import CATALOG
-from nomemory.server.metrics.family import Family
+from nomemory.server.metrics.catalog import CATALOG, Family
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from generated_page import keep
 
 from nomemory.mcp.tools import TOOLS, Tool
-from nomemory.recall.tools.schema import object_schema
+from nomemory.recall.tools.arguments import object_schema
 
 FILE = Path(__file__).parent.parent / "clients/python/nomemory/frameworks/tools.json"
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from inspector.conftest import KOCHI, Inspected, recalled, write_sample
+from inspector.inspected import KOCHI, Inspected, recalled, write_sample
 from web.devtools import Browser, Page, driven
 
-from conftest import started
 from nomemory.client import Client
 from nomemory.server.settings import Settings
+from served import started
 
 STILL = "Promise.all(document.getAnimations().map(one => one.finished))"
 

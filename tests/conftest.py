@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-import threading
 import uuid
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 import pytest
-import uvloop
 from hypothesis import settings
 from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, shared_postgres
 from server.fleet import fleet
 
-from nomemory.server.app import running
 from nomemory.server.composition.heap import freeze_heap, loading
-from nomemory.server.listen_address import Addresses
 from nomemory.server.logs import configure_logs
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from proofs.alternating import AlternatingChannel
+from served import Server, started
 
 configure_logs("info")
-# The same examples every time, so that a failure is of the change. `--hypothesis-profile=default` looks further.
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)
+
 settings.load_profile("repeatable")
 
 LONGEST = (
@@ -90,62 +85,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first, in their order; the others stay as they are."""
     places = {path: place for place, path in enumerate(LONGEST)}
     items.sort(key=lambda item: next((at for path, at in places.items() if item.nodeid.startswith(path)), len(places)))
-
-
-@dataclass(frozen=True)
-class Server:
-    """A running server and stubs for it. `http` and `metrics` are where it serves these; empty: it does not.
-
-    Where there are several, `target` is the first of them, and `replicas` has them all.
-    """
-
-    target: str
-    http: str
-    settings: Settings
-    query: query_service_pb2_grpc.QueryServiceStub
-    ingest: ingest_service_pb2_grpc.IngestServiceStub
-    metrics: str = ""
-    replicas: tuple[str, ...] = ()
-
-
-@contextmanager
-def started(settings: Settings) -> Iterator[Server]:
-    """Run a server in a thread of its own until the context is left."""
-    bound: Future[Addresses] = Future()
-    done = threading.Event()
-
-    async def main() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        async with running(settings) as addresses:
-            threading.Thread(target=lambda: (done.wait(), loop.call_soon_threadsafe(stop.set)), daemon=True).start()
-            bound.set_result(addresses)
-            await stop.wait()
-
-    def run() -> None:
-        try:
-            uvloop.run(main())  # as `nomemory serve` does
-        except BaseException as error:
-            if bound.done():
-                raise
-            bound.set_exception(error)
-
-    thread = threading.Thread(target=run, name="server")
-    thread.start()
-    try:
-        target, http, metrics = str(bound.result(30)), bound.result().http, bound.result().metrics
-        with grpc.insecure_channel(target) as channel:
-            yield Server(
-                target,
-                f"http://{http}" if http else "",
-                settings,
-                query_service_pb2_grpc.QueryServiceStub(channel),
-                ingest_service_pb2_grpc.IngestServiceStub(channel),
-                f"http://{metrics}" if metrics else "",
-            )
-    finally:
-        done.set()
-        thread.join(30)
 
 
 @contextmanager

@@ -33,7 +33,7 @@ LADDER = {
         "nomemory.client",
         "nomemory.server.web",
         "nomemory.server.faults",
-        "nomemory.server.http_address",
+        "nomemory.server.listen_address",
         "nomemory.server.identity.metadata",
         "nomemory.server.listen_address",
         "nomemory.server.metrics.meters",

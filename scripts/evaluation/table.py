@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evaluation.summary import Figures
-from nomemory.cli.printable import one_line
+from nomemory.cli.terminal import one_line
 
 _RANKING: Final = (
     *("hit@1", "hit@6", "recall@6", "recall@10", "recall@20", "recall@50", "full@6", "mrr", "ndcg@10"),

@@ -14,7 +14,7 @@ from load.usage import cpu_s
 
 from nomemory.server.embedding.local import cache_directory
 from nomemory.server.embedding.local_model import load, measured, package_model
-from nomemory.server.embedding.onnx.capacity import Capacity
+from nomemory.server.embedding.onnx.session import Capacity
 from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 

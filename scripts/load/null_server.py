@@ -23,11 +23,11 @@ import uvloop
 
 from nomemory.server.composition.serving import serving
 from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.caller import Scope
 from nomemory.server.identity.factory import choose_authenticator
-from nomemory.server.identity.scope import Scope
 from nomemory.server.listen_address import Addresses, parse_listen_address
 from nomemory.server.logs import configure_logs
-from nomemory.server.rpc.bounds import Bounds
+from nomemory.server.overload.bounds import Bounds
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.call_lifecycle import CallLifecycle, Method
 from nomemory.server.rpc.handlers import Handler

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.server.admission.fair_slots import FairSlots
-from nomemory.server.admission.rate_limit import RateLimit
-from nomemory.server.admission.virtual_clock import Stamp, VirtualClock
+from nomemory.server.admission.fair_slots import FairSlots, Stamp, VirtualClock
+from nomemory.server.admission.scheduler import RateLimit
 
 costs = st.floats(0.5, 50.0)
 backlogs = st.dictionaries(st.sampled_from("abcde"), st.lists(costs, min_size=1, max_size=30), min_size=2)

@@ -9,8 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 
 import pytest
 
-from nomemory.server.admission.pace import Pace, Paced
-from nomemory.server.admission.scheduler import Claim, ReadScheduler
+from nomemory.server.admission.scheduler import Claim, Pace, Paced, ReadScheduler
 from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.processes.frames import Withdrawal, pack

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cli.command_line import PLAIN, Run
 from click.testing import CliRunner, Result
 from client.scripted import Scripted, scripted_server
 
 from nomemory.cli.main import nomemory
 
 GOLDEN = Path(__file__).parent / "golden"
-UPDATE = "NOMEMORY_UPDATE_GOLDEN"
-PLAIN = {"COLUMNS": "88", "NOMEMORY_TARGET": None, "NOMEMORY_USER": None, "FORCE_COLOR": None, "NO_COLOR": None}
-COLOUR = PLAIN | {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLORTERM": None}
 
-Run = Callable[..., Result]
+UPDATE = "NOMEMORY_UPDATE_GOLDEN"
+
+COLOUR = PLAIN | {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLORTERM": None}
 
 
 @pytest.fixture

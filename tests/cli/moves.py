@@ -10,11 +10,10 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from click.testing import Result
 from server.fleet import until
 
-from conftest import Server
 from nomemory.server.log.move import TABLES, LogTables
 from nomemory.server.log.postgres.changes import no_words
 from nomemory.server.log.postgres.move import PostgresTables
@@ -26,6 +25,7 @@ from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
+from served import Server
 from talk import ids, said
 
 Start = Callable[[Settings], AbstractContextManager[Server]]

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from click.testing import Result
 
-from conftest import Server
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
+from served import Server
 
 START = datetime(2024, 5, 1, 8, tzinfo=UTC)
 SAID = [

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from click.testing import Result
 from client.scripted import Scripted
 
-from conftest import Server
 from nomemory.cli.doctor import installation
 from nomemory.cli.doctor.installation import check_embedder, check_packages, check_sqlite
 from nomemory.cli.doctor.server import check_version
@@ -29,6 +28,7 @@ from nomemory.server.embedding.local import local_is_available
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings
+from served import Server
 
 NOBODY = "127.0.0.1:9"
 

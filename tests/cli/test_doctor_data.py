@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from cli.test_doctor import NOBODY, found
 from click.testing import Result
 from log.test_message_log import said as message
@@ -17,11 +17,11 @@ from server.fleet import until
 from server.test_damaged_log import flip, list_all
 from server.test_lost_log import by_words, is_settled, write
 
-from conftest import Server, started
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
+from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
+from served import Server, started
 from talk import said
 
 Start = Callable[[Settings], AbstractContextManager[Server]]

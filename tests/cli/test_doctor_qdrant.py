@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from qdrant_client import models
 
-from nomemory.cli.doctor.vectors import check_qdrant
+from nomemory.cli.doctor.data import check_qdrant
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.settings import Settings
 from nomemory.server.vector.collection import collection_name

@@ -8,21 +8,21 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import grpc
-from cli.conftest import Run
+from cli.command_line import Run
 from client.scripted import Scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from server.test_export import anything_said
 
-from conftest import Server
 from nomemory.cli.json_lines import message_record
-from nomemory.cli.printable import utf8_line
+from nomemory.cli.terminal import utf8_line
 from nomemory.client.messages import chat_message, timestamp
 from nomemory.client.sync import Client
+from nomemory.importing.draft import Accepted, Place, Record
 from nomemory.importing.jsonl import MessageLines
-from nomemory.importing.record import Accepted, Place, Record
 from nomemory.server.settings import Settings
 from nomemory.v1 import message_pb2, query_service_pb2
+from served import Server
 
 SAID = chat_message(user_id="ann", ts="2024-05-01T08:30:00.000001Z", role="user", content="hi", message_id="m1")
 

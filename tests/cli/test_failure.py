@@ -12,7 +12,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from client.scripted import REQUEST_ID, Answer, Scripted
 
 from nomemory.server.faults import Fault, Reason, Violation, invalid

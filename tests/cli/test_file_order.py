@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Server
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
-from nomemory.importing.file_order import FileOrder
-from nomemory.importing.record import Accepted, Place, Refused
+from nomemory.importing.draft import Accepted, Place, Refused
+from nomemory.importing.files import FileOrder
+from served import Server
 
 BEGAN = 1_714_552_200
 COUNT = 40

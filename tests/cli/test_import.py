@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from click.testing import Result
 from client.scripted import Scripted
 
-from conftest import Server
 from nomemory.client.sync import Client
+from nomemory.importing.draft import Record, Refused
 from nomemory.importing.files import Source
 from nomemory.importing.json_stream import records
-from nomemory.importing.record import Record, Refused
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2, message_pb2
+from served import Server
 
 IMPORTS = Path(__file__).parents[1] / "importing" / "files"
 

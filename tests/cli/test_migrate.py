@@ -7,12 +7,11 @@ from pathlib import Path
 
 import grpc
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from cli.moves import Move, Start, by_meaning, by_words, embedded, everything, fill_some, listed, rows_of, write
 from postgres import PrivatePostgres, execute, fresh_schema
 from server.models import DIMENSION, Models, models
 
-from conftest import Server
 from nomemory.cli.doctor.data import check_data
 from nomemory.cli.migrate import shown
 from nomemory.server.data_directory import DataDirectory
@@ -22,6 +21,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from proofs.qdrant_stand_in import qdrant_stand_in
+from served import Server
 from talk import ids, refusal, said
 
 VECTOR = (1.0, *(0.0,) * (DIMENSION - 1))

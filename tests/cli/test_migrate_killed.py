@@ -14,17 +14,17 @@ from pathlib import Path
 
 import grpc
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from cli.moves import Move, Start, by_words, everything, fill_some, listed, many, rows_of, write
 from postgres import PrivatePostgres, count, fresh_schema
 
-from conftest import Server
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.protocol import LogUnusableError
 from nomemory.server.log.sqlite.move import mark_moved
 from nomemory.server.maintenance import move_database, move_file
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
+from served import Server
 from talk import said
 
 both_ways = pytest.mark.parametrize("to_database", [True, False])

@@ -8,7 +8,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.cli.printable import escaped, one_line, printable
+from nomemory.cli.terminal import escaped, one_line, printable
 
 BIDI = {*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
 

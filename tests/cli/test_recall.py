@@ -8,11 +8,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from client.scripted import Scripted
 from rich.console import Console
 
-from conftest import Server
 from nomemory.cli.human import Human
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.terminal import Terminal
@@ -20,6 +19,7 @@ from nomemory.client import Client
 from nomemory.client.messages import chat_message, timestamp
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
+from served import Server
 
 Golden = Callable[[str, str], None]
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Server
 from nomemory.client.sync import Client
-from nomemory.server.readers.launch import reader_numbers
+from nomemory.server.readers.readers import reader_numbers
 from nomemory.server.settings import Settings
+from served import Server
 from talk import address_in
 
 SERVE = [sys.executable, "-c", "from nomemory.cli.main import main; main()", "serve"]

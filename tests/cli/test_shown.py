@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from client.scripted import Answer, Scripted
 from google.protobuf.timestamp_pb2 import Timestamp
 

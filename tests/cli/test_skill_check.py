@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from recall.skills.folders import head, written
 
 Golden = Callable[[str, str], None]

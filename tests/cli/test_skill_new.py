@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from recall.llm.chat_script import Answer, ChatScript, answers, running_script, says, status
 
-from conftest import Server
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
 from nomemory.recall.authoring.check import check
 from nomemory.recall.skills.loader import SkillLibrary
+from served import Server
 
 Golden = Callable[[str, str], None]
 

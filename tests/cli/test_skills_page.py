@@ -14,10 +14,10 @@ from pathlib import Path
 import click
 import pytest
 
-from conftest import Server, started
 from nomemory.cli.main import nomemory
 from nomemory.recall.authoring.check import check
 from nomemory.server.settings import Settings
+from served import Server, started
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "skills.md").read_text(encoding="utf-8")

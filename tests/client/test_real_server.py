@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from conftest import Server
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.messages import NewMessage
 from nomemory.client.sync import Client
+from served import Server
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 

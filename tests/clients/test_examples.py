@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from documentation.blocks import Command, of_page
 
-from conftest import Server, started
 from nomemory.client import Client
 from nomemory.server.settings import Settings
+from served import Server, started
 
 PAGE = "docs/authentication.md"
 KEYS = "keys.json"

@@ -11,13 +11,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.conftest import Run
+from cli.command_line import Run
 from documentation.blocks import blocks
 
 from nomemory.server.settings import Settings
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 PAGE = "docs/importing.md"
 SENT = {"jsonl": 2, "locomo": 2, "openai": 2, "chatgpt": 2, "claude": 1, "whatsapp": 2, "zep": 1, "mem0": 1}

@@ -8,14 +8,14 @@ from typing import Any
 
 import grpc
 import pytest
-from cli.conftest import Run
+from cli.command_line import Run
 from documentation.blocks import of_page
 
-from conftest import started
 from nomemory.client import Client
 from nomemory.server import app
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
+from served import started
 
 PAGE = "docs/operating.md"
 

@@ -12,12 +12,16 @@ from pathlib import Path
 import pytest
 
 from nomemory.server.embedding import vector_store as kept_vectors
-from nomemory.server.embedding.cache_erasure import CacheErasure
-from nomemory.server.embedding.document_vectors import DocumentVectors
 from nomemory.server.embedding.factory import EmbedderSettingsError, choose_embedder
 from nomemory.server.embedding.protocol import TextRefusedError, unavailable
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.embedding.vector_store import KeptEmbedder, KeptVectors, KeptVectorsError
+from nomemory.server.embedding.vector_store import (
+    CacheErasure,
+    DocumentVectors,
+    KeptEmbedder,
+    KeptVectors,
+    KeptVectorsError,
+)
 from nomemory.server.embedding.wrappers import CachedEmbedder
 from nomemory.server.faults import Fault
 from nomemory.server.settings import Settings

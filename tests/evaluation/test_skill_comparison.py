@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from cli.conftest import PLAIN
+from cli.command_line import PLAIN
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from conftest import Server
 from evaluation.asking import Answer, Found
 from evaluation.labelled_file import Question
 from evaluation.skill_comparison import compare_skills, shown
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
+from served import Server
 
 SAMPLE = Path(__file__).parent.parent.parent / "sample"
 SHOWN = Path(__file__).parent / "skill_comparison.txt"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from frameworks.said import CANARY, PEANUTS
 
-from conftest import Server
 from nomemory.client import Client, chat_message
 from nomemory.v1.message_pb2 import ChatMessage
-
-PEANUTS = "I am allergic to peanuts."
-CANARY = "I am allergic to canaries."
+from served import Server
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from frameworks.conftest import CANARY, PEANUTS
+from frameworks.said import CANARY, PEANUTS
 
 from nomemory.client import Client, NoMemoryError, chat_message
 
@@ -11,8 +11,7 @@ pytest.importorskip("langgraph.store.base", reason="scripts/check_frameworks ins
 
 from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp
 
-from nomemory.frameworks.langgraph_store import MemoryStore
-from nomemory.frameworks.store_value import NotAMessageError
+from nomemory.frameworks.langgraph_store import MemoryStore, NotAMessageError
 
 ROOT, TRIP = ("memories",), ("memories", "trip")
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frameworks.conftest import CANARY, PEANUTS
+from frameworks.said import CANARY, PEANUTS
 from openai.types.chat import ChatCompletionFunctionToolParam
 from pydantic import TypeAdapter
 
 from nomemory.client import Client
-from nomemory.frameworks.arguments import ToolCallError
-from nomemory.frameworks.tools import MemoryTools
+from nomemory.frameworks.tools import MemoryTools, ToolCallError
 from nomemory.mcp.tools import TOOLS
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from nomemory.v1 import query_service_pb2 as q
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 MINUTE, DAY = 60.0, 86_400.0
 EAST, NORTH, WEST = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (-1.0, 0.0, 0.0, 0.0)

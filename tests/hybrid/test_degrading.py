@@ -11,7 +11,7 @@ from nomemory.v1 import message_pb2 as m
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 pytestmark = pytest.mark.both_logs
 

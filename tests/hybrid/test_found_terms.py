@@ -12,14 +12,14 @@ from hybrid.asking import MINUTE, ask, chat, delete, found, until, write
 from lexical.engine import open_tantivy_index
 from lexical.shelf import message, shelved
 
-from conftest import Server
 from nomemory.server.hybrid import timeline as timelines
-from nomemory.server.hybrid.found_terms import Found, found_in, read_in
 from nomemory.server.hybrid.timeline import Timeline, timeline
+from nomemory.server.hybrid.word_scores import Found, found_in, read_in
 from nomemory.server.message import EVERYTHING, LoggedMessage
 from nomemory.server.wire import encode
 from nomemory.text.analysis import streams
 from nomemory.v1 import message_pb2 as m
+from served import Server
 
 WORDS = (
     "tea",

@@ -9,16 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nomemory.server.hybrid.found_terms import Found
-from nomemory.server.hybrid.meaning import meaning_of
 from nomemory.server.hybrid.message_features import KeptFeatures, features_of
-from nomemory.server.hybrid.parsed_question import parsed
-from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, preferred
+from nomemory.server.hybrid.parsed_question import meaning_of, parsed
+from nomemory.server.hybrid.ranking import STEPS, Match, Ranking, Weights, in_talk, matched, preferred
 from nomemory.server.hybrid.relevance_feedback import leaders, shared
-from nomemory.server.hybrid.timeline import Timeline, timeline
-from nomemory.server.hybrid.timeline_cache import KeptTimelines, Key
-from nomemory.server.hybrid.weights import STEPS, Weights
-from nomemory.server.hybrid.word_scores import word_scores
+from nomemory.server.hybrid.timeline import KeptTimelines, Key, Timeline, timeline
+from nomemory.server.hybrid.word_scores import Found, word_scores
 from nomemory.server.message import Filter, LoggedMessage, Message, Role
 from nomemory.server.vector.protocol import VectorHit
 from nomemory.server.wire import encode

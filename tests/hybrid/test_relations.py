@@ -20,7 +20,7 @@ from nomemory.v1 import query_service_pb2 as q
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 pytestmark = pytest.mark.both_logs
 

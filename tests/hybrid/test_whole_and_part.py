@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import pytest
 from hybrid.asking import DAY, EAST, MINUTE, ask, chat, delete, found, until, write
 
-from conftest import Server, started
 from nomemory.server.hybrid import candidate_pool as stretch
 from nomemory.server.settings import Settings
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
+from served import Server, started
 from talk import said
 
 PLACES = ("Lisbon", "Naxos", "Kyoto", "Bergen", "Quito", "Malta", "Perth", "Cusco")

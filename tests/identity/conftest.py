@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 import pytest
+from identity.guarded import Guarded, small
 from identity.issuer import TRUSTED
 from identity.keyring import Keyring
 
-from conftest import started
 from nomemory.server.settings import Settings
-
-
-@dataclass(frozen=True)
-class Guarded:
-    """A server that checks credentials, and the file of its keys."""
-
-    channel: grpc.Channel
-    keyring: Keyring
-    target: str
+from served import started
 
 
 @pytest.fixture(scope="session")
@@ -42,9 +33,3 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 def settle(tmp_path: Path) -> Callable[..., Settings]:
     """Make the settings of a small server, with changes."""
     return lambda **changed: small(tmp_path, **changed)
-
-
-def small(directory: Path, **changed: object) -> Settings:
-    """Make the settings of a small server."""
-    basis = {"data": directory / "data", "listen": "127.0.0.1:0", "drain_s": 0.0}
-    return Settings.from_environment(**basis | {"embedder": "none", "embedding_dimension": 4} | changed)

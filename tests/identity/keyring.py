@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nomemory.server.identity.api_key import new_key
-from nomemory.server.identity.key_file import KeyFile, KeyRecord, locked, read_keys, write_keys
-from nomemory.server.identity.scope import Scope
+from nomemory.server.identity.api_keys import KeyFile, KeyRecord, locked, read_keys, write_keys
+from nomemory.server.identity.caller import Scope
 
 
 @dataclass(frozen=True)

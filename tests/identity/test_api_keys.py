@@ -14,10 +14,10 @@ from identity.keyring import Keyring
 
 from nomemory.server.faults import Fault
 from nomemory.server.identity.api_keys import ApiKeys
-from nomemory.server.identity.settings_error import IdentitySettingsError
+from nomemory.server.identity.half_configuration import IdentitySettingsError
 
 if TYPE_CHECKING:
-    from identity.conftest import Guarded
+    from identity.guarded import Guarded
 
 
 def test_a_key_is_taken_in_either_place(guarded: Guarded, user: str) -> None:

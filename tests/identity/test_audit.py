@@ -16,10 +16,10 @@ from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
 from identity.logged import logging_to
 
-from conftest import Server
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
+from served import Server
 from talk import said
 
 Settle = Callable[..., Settings]

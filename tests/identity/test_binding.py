@@ -14,14 +14,13 @@ from identity.calls import Metadata, bearer, recall, refused
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import UNADMITTED
 from nomemory.server.identity.binding import BoundUser, bind_user, is_usable_id
-from nomemory.server.identity.caller import LOCAL, Caller
-from nomemory.server.identity.scope import Scope
+from nomemory.server.identity.caller import LOCAL, Caller, Scope
 from nomemory.server.rpc.call import Call
 
 if TYPE_CHECKING:
-    from identity.conftest import Guarded
+    from identity.guarded import Guarded
 
-    from conftest import Server
+    from served import Server
 
 SERVICE = Caller("service", frozenset({Scope.RECALL, Scope.ACT_AS}))
 USER = Caller("user-token", frozenset({Scope.RECALL}), "ann")

@@ -18,7 +18,6 @@ from identity.authority import LOCALHOST, authority, issued
 from identity.calls import bearer, listing
 from identity.keyring import Keyring
 
-from conftest import Server
 from nomemory.server.app import running
 from nomemory.server.listen_address import (
     ListenAddress,
@@ -28,9 +27,10 @@ from nomemory.server.listen_address import (
     refuse_exposure,
 )
 from nomemory.server.settings import Settings
+from served import Server
 
 if TYPE_CHECKING:
-    from identity.conftest import Guarded
+    from identity.guarded import Guarded
 
 Settle = Callable[..., Settings]
 Start = Callable[[Settings], AbstractContextManager[Server]]

@@ -19,18 +19,16 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from identity.conftest import small
+from identity.guarded import small
 from identity.issuer import AUDIENCE, ISSUER, SECRET, claims
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Caller
 from nomemory.server.identity.factory import choose_authenticator
-from nomemory.server.identity.fetch import fetch, is_trustworthy
-from nomemory.server.identity.key_set_url import KeySetTimes, KeySetUrl
-from nomemory.server.identity.settings_error import IdentitySettingsError
-from nomemory.server.identity.token_keys import KeySetFile, TokenKeyError, TokenKeys, parse_key_set
-from nomemory.server.identity.tokens import TokenRules, Tokens
+from nomemory.server.identity.half_configuration import IdentitySettingsError
+from nomemory.server.identity.key_set_url import KeySetTimes, KeySetUrl, fetch, is_trustworthy
+from nomemory.server.identity.tokens import KeySetFile, TokenKeyError, TokenKeys, TokenRules, Tokens, parse_key_set
 
 ALGORITHMS = frozenset({"RS256", "ES256"})
 RULES = TokenRules(ALGORITHMS, ISSUER, AUDIENCE, "sub", frozenset(), 30.0, 128)

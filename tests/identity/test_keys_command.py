@@ -13,15 +13,14 @@ from identity.issuer import token
 from nomemory.cli.main import nomemory
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.identity import Identity
+from nomemory.client.options import Identity
 from nomemory.client.sync import Client
 from nomemory.server.identity.api_keys import ApiKeys
-from nomemory.server.identity.caller import Caller
+from nomemory.server.identity.caller import Caller, Scope
 from nomemory.server.identity.namespace import Namespace
-from nomemory.server.identity.scope import Scope
 
 if TYPE_CHECKING:
-    from identity.conftest import Guarded
+    from identity.guarded import Guarded
 
 Keys = Callable[..., Result]
 

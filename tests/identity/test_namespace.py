@@ -13,16 +13,14 @@ from identity.contract import METHODS, fields_below, messages_of_contract
 from identity.keyring import Keyring
 from pydantic import ValidationError
 
-from nomemory.server.identity.api_keys import ApiKeys
+from nomemory.server.identity.api_keys import ApiKeys, parse_keys
 from nomemory.server.identity.certificates import Certificates
 from nomemory.server.identity.factory import choose_authenticator
-from nomemory.server.identity.key_file import parse_keys
+from nomemory.server.identity.half_configuration import IdentitySettingsError
 from nomemory.server.identity.namespace import ForeignUserError, Namespace, is_namespace, own_part
-from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.settings import Settings
 from nomemory.server.sqlite_users import users_condition
-from nomemory.server.token_cipher import TokenCipher
-from nomemory.server.write_token import WriteTokens
+from nomemory.server.token_cipher import TokenCipher, WriteTokens
 
 names = st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True)
 users = st.text(min_size=1, max_size=20).filter(lambda text: bool(text.strip()))

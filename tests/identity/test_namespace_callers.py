@@ -11,18 +11,16 @@ import grpc
 import pytest
 from google.protobuf import descriptor_pool
 from identity.calls import READS, Metadata, bearer, listing, recall, refused, status, write
-from identity.conftest import Guarded, small
+from identity.guarded import Guarded, small
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
 from identity.logged import logging_to
 from server.fleet import fleet
 
-from conftest import started
 from nomemory.server.composition.serving import serving
 from nomemory.server.identity.access import Access, Need
-from nomemory.server.identity.caller import Caller
+from nomemory.server.identity.caller import Caller, Scope
 from nomemory.server.identity.namespace import Namespace
-from nomemory.server.identity.scope import Scope
 from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.settings import Settings
@@ -30,6 +28,7 @@ from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from served import started
 from talk import ids, refusal, said
 
 TOKENS = {"jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}

@@ -17,11 +17,11 @@ from identity.keyring import Keyring
 from jwt import PyJWT
 from jwt.algorithms import ECAlgorithm
 
-from conftest import Server
 from nomemory.cli.main import nomemory
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
+from served import Server
 from talk import ids, refusal, said
 
 Settle = Callable[..., Settings]

@@ -9,11 +9,11 @@ import pytest
 from identity.calls import EVERY, RECALLS, bearer, listing, recall, refused, status, write
 from identity.issuer import token
 
-from nomemory.server.identity.scope import Scope
+from nomemory.server.identity.caller import Scope
 from talk import ids
 
 if TYPE_CHECKING:
-    from identity.conftest import Guarded
+    from identity.guarded import Guarded
 
 SCOPES = [scope.value for scope in Scope]
 

@@ -19,14 +19,14 @@ from identity.authority import LOCALHOST, Pair, authority, issued
 from identity.calls import bearer, listing, refused, status, write
 from identity.keyring import Keyring
 
-from conftest import Server
 from nomemory.cli.main import nomemory
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.server.healthcheck import is_serving
-from nomemory.server.identity.settings_error import IdentitySettingsError
+from nomemory.server.identity.half_configuration import IdentitySettingsError
 from nomemory.server.identity.tls import TlsFiles, server_credentials, tls_files
 from nomemory.server.settings import Settings
+from served import Server
 
 Settle = Callable[..., Settings]
 Start = Callable[[Settings], AbstractContextManager[Server]]

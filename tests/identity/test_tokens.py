@@ -19,12 +19,11 @@ from identity.calls import bearer, listing, refused
 from identity.issuer import AUDIENCE, ISSUER, SECRET, claims, token
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.scope import Scope
-from nomemory.server.identity.token_keys import SharedSecret
-from nomemory.server.identity.tokens import TokenRules, Tokens
+from nomemory.server.identity.caller import Scope
+from nomemory.server.identity.tokens import SharedSecret, TokenRules, Tokens
 
 if TYPE_CHECKING:
-    from identity.conftest import Guarded
+    from identity.guarded import Guarded
 
 RULES = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "sub", frozenset(), 30.0, 128)
 

@@ -14,8 +14,7 @@ from identity.issuer import token
 from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault
 from nomemory.server.identity.access import Access, Admission, Need, confine
-from nomemory.server.identity.caller import Caller
-from nomemory.server.identity.scope import Scope
+from nomemory.server.identity.caller import Caller, Scope
 from nomemory.server.identity.user_fields import users_in
 from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
@@ -27,7 +26,7 @@ from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from talk import ids, refusal, said
 
 if TYPE_CHECKING:
-    from identity.conftest import Guarded
+    from identity.guarded import Guarded
 
 CANARY = "canary in another user"
 

@@ -12,13 +12,13 @@ import httpx
 import pytest
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
-from inspector.conftest import ROWS, Inspected, recalled
+from inspector.inspected import ROWS, Inspected, recalled
 from web.chromium import MISSING, PROGRAM, serving_page
-from web.conftest import settings_of
+from web.served import settings_of
 
-from conftest import started
 from nomemory.client import Client
 from nomemory.v1 import message_pb2 as m
+from served import started
 from talk import said
 
 if TYPE_CHECKING:

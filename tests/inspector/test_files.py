@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from web.conftest import settings_of
 from web.raw_http import answered, request
+from web.served import settings_of
 
-from conftest import started
-from nomemory.server.http_address import http_address
-from nomemory.server.listen_address import ListenAddressError
+from nomemory.server.listen_address import ListenAddressError, http_address
 from nomemory.server.settings import Settings
 from nomemory.server.web import inspector_pages
+from served import started
 
 if TYPE_CHECKING:
-    from inspector.conftest import Inspected
+    from inspector.inspected import Inspected
 
 FOLDER = Path(inspector_pages.__file__).with_name("inspector")
 FILES = sorted(file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*") if file.is_file())

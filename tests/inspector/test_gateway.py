@@ -17,15 +17,15 @@ import httpx
 import pytest
 from click.testing import CliRunner
 from identity.keyring import Keyring
-from inspector.conftest import KOCHI, ROWS, recalled, write_sample
+from inspector.inspected import KOCHI, ROWS, recalled, write_sample
 from web.chromium import MISSING, PROGRAM
-from web.conftest import settings_of
 from web.raw_http import answered, request
+from web.served import settings_of
 
-from conftest import started
 from nomemory.cli.main import nomemory
-from nomemory.inspector.reading import READING
+from nomemory.inspector.gateway import READING
 from nomemory.server.web.bindings import methods_of
+from served import started
 
 if TYPE_CHECKING:
     from web.devtools import Browser

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf.json_format import MessageToJson
-from inspector.conftest import ASKED, KOCHI, recalled
+from inspector.inspected import ASKED, KOCHI, recalled
 from web.chromium import MISSING, PROGRAM
 
 from nomemory.v1 import recall_service_pb2 as r
 
 if TYPE_CHECKING:
-    from inspector.conftest import Inspected
+    from inspector.inspected import Inspected
     from web.devtools import Browser, Page
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]

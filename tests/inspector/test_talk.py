@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from inspector.conftest import ROWS
+from inspector.inspected import ROWS
 from web.chromium import MISSING, PROGRAM
 
 if TYPE_CHECKING:
-    from inspector.conftest import Inspected
+    from inspector.inspected import Inspected
     from web.devtools import Browser, Page
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]

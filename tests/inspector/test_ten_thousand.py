@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from inspector.conftest import ROWS
+from inspector.inspected import ROWS
 from web.chromium import MISSING, PROGRAM
 
 from nomemory.client import Client
 from talk import said
 
 if TYPE_CHECKING:
-    from inspector.conftest import Inspected
+    from inspector.inspected import Inspected
     from web.devtools import Browser, Page
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(240)]

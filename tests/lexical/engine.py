@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
-from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.message import Message
 
 HEAP_BYTES: Final = 15_000_000

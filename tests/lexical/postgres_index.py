@@ -13,9 +13,8 @@ from nomemory.server.lexical.postgres.words import words_of
 from nomemory.server.log.damage import checksum
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.postgres.connections import Database
-from nomemory.server.log.postgres.migration import bring_forward
-from nomemory.server.message import Message
-from nomemory.server.metadata_mark import marks_of
+from nomemory.server.log.postgres.schema import bring_forward
+from nomemory.server.message import Message, marks_of
 
 _ADD = """
 INSERT INTO messages (bucket, user_id, ts_us, message_id, sequence, expire_us, checksum, role, conversation_id, wire,

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.text.analysis import WORD_MAX_CHARS, streams, terms, tokenise
-from nomemory.text.irregular_forms import BASES
 from nomemory.text.normalisation import normalise
 from nomemory.text.stop_words import STOP_WORDS
+from nomemory.text.terms import BASES
 
 ANYTHING = st.text(st.characters(), max_size=60)
 EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1)]

@@ -19,9 +19,9 @@ from lexical.shelf import LATEST, Shelf, message, query
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.protocol import IndexUnusableError, LexicalHit
 from nomemory.server.lexical.query.tree import Query
+from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.lexical.tantivy.schema import DIRECTORY, discard_index, open_index
-from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.message import EVERYTHING
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
@@ -29,7 +29,7 @@ from nomemory.v1 import query_service_pb2 as q
 from talk import ids, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 

@@ -14,10 +14,9 @@ from lexical.engine import HEAP_BYTES
 from lexical.shelf import LATEST, message, query
 
 from nomemory.server.lexical.tantivy import indexer
-from nomemory.server.lexical.tantivy.indexer import LexicalIndexer
+from nomemory.server.lexical.tantivy.indexer import LexicalIndexer, TantivyLexicalWriter
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.lexical.tantivy.schema import DIRECTORY, EnginePanicError, build_schema
-from nomemory.server.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.log.feed import Change
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite.feed import SqliteChangeFeed

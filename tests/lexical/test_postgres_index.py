@@ -27,8 +27,8 @@ from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
 from nomemory.server.lexical.postgres.words import words_of
 from nomemory.server.lexical.protocol import RankPosition
 from nomemory.server.log.postgres.connections import Database
-from nomemory.server.log.postgres.migration import bring_forward
 from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Filter, Role

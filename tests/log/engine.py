@@ -15,8 +15,8 @@ from nomemory.server.log.expiry import ExpiredMessages, Lifetimes
 from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.feed import PostgresChangeFeed
-from nomemory.server.log.postgres.migration import bring_forward
 from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogReader, LogWriter, OnConflict, Outcome, Written
 from nomemory.server.log.sqlite.feed import SqliteChangeFeed

@@ -14,7 +14,7 @@ from log.test_message_log import said
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError, Outcome
 from nomemory.server.log.sqlite.writer import SqliteLogWriter
-from nomemory.server.message_id import derived_id
+from nomemory.server.message import derived_id
 
 STORED = [
     said("one", message_id="a", ts_us=1)._replace(embedding=b"\0\0\x80?"),

@@ -14,7 +14,7 @@ import pytest
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.position import BUCKETS, bucket_of
 from nomemory.server.log.postgres.connections import Database
-from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict, Written
 from nomemory.server.message import Message, Role

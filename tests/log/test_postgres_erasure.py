@@ -11,7 +11,7 @@ from postgres import PrivatePostgres
 from nomemory.server.log.position import BUCKETS, Checkpoint, FeedPosition, bucket_of
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.erasure import PostgresLogErasure, follower_name, join_followers
-from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.log.protocol import LogUnusableError, Removals
 from nomemory.server.message import Message, Role
 

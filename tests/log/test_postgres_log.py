@@ -14,8 +14,8 @@ from postgres import PrivatePostgres, execute, fresh_schema, private_postgres, s
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.postgres.connections import Database, faults
-from nomemory.server.log.postgres.migration import bring_forward
 from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.log.postgres.transaction import PostgresTransaction
 from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict, Outcome, Position

@@ -14,13 +14,11 @@ from nomemory.server.log.damage import checksum
 from nomemory.server.log.position import BUCKETS, bucket_of
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.feed import PostgresChangeFeed
-from nomemory.server.log.postgres.migration import bring_forward
 from nomemory.server.log.postgres.reader import PostgresLogReader
-from nomemory.server.log.postgres.schema import MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE
+from nomemory.server.log.postgres.schema import MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE, bring_forward
 from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError, OnConflict
-from nomemory.server.message import Message, Role
-from nomemory.server.message_id import id_of
+from nomemory.server.message import Message, Role, id_of
 
 
 async def _versions(url: str) -> list[int]:

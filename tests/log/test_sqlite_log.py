@@ -17,8 +17,7 @@ from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import OnConflict, Outcome, Position
 from nomemory.server.log.sqlite.reader import SqliteLogReader
 from nomemory.server.log.sqlite.writer import SqliteLogWriter
-from nomemory.server.message import Filter, Message
-from nomemory.server.metadata_mark import stored_mark
+from nomemory.server.message import Filter, Message, stored_mark
 
 
 def connection_of(log: Log) -> sqlite3.Connection:

@@ -10,7 +10,7 @@ from postgres import PrivatePostgres, fresh_schema
 
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.postgres.connections import ERRORS, Database
-from nomemory.server.log.postgres.migration import bring_forward
+from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.log.postgres.standby import StandbyPool
 from nomemory.server.log.protocol import READ_AFTER, ReadAfter
 

@@ -17,8 +17,7 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import LogUnusableError, OnConflict, Outcome, Written
 from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.log.writing import WriteQueue
-from nomemory.server.message import Message, Role
-from nomemory.server.message_id import IdNumbers, id_of
+from nomemory.server.message import IdNumbers, Message, Role, id_of
 
 
 def is_refused(queue: WriteQueue[str], job: str, size: int) -> bool:

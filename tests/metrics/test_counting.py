@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from nomemory.server.metrics import catalog
-from nomemory.server.metrics.index_lag import IndexLag
-from nomemory.server.metrics.meters import Meters
-from nomemory.server.metrics.roster import Roster, role_of
-from nomemory.server.metrics.samples import Distribution, Samples
-from nomemory.server.metrics.totals import Totals
+from nomemory.server.metrics.meters import IndexLag, Meters, Roster, role_of
+from nomemory.server.metrics.samples import Distribution, Samples, Totals
 
 
 def counted(process: str, calls: int) -> Samples:

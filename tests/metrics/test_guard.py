@@ -12,12 +12,12 @@ from identity.issuer import TRUSTED, token
 from identity.keyring import Keyring
 from metrics.scraping import scraped
 from pydantic import ValidationError
-from web.conftest import settings_of
+from web.served import settings_of
 
-from conftest import Server, started
-from nomemory.server.composition.entrance import listen_addresses
+from nomemory.server.composition.serving import listen_addresses
 from nomemory.server.listen_address import ListenAddressError
 from nomemory.server.settings import Settings
+from served import Server, started
 
 TOKEN = "a-token-for-scrapes-alone"  # noqa: S105 - it guards nothing
 

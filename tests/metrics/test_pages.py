@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from nomemory.server.listen_address import parse_listen_address
-from nomemory.server.metrics.catalog import BY_NAME, CATALOG
-from nomemory.server.metrics.family import Family, Kind
+from nomemory.server.metrics.catalog import BY_NAME, CATALOG, Family, Kind
 from nomemory.server.metrics.samples import Samples
 from nomemory.server.metrics.text import text_of
 

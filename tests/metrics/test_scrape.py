@@ -11,17 +11,16 @@ import grpc
 import httpx
 import pytest
 from metrics.scraping import scraped
-from web.conftest import settings_of
 from web.raw_http import all_read, connected, request
+from web.served import settings_of
 
-from conftest import Server, started
-from nomemory.server.metrics.catalog import BY_NAME, CATALOG
-from nomemory.server.metrics.family import Kind
+from nomemory.server.metrics.catalog import BY_NAME, CATALOG, Kind
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from served import Server, started
 from talk import said
 
 Start = Callable[[Settings], AbstractContextManager[Server]]

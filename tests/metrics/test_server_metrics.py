@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from metrics.scraping import read, scraped
 
-from conftest import Server
 from nomemory.server.composition.server_metrics import ServerMetrics
 from nomemory.server.embedding.protocol import unavailable
 from nomemory.server.embedding.vector import Vector
@@ -21,6 +20,7 @@ from nomemory.server.readers.readers import Heard
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, UNREACHABLE, StandingFaults
 from nomemory.v1 import ingest_service_pb2 as pb
+from served import Server
 
 
 class Unreadable:

@@ -2,47 +2,24 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import grpc
 import pytest
 from identity.calls import bearer
-from identity.conftest import small
-from identity.issuer import TRUSTED, token
+from identity.guarded import small
+from identity.issuer import TRUSTED
 from identity.keyring import Keyring
 from mcp.client import Client
+from model_context.guarded import Connect, Guarded
 
-from conftest import Server, started
-from nomemory.mcp.bound_caller import Credential
-from nomemory.mcp.memory import Memory
+from nomemory.mcp.memory import Credential, Memory
 from nomemory.mcp.server import MemoryServer
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
+from served import started
 from talk import said
-
-NOMEMORY = str(Path(sys.executable).with_name("nomemory"))
-
-
-@dataclass(frozen=True)
-class Guarded:
-    """The server, and the credentials that it takes."""
-
-    server: Server
-    service: str
-    reader: str
-
-    def token(self, user: str) -> str:
-        """Return a token of a user."""
-        return token(user)
-
-    def environment(self, key: str) -> dict[str, str]:
-        """Return what a command of this service needs."""
-        return {"NOMEMORY_TARGET": self.server.target, "NOMEMORY_API_KEY": key, "LC_ALL": "C.UTF-8"}
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +42,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         yield Guarded(server, service, reader)
 
 
-Connect = Callable[[str, str | None], AbstractAsyncContextManager[Client]]
-
-
 @pytest.fixture
 def connect(guarded: Guarded) -> Connect:
     """Open the SDK's own client on a server for one credential and one user."""
@@ -80,15 +54,3 @@ def connect(guarded: Guarded) -> Connect:
                 yield client
 
     return connected
-
-
-@contextmanager
-def command(environment: Mapping[str, str], *arguments: str) -> Iterator[str]:
-    """Run `nomemory mcp` and return the address that it prints."""
-    process = subprocess.Popen([NOMEMORY, "mcp", *arguments], env=environment, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout
-        yield process.stdout.readline().split()[-1]
-    finally:
-        process.terminate()
-        process.wait(30)

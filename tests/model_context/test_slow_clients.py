@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 
 import httpx2
 import pytest
-from model_context.conftest import Guarded, command
+from model_context.guarded import Guarded, command
 from server.fleet import until
 from web.raw_http import all_read, connected, request
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
-from model_context.conftest import Connect, Guarded
+from model_context.guarded import Connect, Guarded
 
 from nomemory.mcp.server import REFUSAL
 

@@ -16,10 +16,10 @@ from identity.calls import bearer
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from model_context.conftest import NOMEMORY, Guarded, command
+from model_context.guarded import NOMEMORY, Guarded, command
 
-from conftest import Server
 from nomemory.v1 import query_service_pb2 as q
+from served import Server
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}

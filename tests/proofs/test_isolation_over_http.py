@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import grpc
 import httpx
 import pytest
-from web.conftest import settings_of
+from web.served import settings_of
 
-from conftest import started
 from proofs.isolation.contract import METHODS
 from proofs.isolation.grpc_transport import open_grpc
 from proofs.isolation.http1 import Answer
@@ -26,9 +25,10 @@ from proofs.isolation.main import main
 from proofs.isolation.names import call, filled, values
 from proofs.isolation.raw_bytes import attack_with_bytes
 from proofs.isolation.world import Attacker, World, new_victims
+from served import started
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 NOBODY = Attacker("nobody", (), "", may_try_others=True)
 CHANCE = random.Random(1)  # noqa: S311 - repeatable, not secret

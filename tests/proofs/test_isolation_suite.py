@@ -14,7 +14,7 @@ import grpc
 import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from identity.conftest import small
+from identity.guarded import small
 from identity.keyring import Keyring
 
 from nomemory.server.settings import Settings
@@ -34,7 +34,7 @@ from proofs.isolation.transport import Open
 from proofs.isolation.world import Attacker, World, new_victims
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 NOBODY = Attacker("nobody", (), "", may_try_others=True)
 CHANCE = random.Random(1)  # noqa: S311 - repeatable, not secret

@@ -20,7 +20,7 @@ from proofs.torture.verification import Verification, wait_for_indexes
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 
 @pytest.mark.timeout(300)

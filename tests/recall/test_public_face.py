@@ -21,7 +21,7 @@ from nomemory.server.settings import Settings
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recall.md").read_text(encoding="utf-8")
 

@@ -17,7 +17,7 @@ from nomemory.v1 import query_service_pb2 as q
 from talk import refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 
 def write(**fields: object) -> i.WriteMessagesRequest:

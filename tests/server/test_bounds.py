@@ -15,12 +15,12 @@ import pytest
 from server.fleet import command, environment, until
 from server.raw_peer import LIST, RawPeer, Stream, peers, run
 
-from conftest import Server as LocalServer
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from served import Server as LocalServer
 from talk import address_in, refusal, said
 
 WRITE = "/nomemory.v1.IngestService/WriteMessages"

@@ -17,7 +17,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 

@@ -20,7 +20,7 @@ from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from talk import ids, refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 

@@ -16,7 +16,7 @@ import grpc
 import numpy as np
 import pytest
 
-from nomemory.cli.doctor.vectors import mend_vectors
+from nomemory.cli.doctor.data import mend_vectors
 from nomemory.cli.startup import run
 from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.embedding.factory import choose_embedder
@@ -28,10 +28,11 @@ from nomemory.server.vector.indexing.comparison import Findings
 from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
+from served import started
 from talk import logged, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -82,8 +83,6 @@ def is_whole(server: Server) -> bool:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory that a server has left in good order."""
-    from conftest import started  # noqa: PLC0415 - a fixture of wider scope than `start`
-
     data = tmp_path_factory.mktemp("written") / "data"
     with started(settings_of(data)) as server:
         write_all(server)
@@ -150,8 +149,6 @@ def test_all_that_was_written_is_found_by_meaning_after_damage(
 @pytest.fixture(scope="module")
 def spread(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same directory after a server has spread the one shard over two, one of which packs its points."""
-    from conftest import started  # noqa: PLC0415 - as above
-
     data = tmp_path_factory.mktemp("spread") / "data"
     shutil.copytree(written, data)
     with started(few_points_a_shard(settings_of(data))) as server:

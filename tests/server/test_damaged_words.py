@@ -19,7 +19,7 @@ from nomemory.v1 import query_service_pb2 as q
 from talk import ids, refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 

@@ -14,8 +14,8 @@ from nomemory.v1 import ingest_service_pb2 as i
 if TYPE_CHECKING:
     from server.test_erased_bytes import Start
 
-    from conftest import Server
     from nomemory.server.settings import Settings
+    from served import Server
 
 MESSAGES = 20
 MORE_THAN_ANY_DISK = 10**18

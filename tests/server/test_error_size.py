@@ -21,7 +21,7 @@ from nomemory.v1 import query_service_pb2_grpc
 from talk import refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 LONGEST_ID = "r" * 128
 STATUS_MAX = 4_500

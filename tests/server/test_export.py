@@ -29,7 +29,7 @@ from talk import ids, refusal, said
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from conftest import Server
+    from served import Server
 
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20).filter(

@@ -26,7 +26,7 @@ from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from talk import Refusal, refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 

@@ -11,14 +11,14 @@ import pytest
 from postgres import PrivatePostgres, fresh_schema
 
 from nomemory.server.settings import Settings
-from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
+from nomemory.server.vector.qdrant.collection import ForeignCollectionError
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from proofs.qdrant_stand_in import qdrant_stand_in
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 

@@ -10,10 +10,11 @@ import pytest
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
+from served import started
 from talk import ids, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -51,8 +52,6 @@ def test_a_match_beyond_what_is_looked_at_is_found_but_not_shown(vector_server: 
 def narrow_server(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Server]:
-    from conftest import started  # noqa: PLC0415 - the fixture that starts servers is of a narrower scope
-
     settings = Settings.from_environment(
         data=tmp_path_factory.mktemp("narrow"), listen="127.0.0.1:0", drain_s=0.0, embedder="none",
         embedding_dimension=4, reply_max_bytes=20_000,

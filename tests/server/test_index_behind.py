@@ -16,7 +16,7 @@ from nomemory.v1 import query_service_pb2 as q
 from talk import ids, refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 NOBODY_LISTENS = "http://127.0.0.1:9/v1"
 EAST = q.Embedding(values=[1, 0, 0, 0])

@@ -19,8 +19,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
-from nomemory.server.identity.local import LocalAuthenticator
-from nomemory.server.identity.scope import Scope
+from nomemory.server.identity.caller import Scope
+from nomemory.server.identity.credential_authenticator import LocalAuthenticator
 from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.settings import Settings
@@ -30,7 +30,7 @@ from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from talk import refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 PRIVATE = "what only the user knows"
 

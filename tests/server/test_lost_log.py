@@ -13,17 +13,17 @@ import grpc
 import pytest
 from server.fleet import until
 
-from conftest import started
 from nomemory.server.composition.sqlite_store import SqliteStore
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.maintenance.loss import LogLostError, accept_loss
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
+from served import started
 from talk import ids, refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 

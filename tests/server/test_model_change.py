@@ -15,7 +15,6 @@ import pytest
 from server.fleet import Fleet, connected, fleet, until
 from server.models import DIMENSION, Models, models
 
-from conftest import started
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -23,6 +22,7 @@ from nomemory.v1 import server_service_pb2 as s
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
+from served import started
 from talk import said
 
 FORMER, NEW = "former", "new"

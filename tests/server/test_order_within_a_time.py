@@ -22,7 +22,7 @@ from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 pytestmark = pytest.mark.both_logs
 

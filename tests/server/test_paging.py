@@ -19,7 +19,7 @@ from talk import ids, refusal, said
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from conftest import Server
+    from served import Server
 
 pytestmark = pytest.mark.both_logs
 

@@ -15,7 +15,7 @@ from nomemory.v1 import query_service_pb2 as q
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 EAST = q.Embedding(values=[1.0, 0.0, 0.0, 0.0])
 HYBRID_MAX, SEMANTIC_MAX = 2, 2

@@ -18,7 +18,7 @@ from proofs.private_postgres import FAST, end, private_postgres, standby_of
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 

@@ -8,10 +8,10 @@ import grpc
 import pytest
 from postgres import PrivatePostgres, execute, fresh_schema
 
-from conftest import Server, started
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
+from served import Server, started
 from talk import refusal, said
 
 

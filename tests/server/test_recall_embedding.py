@@ -19,7 +19,7 @@ from nomemory.v1 import query_service_pb2 as q
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 QUESTION = "What can I not eat?"
 NORTH, EAST = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0)

@@ -19,7 +19,7 @@ from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from talk import refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 NOBODY_LISTENS = "http://127.0.0.1:9/v1"

@@ -14,14 +14,15 @@ import pytest
 from pydantic import SecretStr
 
 from nomemory.client import Client
-from nomemory.server.composition.recall_planner import RecallSettingsError
+from nomemory.server.composition.recall_host import RecallSettingsError
 from nomemory.server.settings import Settings
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
+from served import started
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 SAMPLE = Path(__file__).parents[2] / "sample"
 ASKED = [json.loads(line) for line in (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines()]
@@ -34,8 +35,6 @@ SAID = {
 @pytest.fixture(scope="module")
 def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that has read the sample, on words alone."""
-    from conftest import started  # noqa: PLC0415 - pytest's own module, known once it runs
-
     data = tmp_path_factory.mktemp("remembering")
     with started(Settings.from_environment(data=data, listen="127.0.0.1:0", embedder="none", drain_s=0.0)) as server:
         with Client(server.target) as client:

@@ -19,7 +19,7 @@ from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from talk import refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 ANN, BOB = "turns-ann", "turns-bob"
 SAID = (

@@ -22,7 +22,7 @@ from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 QUERY = (1.0, 0.1, 0.0, 0.0)

@@ -12,10 +12,10 @@ from functools import partial
 import pytest
 from recall.llm.chat_script import Answer, Body, ChatScript, Reply, answers, raw, running_script, says, status
 
-from conftest import started
 from nomemory.client import Client
 from nomemory.server.settings import Settings
 from nomemory.v1 import recall_service_pb2 as pb
+from served import started
 from talk import said
 
 QUESTION = "Do I eat spicy food?"

@@ -26,7 +26,7 @@ from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
 from talk import refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 Start = Callable[[Settings], "AbstractContextManager[Server]"]
 SERVICE = "nomemory.v1.ServerService"

@@ -24,7 +24,7 @@ from proofs.qdrant_stand_in import StandIn, qdrant_stand_in
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 

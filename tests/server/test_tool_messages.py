@@ -10,7 +10,7 @@ from nomemory.v1 import query_service_pb2 as q
 from talk import ids, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 VECTOR = (1.0, 0.0, 0.0, 0.0)
 TOOL = m.Filter(role=m.ROLE_TOOL)

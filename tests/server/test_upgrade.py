@@ -18,7 +18,7 @@ from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 
 def downgrade(log: Path, schema: int) -> None:

@@ -21,10 +21,9 @@ from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Outcome, W
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.processes.frames import HEADER, pack, unpack
-from nomemory.server.readers.answering import ReaderCalls
 from nomemory.server.readers.calls import Assignment, FaultRecord, SpaceDescription
+from nomemory.server.readers.readers import ReaderCalls, StartupBarrier
 from nomemory.server.readers.remote import RemoteEmbedder, RemoteLog, RemoteVectors, WriterClient
-from nomemory.server.readers.startup_barrier import StartupBarrier
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.settings import Settings
 from nomemory.server.vector.protocol import VectorHit

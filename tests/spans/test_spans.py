@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 from spans.kept import Kept
 
-from nomemory.spans.span import Kind, Span, current, span, trace_fields
+from nomemory.spans.span import (
+    Context,
+    Kind,
+    Span,
+    as_metadata,
+    current,
+    in_metadata,
+    parsed,
+    span,
+    trace_fields,
+    traceparent_of,
+)
 from nomemory.spans.tracer import Sampling, Tracer
-from nomemory.spans.w3c import Context, as_metadata, in_metadata, parsed, traceparent_of
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 GOOD = f"00-{TRACE}-{PARENT}-01"

@@ -16,7 +16,7 @@ from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 DROPPED, SENT = "nomemory_spans_dropped_total", "nomemory_spans_sent_total"
 PROMPT_S = 5.0

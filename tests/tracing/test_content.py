@@ -27,7 +27,7 @@ from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from talk import refusal, said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 USER, TALK, NAME, QUESTION = "zanzibar-user", "zucchini-conversation", "zebedee-name", "Which zeppelin do I like?"
 CONTENT, META = "I like the zeppelin over Zwolle.", "zymurgy-value"

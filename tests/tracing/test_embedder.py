@@ -14,7 +14,7 @@ from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 CALL = "nomemory.v1.QueryService/SemanticSearch"
 

@@ -21,8 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.vector.indexing.backlog import Backlog, Pending
-from nomemory.server.vector.indexing.backlog_reader import BacklogCounts, BacklogReader
-from nomemory.server.vector.indexing.moved_backlog import follow_buckets, follow_one
+from nomemory.server.vector.indexing.backlog_reader import BacklogCounts, BacklogReader, follow_buckets, follow_one
 from nomemory.server.vector.shared.protocol import Filled, SetAside
 
 USERS = ["ann", "bob"]

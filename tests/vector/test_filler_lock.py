@@ -11,9 +11,8 @@ from postgres import PrivatePostgres, count, fresh_schema
 from nomemory.server.faults import Fault
 from nomemory.server.log.position import FeedPosition, bucket_of
 from nomemory.server.log.postgres.connections import Database
-from nomemory.server.log.postgres.migration import bring_forward
-from nomemory.server.vector.shared.postgres_filler_lock import PostgresFillerLock
-from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
+from nomemory.server.log.postgres.schema import bring_forward
+from nomemory.server.vector.shared.postgres_index import PostgresFillerLock, PostgresSharedIndex
 from nomemory.server.vector.shared.protocol import Progress, SetAside, UserReached
 
 COLLECTION = "vectors-8"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.server.composition.former_model import FormerModelLostError, former_model
+from nomemory.server.composition.vector_spaces import FormerModelLostError, former_model
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.log.feed import Touched

@@ -16,8 +16,8 @@ from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.feed import PostgresChangeFeed
-from nomemory.server.log.postgres.migration import bring_forward
 from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Message
@@ -25,8 +25,7 @@ from nomemory.server.settings import Settings
 from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorPoint
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
-from nomemory.server.vector.shared.postgres_filler_lock import PostgresFillerLock
-from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
+from nomemory.server.vector.shared.postgres_index import PostgresFillerLock, PostgresSharedIndex
 from nomemory.server.vector.shared.protocol import Filled
 
 COLLECTION = "scripted-8"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nomemory.server.vector.indexing.texts import parts_of
+from nomemory.server.vector.indexing.applier import parts_of
 
 
 def without_space(text: str) -> str:

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message import EVERYTHING, Filter, Role
-from nomemory.server.metadata_mark import marks_of
+from nomemory.server.message import EVERYTHING, Filter, Role, marks_of
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.edge.layout import ShardLayout
 from nomemory.server.vector.edge.shards import EdgeShards

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import httpx
 import pytest
 from identity.issuer import TRUSTED
 from identity.keyring import Keyring
+from web.served import GuardedWeb, Web, settings_of
 
-from conftest import Server, started
-from nomemory.server.settings import Settings
+from served import started
 
 TIMEOUT_S = 30
-
-
-def settings_of(directory: object, **changed: object) -> Settings:
-    """Settings of a small server with both ways in."""
-    basis = {"data": f"{directory}/data", "listen": "127.0.0.1:0", "http": "127.0.0.1:0", "drain_s": 0.5}
-    return Settings.from_environment(**basis | {"embedder": "none", "embedding_dimension": 4} | changed)
-
-
-@dataclass(frozen=True)
-class Web:
-    """A server, and a client of it over HTTP."""
-
-    server: Server
-    client: httpx.Client
 
 
 @pytest.fixture(scope="session")
@@ -38,15 +23,6 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
         httpx.Client(base_url=server.http, timeout=TIMEOUT_S) as client,
     ):
         yield Web(server, client)
-
-
-@dataclass(frozen=True)
-class GuardedWeb:
-    """A server that checks credentials, its keys, and a client of it over HTTP."""
-
-    server: Server
-    keyring: Keyring
-    client: httpx.Client
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from web.raw_http import answered, request
 
 if TYPE_CHECKING:
     import httpx
-    from web.conftest import Web
+    from web.served import Web
 
 JSON = {"content-type": "application/json"}
 GOOD = {"user_id": "u", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "x"}

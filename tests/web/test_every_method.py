@@ -20,7 +20,7 @@ from nomemory.v1 import recall_service_pb2 as recall
 from nomemory.v1 import server_service_pb2 as server_service
 
 if TYPE_CHECKING:
-    from web.conftest import Web
+    from web.served import Web
 
 OF_THE_MOMENT = frozenset(
     {"write_token", "sequence", "checkpoint", "elapsed", "erase_ts", "expire_ts", "reads", "arguments", "next_cursor"}

@@ -18,7 +18,7 @@ from web.test_every_method import REQUESTS
 from web.transcoding import http_request
 
 if TYPE_CHECKING:
-    from web.conftest import GuardedWeb, Web
+    from web.served import GuardedWeb, Web
 
 VICTIM, SECRET_WORDS = "victim", "the victim's own words"
 FORBIDDEN, UNKNOWN = 403, 401

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from identity.contract import METHODS
 
 from nomemory.server.faults import Fault, Violation
-from nomemory.server.settings.http import HttpSettings
+from nomemory.server.settings.serving import HttpSettings
 from nomemory.server.web.decoding import decode
 from nomemory.server.web.encoding import encode
 from nomemory.server.web.json_text import parse

@@ -9,7 +9,7 @@ from contextlib import closing
 import uvloop
 
 from nomemory.server.listen_address import ListenAddress
-from nomemory.server.web.listener import Listener
+from nomemory.server.web.asgi_server import Listener
 
 
 class Noting(asyncio.Protocol):

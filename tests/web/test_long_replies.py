@@ -13,7 +13,7 @@ from web.raw_http import all_read, connected, request
 from nomemory.server.web.exchange import Exchange, Headers
 
 if TYPE_CHECKING:
-    from web.conftest import Web
+    from web.served import Web
 
 PAGES = 40
 

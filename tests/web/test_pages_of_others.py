@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from web.conftest import settings_of
 from web.raw_http import answered, request
+from web.served import settings_of
 from web.test_bad_requests import reason
 
-from conftest import started
+from served import started
 
 if TYPE_CHECKING:
-    from web.conftest import GuardedWeb, Web
+    from web.served import GuardedWeb, Web
 
 EVIL = {"origin": "https://evil.example"}
 CHAT = {"origin": "https://chat.example"}

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from server.fleet import until
-from web.conftest import settings_of
 from web.raw_http import all_read, answered, connected, request
+from web.served import settings_of
 
-from conftest import Server, started
+from served import Server, started
 
 if TYPE_CHECKING:
-    from web.conftest import Web
+    from web.served import Web
 
 PATIENCE_S, AHEAD = 30, 12
 

@@ -12,12 +12,12 @@ import pytest
 from cryptography import x509
 from identity.authority import LOCALHOST, Pair, authority, issued
 from identity.keyring import Keyring
-from web.conftest import settings_of
+from web.served import settings_of
 from web.test_bad_requests import reason
 
-from conftest import started
-from nomemory.server.composition.entrance import listen_addresses
+from nomemory.server.composition.serving import listen_addresses
 from nomemory.server.listen_address import ListenAddressError
+from served import started
 
 PATIENCE_S = 20
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from nomemory.importing.draft import Draft
+from nomemory.importing.draft import Draft, Parsed, Record, Skipped
 from nomemory.importing.fields import Fields, instant
 from nomemory.importing.formats import Given
-from nomemory.importing.record import Parsed, Record, Skipped
 
 
 class Slack:

@@ -10,9 +10,8 @@ from typing import Final
 from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.conclusion import conclude
 from nomemory.recall.llm.chat_model import ChatModel
-from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.budget import Budget, Reading, StopReason
 from nomemory.recall.model.evidence import Evidence, Findings
-from nomemory.recall.model.limits import Reading, StopReason
 from nomemory.recall.model.memory_view import Draft, Synthesis, Verdict
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult

@@ -1,8 +1,11 @@
-"""A recall as one call, for those who embed it."""
+"""A recall as one call, for those who embed it.
+
+A recall as a span, by the conventions of OpenTelemetry for generative AI.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from nomemory.recall.agent import RecallAgent
@@ -12,13 +15,38 @@ from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Planner
-from nomemory.recall.recall_span import recall_in_span
 from nomemory.recall.search.session import OnStep
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.bound_tools import Binding, BoundTools, QueryStub
+from nomemory.spans.span import Span, span
+
+
+async def recall_in_span(answered: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
+    """Recall, and note what it came to."""
+    with span("invoke_agent recall") as made:
+        if made is None:
+            return await answered
+        made.attributes |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "recall"}
+        made.show("gen_ai.memory.query.text", question.text)
+        made.show("gen_ai.memory.store.id", user_id)
+        result = await answered
+        _note(made, result)
+        return result
+
+
+def _note(made: Span, result: RecallResult) -> None:
+    limits = result.limits
+    made.attributes |= {
+        "gen_ai.memory.record.count": len(result.evidence),
+        "nomemory.recall.verdict": result.verdict.value,
+        "nomemory.recall.stop_reason": limits.stop_reason.value,
+        "nomemory.recall.planner": limits.planner,
+        "nomemory.recall.rounds": limits.iterations,
+        "nomemory.recall.tool_calls": limits.tool_calls,
+    }
+
 
 __all__ = ["OnStep", "recall"]
-
 _NO_SKILL: Final = Skill("none", "No skill: the rules alone.", "")
 _DEFAULT_BUDGET: Final = Budget()
 _DEFAULT_RULE: Final = EnoughRule()

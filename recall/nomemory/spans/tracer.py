@@ -6,8 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-from nomemory.spans.span import Kind, Recorder, Span
-from nomemory.spans.w3c import Context
+from nomemory.spans.span import Context, Kind, Recorder, Span
 
 _TRACE_ID_BITS: Final = 128
 _CHANCE_BITS: Final = 64

@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.text.irregular_forms import BASES
 from nomemory.text.normalisation import COMBINING, INVISIBLE, normalise, visible
-from nomemory.text.stemming import stemmed
 from nomemory.text.stop_words import HALVES, STOP_WORDS
+from nomemory.text.terms import BASES, stemmed
 
 WORD_MAX_CHARS = 64
 """Longer words are split, so that no engine refuses them."""

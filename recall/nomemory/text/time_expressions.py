@@ -1,4 +1,9 @@
-"""The time that a question names: time expressions in Chinese and English, as windows relative to its `now`."""
+"""The time that a question names: time expressions in Chinese and English, as windows relative to its `now`.
+
+The names of months and days of the week, and the patterns that find them.
+
+A range of time.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,38 @@ from datetime import MAXYEAR, date, datetime, time, timedelta, tzinfo
 from enum import Enum
 from typing import Final
 
-from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTH, WEEKDAY, WEEKDAYS, month_number
-from nomemory.text.time_range import ANY_TIME, TimeRange
+MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+MONTH: Final = "|".join(f"{month}|{month[:3]}" for month in MONTHS)
+"""Matches the name of a month in lower case, or its first three letters."""
+
+
+WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+WEEKDAY: Final = "|".join(WEEKDAYS)
+"""Matches the name of a day of the week in lower case."""
+
+
+CHINESE_WEEK: Final = "(?:周|星期|礼拜)"
+CHINESE_WEEKDAYS: Final = "一二三四五六日天"
+"""The characters that number the days of a week; the last two are both Sunday."""
+
+
+def month_number(name: str) -> int:
+    """Return the number of a month, 1 to 12, from three letters of its name or more, in any case."""
+    return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(name[:3].lower()))
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A half-open range of aware times; None is open."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+ANY_TIME = TimeRange()
 
 
 class Precision(Enum):
@@ -34,7 +69,6 @@ class TimeSignal:
 
 
 _Reader = Callable[[re.Match[str], datetime], TimeRange | None]
-
 _DIGITS: Final = {char: number for number, char in enumerate("零一二三四五六七八九十")} | {"两": 2, "几": 3, "半": 1}
 _SEASONS: Final = {"春": 3, "夏": 6, "秋": 9, "冬": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DECEMBER: Final = 12
@@ -224,7 +258,6 @@ _MONTH: Final = rf"(?P<m>{MONTH}|sept)"
 _DAY: Final = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR: Final = r"(?P<y>(?:19|20)\d\d)"
 _NAMED_YEAR: Final = r"(?P<y>(?:19|20)\d\d|[今去前])年"
-
 _EXACT: Final[tuple[tuple[str, _Reader], ...]] = (
     (r"(?P<y>(?:19|20)\d\d)[-/.](?P<m>\d{1,2})(?:[-/.](?P<d>\d{1,2}))?(?!\d)", _iso_date),
     (
@@ -280,7 +313,6 @@ _ALL_ALONG: Final[tuple[tuple[str, _Reader], ...]] = (
     (r"一直|习惯|从小|多年|小时候|向来|从来|平时|以前|曾经|总是", _any_time),
     (r"\b(?:always|usually|ever|never|habits?|since childhood|for years|as a (?:child|kid)|used to)\b", _any_time),
 )
-
 _SIGNALS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), read, precision)
     for precision, table in (

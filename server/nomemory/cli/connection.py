@@ -13,9 +13,9 @@ from typing import Final
 import click
 import grpc
 
-from nomemory.cli.printable import one_line, printable
+from nomemory.cli.terminal import one_line, printable
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.identity import Identity
+from nomemory.client.options import Identity
 from nomemory.client.sync import Client
 
 _REASON = "ERROR_REASON_"

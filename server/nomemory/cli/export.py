@@ -15,7 +15,7 @@ from nomemory.cli.json_lines import message_record
 from nomemory.cli.options import narrowing_options, output_option
 from nomemory.cli.output import Exported, Output
 from nomemory.cli.paging import PAGE_MAX
-from nomemory.cli.printable import json_line, utf8_line
+from nomemory.cli.terminal import json_line, utf8_line
 from nomemory.client.options import Narrowing
 from nomemory.client.sync import Client
 from nomemory.v1 import message_pb2

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nomemory.cli.output import Check
-from nomemory.cli.printable import one_line
+from nomemory.cli.terminal import one_line
 from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb2
 

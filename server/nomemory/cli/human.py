@@ -14,8 +14,8 @@ from rich.text import Text
 from nomemory.cli import figures, memory_text
 from nomemory.cli.memory_text import content, speaker
 from nomemory.cli.output import Check, Exported
-from nomemory.cli.printable import one_line
-from nomemory.client.hits import LexicalHit
+from nomemory.cli.terminal import one_line
+from nomemory.client.messages import LexicalHit
 from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 

@@ -21,10 +21,9 @@ from nomemory.cli.terminal import stderr_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.importing import progress
-from nomemory.importing.file_order import FileOrder
-from nomemory.importing.files import STDIN, Rejects, Source, rejects_path
+from nomemory.importing.draft import Format, Parsed, Record, Refused
+from nomemory.importing.files import STDIN, FileOrder, Rejects, Source, rejects_path
 from nomemory.importing.formats import FORMATS, Given, detect, named_format, records
-from nomemory.importing.record import Format, Parsed, Record, Refused
 from nomemory.importing.upload import Send, Summary, Upload, wait_until_indexed
 from nomemory.server.extension_point import ExtensionError
 from nomemory.v1 import ingest_service_pb2, message_pb2

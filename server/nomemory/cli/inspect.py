@@ -11,14 +11,11 @@ import click
 from nomemory.cli.configuration import configured
 from nomemory.cli.connection import Target, connect, target_option
 from nomemory.client import channel
-from nomemory.client.identity import channel_credentials
-from nomemory.inspector.forwarding import Forwarding
-from nomemory.inspector.gateway import Gateway
-from nomemory.inspector.guard import Guard
-from nomemory.server.http_address import INSPECTOR
-from nomemory.server.identity.settings_error import IdentitySettingsError
-from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
-from nomemory.server.rpc.open_files import affordable_connections
+from nomemory.client.options import channel_credentials
+from nomemory.inspector.gateway import Forwarding, Gateway, Guard
+from nomemory.server.identity.half_configuration import IdentitySettingsError
+from nomemory.server.listen_address import INSPECTOR, ListenAddress, ListenAddressError, parse_listen_address
+from nomemory.server.overload.connections import affordable_connections
 from nomemory.server.settings import Settings
 from nomemory.server.web.asgi_server import AsgiServer
 from nomemory.server.web.connection import ConnectionLimits

@@ -13,9 +13,8 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.cli.output import Check, Exported
-from nomemory.cli.printable import json_line
-from nomemory.client.hits import LexicalHit
-from nomemory.client.messages import role_name
+from nomemory.cli.terminal import json_line
+from nomemory.client.messages import LexicalHit, role_name
 from nomemory.client.prompt import oldest_first
 from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2

@@ -14,7 +14,7 @@ import click
 from nomemory.cli.connection import Refused, Target, target_option
 from nomemory.client import channel
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.identity import channel_credentials, with_credential
+from nomemory.client.options import channel_credentials, with_credential
 from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 
@@ -66,7 +66,7 @@ def _address(http: str, certificate: Path | None, key: Path | None) -> ListenAdd
 
 async def _on_standard_input(target: Target, user: str | None) -> None:
     from nomemory.mcp import stdio  # noqa: PLC0415 - an extra
-    from nomemory.mcp.bound_caller import Credential  # noqa: PLC0415 - an extra
+    from nomemory.mcp.memory import Credential  # noqa: PLC0415 - an extra
 
     async with _memory(target) as memory:
         await stdio.serve(memory, Credential(with_credential((), target.identity), user))

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli.printable import one_line, printable
+from nomemory.cli.terminal import one_line, printable
 from nomemory.client.messages import role_name
 from nomemory.v1 import message_pb2, query_service_pb2
 from nomemory.v1 import recall_service_pb2 as pb

@@ -14,8 +14,7 @@ import click
 
 from nomemory.cli import figures
 from nomemory.cli.configuration import configured
-from nomemory.cli.printable import one_line
-from nomemory.cli.terminal import stderr_console
+from nomemory.cli.terminal import one_line, stderr_console
 from nomemory.importing.progress import moving
 
 if TYPE_CHECKING:

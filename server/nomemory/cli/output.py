@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from nomemory.client.hits import LexicalHit
+from nomemory.client.messages import LexicalHit
 from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 

@@ -10,7 +10,7 @@ from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.options import content_output_option, narrowing_options, output_option, paging_options, user_option
 from nomemory.cli.output import Output
 from nomemory.cli.paging import Paging, Part, follow, read
-from nomemory.client.hits import lexical_hits
+from nomemory.client.messages import lexical_hits
 from nomemory.client.options import Narrowing
 from nomemory.v1 import query_service_pb2
 

@@ -10,7 +10,7 @@ from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.options import FORMS, content_output_option, role_option, time_option, user_option
 from nomemory.cli.output import Output
-from nomemory.cli.printable import json_block
+from nomemory.cli.terminal import json_block
 from nomemory.client import RoleName, as_prompt
 from nomemory.client.prompt_block import LEAST_TOKENS, MAX_TOKENS, PROMPT_MESSAGES
 from nomemory.v1 import recall_service_pb2 as pb

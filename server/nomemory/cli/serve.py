@@ -9,10 +9,9 @@ import click
 from nomemory.cli.configuration import LOG_LEVELS, configured
 from nomemory.server.composition.heap import loading
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError
-from nomemory.server.http_address import http_address
-from nomemory.server.listen_address import ListenAddressError, parse_listen_address
+from nomemory.server.listen_address import ListenAddressError, http_address, parse_listen_address
 from nomemory.server.processes.reserved_port import reserved
-from nomemory.server.readers.launch import start_readers
+from nomemory.server.readers.readers import start_readers
 from nomemory.server.settings import Settings
 from nomemory.server.standard_error import as_json_lines
 

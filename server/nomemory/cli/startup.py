@@ -11,9 +11,8 @@ import click
 from nomemory.server import app
 from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.faults import Fault
-from nomemory.server.http_address import INSPECTOR
 from nomemory.server.lexical.protocol import IndexUnusableError
-from nomemory.server.listen_address import Addresses
+from nomemory.server.listen_address import INSPECTOR, Addresses
 from nomemory.server.processes.launch import Started
 from nomemory.server.settings import Settings
 

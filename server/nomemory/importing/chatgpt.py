@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from nomemory.importing.draft import METADATA_VALUE_CHARS, NO_USER, Draft
+from nomemory.importing.draft import METADATA_VALUE_CHARS, NO_USER, Draft, Parsed, Place, Record, Refused, Skipped
 from nomemory.importing.fields import Fields, read_content
-from nomemory.importing.record import Parsed, Place, Record, Refused, Skipped
 
 Object = dict[str, object]
 

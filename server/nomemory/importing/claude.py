@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from nomemory.importing.draft import METADATA_VALUE_CHARS, NO_USER, Draft
+from nomemory.importing.draft import METADATA_VALUE_CHARS, NO_USER, Draft, Parsed, Place, Record, Refused, Skipped
 from nomemory.importing.fields import NON_TEXT, Fields, read_content
-from nomemory.importing.record import Parsed, Place, Record, Refused, Skipped
 
 _SPEAKERS: Final = {"human": "user"}
 

@@ -1,21 +1,102 @@
-"""A message in the making: what the formats fill in, checked and turned into a message or a refusal."""
+"""A message in the making: what the formats fill in, checked and turned into a message or a refusal.
+
+What an import is made of: the records of a file, and what becomes of each message in them.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, Protocol
 
 from nomemory.client.messages import RoleName, chat_message, timestamp
-from nomemory.importing.record import Accepted, Place, Refused
+from nomemory.v1 import message_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands in a file.
+
+    `number` counts lines, or items of the outermost array, from 1. `within` leads on inside of it, for people.
+    """
+
+    unit: Literal["line", "item"]
+    number: int
+    within: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One JSON value of a file: a line, or an item of the outermost array. `original` is how it stood there."""
+
+    place: Place
+    value: object
+    original: object
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A message to send.
+
+    `ignored` are the fields of the original that have no place in a message. The message `keeps_id` if its id is one
+    that people chose or cite; any other id may be changed to keep the order of the file (`file_order.py`).
+    """
+
+    place: Place
+    original: object
+    message: message_pb2.ChatMessage
+    ignored: tuple[str, ...] = ()
+    keeps_id: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Something that cannot be sent, with each reason as "field: what is wrong"."""
+
+    place: Place
+    original: object
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A part of the file that is not something said, such as an empty node."""
+
+    place: Place
+
+
+Parsed = Accepted | Refused | Skipped
+
+
+class Format(Protocol):
+    """A form of file that can be imported."""
+
+    name: str
+    """What `--format` calls it."""
+
+    title: str
+    """What people call it."""
+
+    def parse(self, record: Record) -> Iterator[Parsed]:
+        """Return every message of a record, in order."""
+
+
+class RecognisableFormat(Format, Protocol):
+    """A format that is found out from a file itself."""
+
+    @staticmethod
+    def matches(value: object) -> bool:
+        """Return whether a record of a file looks like this format."""
+
 
 ORIGINAL_ROLE: Final = "original_role"
 """The metadata key that marks a message whose role was another one in the source."""
+
 
 ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
     {
@@ -29,6 +110,8 @@ ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
 )
 NO_USER: Final = "user_id: this format names no user; give one with --user"
 """The reason to refuse what only the command line can say whose it is."""
+
+
 METADATA_VALUE_CHARS: Final = 1024  # the contract's limit
 
 

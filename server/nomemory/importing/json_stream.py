@@ -12,8 +12,8 @@ from typing import Final
 
 import orjson
 
+from nomemory.importing.draft import Place, Record, Refused
 from nomemory.importing.files import Source
-from nomemory.importing.record import Place, Record, Refused
 
 BOM: Final = codecs.BOM_UTF8
 _CHUNK: Final = 1 << 20

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nomemory.importing.draft import Draft
+from nomemory.importing.draft import Accepted, Draft, Parsed, Record, Refused
 from nomemory.importing.fields import Fields
-from nomemory.importing.record import Accepted, Parsed, Record, Refused
 
 
 class MessageLines:

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from nomemory.importing.draft import NO_USER, Draft
+from nomemory.importing.draft import NO_USER, Draft, Parsed, Place, Record, Refused, Skipped
 from nomemory.importing.fields import Fields, read_content
-from nomemory.importing.record import Parsed, Place, Record, Refused, Skipped
 
 _SAY: Final = "send_message"
 """The tool by which agents of its older kinds speak."""

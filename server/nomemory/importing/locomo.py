@@ -8,9 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from nomemory.importing.draft import METADATA_VALUE_CHARS, Draft
+from nomemory.importing.draft import METADATA_VALUE_CHARS, Draft, Parsed, Record, Refused
 from nomemory.importing.fields import Fields
-from nomemory.importing.record import Parsed, Record, Refused
 
 TURN: Final = timedelta(seconds=20)
 """How far apart turns are set: the data dates sessions, not turns."""

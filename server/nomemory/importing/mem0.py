@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from nomemory.importing.draft import Draft
+from nomemory.importing.draft import Draft, Parsed, Place, Record, Refused
 from nomemory.importing.fields import Fields
-from nomemory.importing.record import Parsed, Place, Record, Refused
 
 NAME: Final = "mem0"
 """Who speaks in a message that was imported, and whose word it is."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from nomemory.importing.draft import NO_USER, Draft, derived_id, metadata_text
+from nomemory.importing.draft import NO_USER, Draft, Parsed, Record, Refused, derived_id, metadata_text
 from nomemory.importing.fields import Fields, read_content
-from nomemory.importing.record import Parsed, Record, Refused
 
 _TIMES: Final = ("created_at", "created")
 _CALLS: Final = ("tool_calls", "function_call")

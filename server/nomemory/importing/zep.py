@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from nomemory.importing.draft import Draft
+from nomemory.importing.draft import Draft, Parsed, Place, Record, Refused
 from nomemory.importing.fields import Fields
-from nomemory.importing.record import Parsed, Place, Record, Refused
 
 _OF_ZEP: Final = frozenset({"role_type", "processed"})
 """Fields that its messages have and those of OpenAI's chats do not."""

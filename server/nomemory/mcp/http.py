@@ -14,8 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nomemory.client.errors import NoMemoryError
-from nomemory.mcp.bound_caller import BoundCaller, Credential
-from nomemory.mcp.memory import Memory, UserNotNamedError
+from nomemory.mcp.memory import BoundCaller, Credential, Memory, UserNotNamedError
 from nomemory.mcp.server import Context, MemoryServer
 
 PATH: Final = "/mcp"

@@ -1,19 +1,53 @@
-"""The server behind the tools, over gRPC."""
+"""The server behind the tools, over gRPC.
+
+Whom a connection reads for, and with which credentials.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import grpc
 
+from nomemory.client import requests
 from nomemory.client.errors import NoMemoryError, from_rpc_error
-from nomemory.mcp.bound_caller import BoundCaller, Credential, Metadata
 from nomemory.v1 import server_service_pb2
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
+
+Metadata = tuple[tuple[str, str | bytes], ...]
+_INGEST: Final = "ingest"
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a connection shows to the server: metadata, and the user whom it names; None: whose token it is."""
+
+    metadata: Metadata = field(default=(), repr=False)
+    user_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCaller:
+    """A caller bound to one user, as the server sees it. Every request is built from it alone."""
+
+    user_id: str
+    metadata: Metadata = field(repr=False)
+    scopes: frozenset[str]
+
+    @property
+    def may_write(self) -> bool:
+        """Whether the server lets this caller store messages."""
+        return _INGEST in self.scopes
+
+    @property
+    def recall_metadata(self) -> Metadata:
+        """The metadata of a recall, which names the user there."""
+        return (*self.metadata, *requests.bound_to(self.user_id))
 
 
 class UserNotNamedError(Exception):

@@ -10,8 +10,7 @@ import mcp_types as types
 
 from nomemory.client import lifecycle, requests
 from nomemory.mcp import results
-from nomemory.mcp.bound_caller import BoundCaller
-from nomemory.mcp.memory import Memory
+from nomemory.mcp.memory import BoundCaller, Memory
 from nomemory.v1 import message_pb2
 
 CONVERSATION: Final = "nomemory://conversations/"

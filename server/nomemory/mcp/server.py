@@ -15,10 +15,9 @@ from mcp.shared.exceptions import MCPError
 from nomemory.client import tool_results
 from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
-from nomemory.mcp.bound_caller import BoundCaller
-from nomemory.mcp.memory import Memory, UserNotNamedError
+from nomemory.mcp.memory import BoundCaller, Memory, UserNotNamedError
 from nomemory.mcp.tools import TOOLS, Answer, Tool, as_json
-from nomemory.recall.tools.argument_reader import ToolRefusedError, known_arguments, read_arguments
+from nomemory.recall.tools.arguments import ToolRefusedError, known_arguments, read_arguments
 from nomemory.v1 import error_reason_pb2
 
 Context = ServerRequestContext[Any, Any]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from mcp.server.stdio import stdio_server
 
-from nomemory.mcp.bound_caller import Credential
-from nomemory.mcp.memory import Memory
+from nomemory.mcp.memory import Credential, Memory
 from nomemory.mcp.server import MemoryServer
 
 

@@ -1,9 +1,16 @@
-"""Where the server may listen. Beyond this machine it needs credentials and TLS."""
+"""Where the server may listen. Beyond this machine it needs credentials and TLS.
+
+Where HTTP is served, and where the inspector is.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from typing import Final
+
+from nomemory.server.settings import Settings
+from nomemory.server.settings.serving import INSPECTOR_ADDRESS
 
 
 class ListenAddressError(Exception):
@@ -84,9 +91,15 @@ refusing to listen on {address}: others could reach it, and nobody would be aske
   - take your users' tokens: NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS, with NOMEMORY_JWT_ISSUER and
     NOMEMORY_JWT_AUDIENCE; or client certificates: NOMEMORY_TLS_CLIENT_CA and NOMEMORY_TLS_IDENTITIES
 docs/authentication.md tells more."""
-
 _IN_THE_CLEAR = """\
 refusing to listen on {address}: credentials and messages would travel in the clear. Do one of these:
   - serve TLS: NOMEMORY_TLS_CERT and NOMEMORY_TLS_KEY
   - say that something in front of the server ends TLS: NOMEMORY_INSECURE_PLAINTEXT=true
 docs/authentication.md tells more."""
+INSPECTOR: Final = "/inspect/"
+"""The path of the inspector's page. It calls the contract at the root of the same origin."""
+
+
+def http_address(settings: Settings) -> str:
+    """Return it as HOST:PORT; empty: HTTP is not served."""
+    return settings.http.listen or (INSPECTOR_ADDRESS if settings.http.inspect else "")

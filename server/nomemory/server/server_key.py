@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from nomemory.server.identity.key_file import locked
+from nomemory.server.identity.api_keys import locked
 from nomemory.server.identity.watched_file import FileUnusableError, WatchedFile
 from nomemory.server.private_files import put
 from nomemory.server.token_cipher import KEY_BYTES, Ciphers, TokenCipher, ciphers_of

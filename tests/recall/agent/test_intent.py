@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.intent.intent import read_intent
-from nomemory.recall.intent.topics import Hypothesis
+from nomemory.recall.intent.intent import Hypothesis, read_intent
 from nomemory.recall.model.question import Role
 from nomemory.text.asking import asking_sentences, content_words, exact_phrases, words_query
 from nomemory.text.names import without_names

@@ -6,7 +6,7 @@ import asyncio
 from statistics import mean
 
 import pytest
-from recall.agent.conftest import Labelled, labelled, query_stub
+from recall.agent.labelled import Labelled, labelled, query_stub
 
 from nomemory.client import Client
 from nomemory.recall.api import recall

@@ -22,8 +22,17 @@ from nomemory.recall.authoring.creation import (
 )
 from nomemory.recall.authoring.domain import DOMAINS, Domain
 from nomemory.recall.authoring.domain_terms import domain_terms
-from nomemory.recall.authoring.draft import NAME, QUESTIONS, Answers, Emphasis, answered, default_draft, name_for
-from nomemory.recall.authoring.scenario import EmptyScenarioError, read_scenario
+from nomemory.recall.authoring.draft import (
+    NAME,
+    QUESTIONS,
+    Answers,
+    Emphasis,
+    EmptyScenarioError,
+    answered,
+    default_draft,
+    name_for,
+    read_scenario,
+)
 from nomemory.recall.model.question import Role
 from nomemory.recall.reading.guidance import GUIDANCE_CHARS, guidance
 from nomemory.recall.skills.loader import SkillLibrary

@@ -8,7 +8,7 @@ import pytest
 from recall.skills.folders import head, written
 
 from nomemory.recall.authoring.check import Report, check, skills_at
-from nomemory.recall.authoring.rules import RULES, table
+from nomemory.recall.authoring.document import RULES, table
 from nomemory.recall.skills.loader import SkillLibrary
 
 ROOT = Path(__file__).parents[3]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.grounding.verdict import decide
+from nomemory.recall.grounding.conclusion import decide
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.sufficiency import EnoughRule, Sufficiency
 

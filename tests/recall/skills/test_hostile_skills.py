@@ -15,10 +15,11 @@ from nomemory.client import Client
 from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary
 from nomemory.server.settings import Settings
 from nomemory.v1 import recall_service_pb2 as r
+from served import started
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 FRONT = "name: tea\ndescription: d"
@@ -55,8 +56,6 @@ def library(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with two users, whose operator has installed the hostile skill."""
-    from conftest import started  # noqa: PLC0415 - pytest's own module, known once it runs
-
     folder = tmp_path_factory.mktemp("attacked")
     written(folder / "skills", SKILL_md=head(FRONT, INSTRUCTIONS), references__lexicon_md="- tea: bob, marrowlight")
     settings = Settings.from_environment(

@@ -12,10 +12,11 @@ from recall.skills.folders import head, written
 from nomemory.client import Client
 from nomemory.server.settings import Settings
 from nomemory.v1 import recall_service_pb2 as r
+from served import started
 from talk import said
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from served import Server
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 QUESTION = "我的状态怎么样？"
@@ -55,8 +56,6 @@ TALK = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with one user's talk and both skills, on words alone."""
-    from conftest import started  # noqa: PLC0415 - pytest's own module, known once it runs
-
     folder = tmp_path_factory.mktemp("two")
     for name, body in (("sales", SALES), ("companion", COMPANION)):
         written(folder / "skills", name, SKILL_md=head(f"name: {name}\ndescription: d", body))

@@ -5,8 +5,7 @@ from typing import Final
 
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError, Violation
-from nomemory.client.hits import LexicalHit, lexical_hits
-from nomemory.client.messages import Moment, NewMessage, RoleName, Writable, chat_message
+from nomemory.client.messages import LexicalHit, Moment, NewMessage, RoleName, Writable, chat_message, lexical_hits
 from nomemory.client.options import Turn
 from nomemory.client.prompt import as_prompt, oldest_first
 from nomemory.client.prompt_block import PROMPT_MESSAGES

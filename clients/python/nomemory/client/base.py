@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import grpc
 
-from nomemory.client.identity import Identity, channel_credentials, with_credential
+from nomemory.client.options import Identity, channel_credentials, with_credential
 
 
 class BaseClient(ABC):

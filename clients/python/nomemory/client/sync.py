@@ -10,8 +10,7 @@ import grpc
 
 from nomemory.client import channel, errors, lifecycle, requests
 from nomemory.client.base import BaseClient
-from nomemory.client.hits import LexicalHit, lexical_hits
-from nomemory.client.messages import Writable
+from nomemory.client.messages import LexicalHit, Writable, lexical_hits
 from nomemory.client.options import (
     HybridOptions,
     LexicalOptions,

@@ -9,8 +9,7 @@ from typing import Any, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.hits import lexical_hits
-from nomemory.client.messages import role_name
+from nomemory.client.messages import lexical_hits, role_name
 from nomemory.client.prompt_block import RecalledMessage
 from nomemory.v1 import ingest_service_pb2, message_pb2
 from nomemory.v1 import query_service_pb2 as query

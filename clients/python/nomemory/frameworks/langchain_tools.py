@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
-from nomemory.frameworks.arguments import ToolCallError
-from nomemory.frameworks.tools import MemoryTools
+from nomemory.frameworks.tools import MemoryTools, ToolCallError
 
 
 def langchain_tools(tools: MemoryTools) -> list[BaseTool]:

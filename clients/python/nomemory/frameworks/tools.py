@@ -1,4 +1,7 @@
-"""The memory of one user as functions for a model: their definitions, and what carries a call out."""
+"""The memory of one user as functions for a model: their definitions, and what carries a call out.
+
+Reads the arguments that a model gives a tool, by the tool's JSON schema.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,97 @@ from pathlib import Path
 from typing import Any, Final
 
 from nomemory.client import PROMPT_MESSAGES, Client, NoMemoryError, as_prompt, chat_message, tool_results
-from nomemory.frameworks.arguments import Json, ToolCallError, read_arguments
+
+Json = Mapping[str, Any]
+_KINDS: Final[Mapping[str, tuple[str, type | tuple[type, ...]]]] = {
+    "object": ("an object", Mapping),
+    "array": ("a list", list),
+    "string": ("a text", str),
+    "integer": ("a whole number", int),
+    "number": ("a number", (int, float)),
+}
+
+
+class ToolCallError(Exception):
+    """A call that was not carried out. Its text is for the model, to do better."""
+
+
+def read_arguments(schema: Json, given: str | Json) -> dict[str, Any]:
+    """Return what a model gave, checked; times as datetimes, those without an offset in UTC.
+
+    Args:
+        schema: of the tool's arguments. Limits that the server knows are left to it.
+        given: an object, or the JSON of one. Null is as good as absent.
+
+    Raises:
+        ToolCallError: it is no such object. The text names the argument.
+    """
+    if isinstance(given, str):
+        try:
+            given = json.loads(given or "{}")
+        except (ValueError, RecursionError):
+            raise ToolCallError("not called: the arguments are not JSON") from None
+    read: dict[str, Any] = _read(schema, given, "the arguments")
+    return read
+
+
+def _read(schema: Json, value: Any, name: str) -> Any:  # noqa: ANN401 - any JSON value
+    if schema["type"] == "integer" and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    _check_kind(schema, value, name)
+    if isinstance(value, Mapping):
+        return _read_object(schema, value)
+    if isinstance(value, list):
+        return [_read(schema["items"], one, f"what is in {name}") for one in value]
+    if isinstance(value, str):
+        return _read_text(schema, value, name)
+    return _in_range(schema, value, name)
+
+
+def _check_kind(schema: Json, value: object, name: str) -> None:
+    wanted, kind = _KINDS[schema["type"]]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ToolCallError(f"not called: {name} must be {wanted}")
+
+
+def _read_object(schema: Json, value: Json) -> dict[str, Any]:
+    given = {name: one for name, one in value.items() if one is not None}
+    if unknown := given.keys() - schema["properties"].keys():
+        raise ToolCallError(f"not called: {len(unknown)} argument(s) are unknown; the user is bound beforehand")
+    for name in schema["required"]:
+        if name not in given:
+            raise ToolCallError(f"not called: {name} is required")
+    return {name: _read(schema["properties"][name], one, name) for name, one in given.items()}
+
+
+def _read_text(schema: Json, value: str, name: str) -> str | datetime:
+    if schema.get("format") == "date-time":
+        return _instant(value, name)
+    if "enum" not in schema:
+        return value
+    if value.lower() not in schema["enum"]:
+        raise ToolCallError(f"not called: {name} must be one of {', '.join(schema['enum'])}")
+    return value.lower()
+
+
+def _instant(value: str, name: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise ToolCallError(f"not called: {name} must be an ISO 8601 time such as 2026-01-31T09:00:00Z") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _in_range(schema: Json, value: float, name: str) -> float:
+    least, most = schema.get("minimum", value), schema.get("maximum", value)
+    if not least <= value <= most:
+        raise ToolCallError(f"not called: {name} must be a number from {least} to {most}")
+    return value
+
 
 DEFINITIONS: Final = Path(__file__).with_name("tools.json")
 """The definitions as OpenAI's Chat Completions API takes them. Generated from the tools of `nomemory mcp`."""
+
 
 Given = dict[str, Any]
 
@@ -111,7 +201,6 @@ def _remember(client: Client, user_id: str, given: Given) -> Json:
 
 
 _Run = Callable[[Client, str, Given], Json | str]
-
 _READS: Final[Mapping[str, _Run]] = {
     "recall": _recall,
     "search": _search,

@@ -9,15 +9,24 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
 
-from nomemory.recall.authoring.document import Block, Document, Line, code_spans
-from nomemory.recall.authoring.rules import ARGUMENTS, CALL, FILTERS, TOOL, USER_ID, Finding, Rule
-from nomemory.recall.model.trace import JsonValue
+from nomemory.recall.authoring.document import (
+    ARGUMENTS,
+    CALL,
+    FILTERS,
+    TOOL,
+    USER_ID,
+    Block,
+    Document,
+    Finding,
+    Line,
+    Rule,
+    code_spans,
+)
+from nomemory.recall.model.result import JsonValue
 from nomemory.recall.reading.answer import LOOK_UPS
-from nomemory.recall.tools.argument_reader import ToolRefusedError, read_arguments
-from nomemory.recall.tools.arguments import SemanticArguments
+from nomemory.recall.tools.arguments import Schema, SemanticArguments, ToolRefusedError, read_arguments
 from nomemory.recall.tools.definitions import TOOLS
 from nomemory.recall.tools.identity_guard import names_a_user, without_identity
-from nomemory.recall.tools.schema import Schema
 
 _ID: Final = r"(?<![A-Za-z0-9])(?:x[-_])?(?:user|tenant|account|owner)[-_]?ids?(?![A-Za-z0-9])|(?<![\w-])uid(?![\w-])"
 _USER_ID: Final = re.compile(_ID, re.IGNORECASE)

@@ -12,7 +12,7 @@ from nomemory.recall.authoring.draft import Draft, Query, entries
 from nomemory.recall.llm.client import ChatEndpoint
 from nomemory.recall.llm.json_answer import BadAnswerError, JsonObject, object_in
 from nomemory.recall.llm.prompt import Prompt
-from nomemory.recall.model.trace import JsonValue
+from nomemory.recall.model.result import JsonValue
 from nomemory.recall.skills.steering.template import REWRITE_CHARS_MAX, TemplateIntent, unknown_placeholders
 from nomemory.recall.tools.identity_guard import names_a_user
 from nomemory.text.language import Language

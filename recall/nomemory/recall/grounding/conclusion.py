@@ -1,24 +1,28 @@
-"""From drafts to an answer: verified, newest first, with what is superseded or contradictory, and a verdict."""
+"""From drafts to an answer: verified, newest first, with what is superseded or contradictory, and a verdict.
+
+Decides whether the evidence answers the question: by how likely it is that the log does. It takes nothing away.
+
+Which statement took the place of which: later, by the same speaker, near in meaning, with rare words in common.
+
+Checks the conflicts that a chat model claims: both sides have to be statements that hold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from nomemory.recall.grounding.assertion import attribution, is_named
 from nomemory.recall.grounding.citations import verify
-from nomemory.recall.grounding.claimed_conflicts import TextPair, surviving
-from nomemory.recall.grounding.contradictions import Pair, contradictions
-from nomemory.recall.grounding.supersession import superseded
-from nomemory.recall.grounding.verdict import decide, own_verdict
-from nomemory.recall.model.evidence import Findings, Retrieval
+from nomemory.recall.grounding.contradictions import Pair, attribution, contradictions, is_named
+from nomemory.recall.model.evidence import Findings, Relation, Retrieval
 from nomemory.recall.model.memory_view import (
     Attribution,
     Conflict,
     Draft,
     DraftCitation,
+    DraftConflict,
     DraftStatement,
     MemoryView,
     Section,
@@ -27,7 +31,125 @@ from nomemory.recall.model.memory_view import (
     Verdict,
 )
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.model.sufficiency import EnoughRule, Sufficiency
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """A verdict, and in words why."""
+
+    verdict: Verdict
+    reason: str
+
+
+def own_verdict(said: Verdict | None, *, cited: bool, contradictory: bool) -> Verdict | None:
+    """Return the verdict of a synthesiser as far as it fits; None: the rules are to decide.
+
+    Args:
+        said: what it says; None: nothing.
+        cited: whether a statement of its own holds.
+        contradictory: whether a conflict of its own holds.
+    """
+    if said is Verdict.INSUFFICIENT:
+        return said
+    if contradictory:
+        return Verdict.CONFLICTING
+    return said if said is Verdict.SUPPORTED and cited else None
+
+
+def decide(
+    sufficiency: Sufficiency | None, rule: EnoughRule, *, cited: bool, contradictory: bool, named: bool
+) -> Ruling:
+    """Decide.
+
+    Args:
+        sufficiency: how likely the log is to answer; None where no search says.
+        rule: from when on that is enough.
+        cited: whether the view has a statement.
+        contradictory: whether statements contradict each other.
+        named: whether speakers have names.
+    """
+    if not cited:
+        return Ruling(Verdict.INSUFFICIENT, "no statement could be cited")
+    if contradictory:
+        return Ruling(Verdict.CONFLICTING, "what was said contradicts itself")
+    if sufficiency is None:
+        return Ruling(Verdict.SUPPORTED, "how likely it is that the quotes answer was not asked")
+    figure = f"an estimate of {sufficiency.probability:.2f}, where {rule.least(sufficiency, named=named):.2f} is enough"
+    if not rule.is_met(sufficiency, named=named):
+        return Ruling(Verdict.INSUFFICIENT, f"the quotes probably do not answer: {figure}")
+    return Ruling(Verdict.SUPPORTED, f"the quotes probably answer: {figure}")
+
+
+NEAR: Final = 2.25
+"""Standard deviations that two messages must lie nearer to each other than what was found usually does."""
+
+
+SHARED: Final = 0.25
+"""Share of their words that they must have in common. With less, statements that still hold are marked, too."""
+
+
+def superseded(relations: Iterable[Relation], cited: Collection[str]) -> dict[str, str]:
+    """Return the id of the latest message that says anew what an earlier one says, by the earlier one's id.
+
+    Args:
+        relations: in the order of the later message.
+        cited: the messages of the view; others supersede nothing.
+    """
+    alike = [one for one in relations if one.nearness >= NEAR and one.shared >= SHARED]
+    return {one.earlier: one.later for one in alike if one.earlier in cited and one.later in cited}
+
+
+@dataclass(frozen=True, slots=True)
+class TextPair:
+    """Two statements, by their texts; no two of a view have the same."""
+
+    earlier: str
+    later: str
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """Return both."""
+        return frozenset({self.earlier, self.later})
+
+
+def surviving(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[TextPair, ...]:
+    """Return the conflicts between two statements of the view that rest on different messages, each pair once."""
+    pairs = (_checked(one, view.statements(), retrieval) for one in claimed)
+    return tuple({pair.texts: pair for pair in pairs if pair}.values())
+
+
+def _checked(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> TextPair | None:
+    one = _citing(claimed.one, statements, retrieval)
+    other = _citing(claimed.other, statements, retrieval)
+    if one is None or other is None or _sources(one) == _sources(other):
+        return None
+    earlier, later = sorted((one, other), key=_first_said)
+    return TextPair(earlier.text, later.text)
+
+
+def _citing(claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval) -> Statement | None:
+    """Return the statement that cites a message, the same words of it if there is one; None for words never said."""
+    message = retrieval.get(claimed.message_id)
+    if message is None or claimed.quote not in message.content:
+        return None
+    citing = [
+        (claimed.quote in citation.quote or citation.quote in claimed.quote, one)
+        for one in statements
+        for citation in one.citations
+        if citation.message_id == claimed.message_id
+    ]
+    return max(citing, key=lambda found: found[0])[1] if citing else None
+
+
+def _sources(statement: Statement) -> frozenset[str]:
+    return frozenset(citation.message_id for citation in statement.citations)
+
+
+def _first_said(statement: Statement) -> tuple[float, str]:
+    """Return when what a statement rests on was first said, for sorting."""
+    return min((citation.ts.timestamp(), citation.message_id) for citation in statement.citations)
+
 
 _DEFAULT_RULE: Final = EnoughRule()
 

@@ -1,16 +1,41 @@
-"""The result of a recall."""
+"""The result of a recall.
+
+What a recall did, step by step.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC
 
 from nomemory.client.prompt_block import MAX_TOKENS, Block, RecalledMessage, marks
+from nomemory.recall.model.budget import Limits
 from nomemory.recall.model.evidence import Evidence
-from nomemory.recall.model.limits import Limits
 from nomemory.recall.model.memory_view import Attribution, Conflict, MemoryView, Verdict
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.trace import Step
+
+JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of a tool, or, with an empty `tool`, a decision without one. `arguments` never hold a user id.
+
+    `word_hits` is how many of the hits hold words of the query; None where a call does not say. `meaning_off`: the call
+    showed, or met, that meaning cannot be searched.
+    """
+
+    iteration: int
+    thought: str
+    tool: str = ""
+    arguments: Mapping[str, JsonValue] = field(default_factory=dict)
+    hits: int = 0
+    word_hits: int | None = None
+    message_ids: tuple[str, ...] = ()
+    observation: str = ""
+    elapsed_s: float = 0.0
+    meaning_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Question, Role
-from nomemory.text.time_range import ANY_TIME, TimeRange
+from nomemory.text.time_expressions import ANY_TIME, TimeRange
 
 _Pick = Callable[[datetime, datetime], datetime]
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from nomemory.recall.intent.intent import Intent, read_intent
 from nomemory.recall.model.question import Question
+from nomemory.recall.model.result import JsonValue
 from nomemory.recall.model.search_scope import SearchScope
-from nomemory.recall.model.trace import JsonValue
 from nomemory.recall.planning.base import Plan, Situation, ToolCall
 from nomemory.recall.skills.steering.lexicon import search_text
 from nomemory.recall.skills.steering.steering import Steering
@@ -19,8 +19,7 @@ from nomemory.recall.skills.steering.template import Template
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.text.asking import words_query
 from nomemory.text.names import without_names
-from nomemory.text.time_expressions import last_days
-from nomemory.text.time_range import ANY_TIME, TimeRange
+from nomemory.text.time_expressions import ANY_TIME, TimeRange, last_days
 
 _WINDOWS_DAYS: Final = (7, 30, 180)
 """Windows from the shortest to the longest; after that, any time."""

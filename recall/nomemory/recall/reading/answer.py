@@ -18,23 +18,26 @@ from pydantic_core import PydanticCustomError
 
 from nomemory.recall.llm.json_answer import BadAnswerError, JsonObject, object_in
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftConflict, DraftStatement, Section, Verdict
-from nomemory.recall.model.trace import JsonValue
+from nomemory.recall.model.result import JsonValue
 from nomemory.recall.planning.base import ToolCall
-from nomemory.recall.tools.argument_reader import NO_END, ToolRefusedError, read_arguments
 from nomemory.recall.tools.arguments import (
+    NO_END,
     ArgumentObject,
     LexicalArguments,
     ListArguments,
     NeighborArguments,
     OneRole,
     QueryText,
+    Schema,
     SearchFilter,
+    ToolRefusedError,
     TopK,
     Window,
+    object_schema,
+    read_arguments,
 )
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.identity_guard import without_identity
-from nomemory.recall.tools.schema import Schema, object_schema
 
 LOOK_UPS_MAX: Final = 3
 STATEMENTS_MAX: Final = 12

@@ -16,10 +16,10 @@ from typing import Final
 
 from nomemory.client.prompt_passages import Passages
 from nomemory.client.token_estimate import tokens
-from nomemory.recall.grounding.assertion import attribution
+from nomemory.recall.grounding.contradictions import attribution
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.memory_view import Attribution
-from nomemory.recall.model.trace import JsonValue
+from nomemory.recall.model.result import JsonValue
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _REPLIED_CHARS: Final = 120

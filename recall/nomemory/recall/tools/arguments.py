@@ -1,26 +1,39 @@
-"""The tools' arguments. They are read and described to models from these definitions; none names a user."""
+"""The tools' arguments. They are read and described to models from these definitions; none names a user.
+
+Reads a planner's arguments. Errors never quote them.
+
+JSON schemas of pydantic's models, as chat models are shown them: without references, titles and defaults.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Annotated, Final
+from datetime import UTC, datetime, tzinfo
+from functools import cache
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationError,
     ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
+from nomemory.recall.errors import RecallError
 from nomemory.recall.model.question import Role
+from nomemory.recall.model.result import JsonValue
 
 ZONE: Final = "zone"
 """The key of the validation context under which the asker's time zone stands."""
+
 
 _MAX_SINGLE: Final = 3.4028234663852886e38
 """The greatest number of single precision: what a vector is sent in."""
@@ -141,3 +154,158 @@ class NeighborArguments(ArgumentObject):
 
 
 Arguments = ListArguments | LexicalArguments | SemanticArguments | HybridArguments | NeighborArguments
+Schema = dict[str, JsonValue]
+_DEFINITIONS = "#/$defs/"
+
+
+@cache
+def object_schema(model: type[BaseModel]) -> Schema:
+    """Return the JSON schema of an object. It is shared: do not change it."""
+    schema = model.model_json_schema(schema_generator=_Plain)
+    definitions = schema.pop("$defs", {})
+    inlined: Schema = _inlined(schema, definitions)
+    return inlined
+
+
+def _inlined(value: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - any part of a schema
+    """Put definitions where they are referred to: simple models do not follow references."""
+    if not isinstance(value, dict):
+        return value
+    reference = value.get("$ref", "")
+    whole = {**definitions.get(reference.removeprefix(_DEFINITIONS), {}), **value}
+    return {key: _inlined(inner, definitions) for key, inner in whole.items() if key != "$ref"}
+
+
+class _Plain(GenerateJsonSchema):
+    """Describes only what a caller has to know."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        described = super().model_schema(schema)
+        return {
+            "type": "object",
+            "properties": described["properties"],
+            "required": described.get("required", []),
+            "additionalProperties": False,
+        }
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:  # noqa: ARG002 - the generator's signature
+        return value
+
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - as above
+        return False
+
+
+NO_END: Final = "no_end"
+"""The type of the error of a range of times that says neither of its ends."""
+
+
+_Arguments = TypeVar("_Arguments", bound=ArgumentObject)
+
+
+class ToolRefusedError(RecallError):
+    """A call that cannot be made as asked. Its text is for the planner and quotes no argument."""
+
+
+def known_arguments(model: type[ArgumentObject], given: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], int]:
+    """Leave out the arguments that a tool does not have, at every level; return also how many were left out.
+
+    Whole numbers that a double cannot hold become the greatest that it can: no tool takes that one either.
+    """
+    known: dict[str, JsonValue] = {}
+    ignored = 0
+    for name, value in given.items():
+        field = model.model_fields.get(name)
+        if field is None:
+            ignored += 1
+        elif isinstance(value, dict) and (nested := _nested(field.annotation)):
+            known[name], more = known_arguments(nested, value)
+            ignored += more
+        else:
+            known[name] = _in_doubles(value)
+    return known, ignored
+
+
+def read_arguments(model: type[_Arguments], given: Mapping[str, object], zone: tzinfo | None) -> _Arguments:
+    """Read arguments; times without an offset are in `zone`, unknown arguments are not looked at.
+
+    Raises:
+        ToolRefusedError: one is missing or not what it should be; the text names it.
+    """
+    try:
+        return model.model_validate(given, context={ZONE: zone})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise ToolRefusedError(_refusal(first["type"], first["loc"], object_schema(model))) from None
+
+
+def confined(
+    model: type[ArgumentObject], arguments: Mapping[str, JsonValue], conversation_id: str
+) -> Mapping[str, JsonValue]:
+    """Return arguments as they are shown: with the conversation to which the recall is confined."""
+    if not conversation_id:
+        return arguments
+    narrowed = arguments.get("filter", {})
+    if "filter" in model.model_fields and isinstance(narrowed, dict):
+        return {
+            **arguments,
+            "filter": {**narrowed, "conversation_id": narrowed.get("conversation_id") or conversation_id},
+        }
+    return {**arguments, "conversation_id": conversation_id}
+
+
+def _nested(annotation: object) -> type[ArgumentObject] | None:
+    return annotation if isinstance(annotation, type) and issubclass(annotation, ArgumentObject) else None
+
+
+def _in_doubles(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _in_doubles(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_in_doubles(inner) for inner in value]
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        return sys.float_info.max if value > 0 else -sys.float_info.max
+    return value
+
+
+def _refusal(type_: str, place: tuple[int | str, ...], schema: Schema) -> str:
+    names = [part for part in place if isinstance(part, str)]
+    if type_ == "missing":
+        wanted = "is required"
+    elif type_ == NO_END:
+        wanted = "needs at least one of since and until"
+    elif type_ == "int_from_float":
+        wanted = "must be a whole number"
+    elif len(names) < len(place):
+        wanted = "must hold finite numbers only"
+    else:
+        wanted = _wanted(_property(schema, names))
+    return ": ".join((*names, wanted))
+
+
+def _property(schema: Any, names: list[str]) -> Any:  # noqa: ANN401 - any part of a schema
+    for name in names:
+        schema = schema["properties"][name]
+    return schema
+
+
+def _wanted(schema: Schema) -> str:
+    """Say in words what the schema of an argument says."""
+    match schema:
+        case {"format": "date-time"}:
+            return "must be an ISO 8601 time such as 2026-01-31T09:00:00Z"
+        case {"enum": [*names]}:
+            return f"must be one of {', '.join(map(str, names))}"
+        case {"maxLength": most}:
+            return f"must be a string of at most {most} characters"
+        case {"minimum": int(least), "maximum": int(most)}:
+            return f"must be a number from {least:g} to {most:g}"
+        case {"maxItems": most}:
+            return f"must be a list of 1 to {most} numbers"
+        case _:
+            return "must be an object"

@@ -12,10 +12,9 @@ import structlog
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Role
+from nomemory.recall.model.result import JsonValue
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.sufficiency import Sufficiency
-from nomemory.recall.model.trace import JsonValue
-from nomemory.recall.tools.argument_reader import ToolRefusedError, confined, known_arguments, read_arguments
 from nomemory.recall.tools.arguments import (
     Arguments,
     HybridArguments,
@@ -24,6 +23,10 @@ from nomemory.recall.tools.arguments import (
     NeighborArguments,
     SearchFilter,
     SemanticArguments,
+    ToolRefusedError,
+    confined,
+    known_arguments,
+    read_arguments,
 )
 from nomemory.recall.tools.definitions import CALLABLE, TOOLS
 from nomemory.recall.tools.identity_guard import without_identity
@@ -33,12 +36,13 @@ from nomemory.recall.tools.query_stub import (
     IndexBehindError,
     QueryServiceUnavailableError,
     QueryStub,
+    ServiceError,
     WriteTokenRefusedError,
+    service_error,
 )
 from nomemory.recall.tools.requests import RequestBuilder, listed_filter
 from nomemory.recall.tools.result import Hit, ToolResult, fitting, hits, is_within, ranked_hit, relation
-from nomemory.recall.tools.service_error import ServiceError, service_error
-from nomemory.text.time_range import TimeRange
+from nomemory.text.time_expressions import TimeRange
 from nomemory.v1 import error_reason_pb2, message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 

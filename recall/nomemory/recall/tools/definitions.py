@@ -13,9 +13,10 @@ from nomemory.recall.tools.arguments import (
     LexicalArguments,
     ListArguments,
     NeighborArguments,
+    Schema,
     SemanticArguments,
+    object_schema,
 )
-from nomemory.recall.tools.schema import Schema, object_schema
 
 
 @dataclass(frozen=True, slots=True)

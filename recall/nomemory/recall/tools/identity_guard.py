@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
-from nomemory.recall.model.trace import JsonValue
+from nomemory.recall.model.result import JsonValue
 
 _USER_KEYS = """
 user users username uid uids owner ownerid account accountid actas onbehalfof impersonate principal subject sub identity

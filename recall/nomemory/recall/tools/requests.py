@@ -11,7 +11,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.roles import ROLE_IN_CONTRACT
-from nomemory.recall.tools.argument_reader import ToolRefusedError
 from nomemory.recall.tools.arguments import (
     HybridArguments,
     LexicalArguments,
@@ -19,6 +18,7 @@ from nomemory.recall.tools.arguments import (
     NeighborArguments,
     SearchFilter,
     SemanticArguments,
+    ToolRefusedError,
     Window,
 )
 from nomemory.recall.tools.query_stub import Binding

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from nomemory.recall.model.trace import JsonValue
+from nomemory.recall.model.result import JsonValue
 from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.definitions import CALLABLE
 from nomemory.recall.tools.result import ToolResult

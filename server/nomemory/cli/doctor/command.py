@@ -60,7 +60,7 @@ def _check_qdrant(settings: Settings) -> Iterator[Check]:
     if settings.vector.qdrant_url is None:
         return
     try:  # as below
-        from nomemory.cli.doctor.vectors import check_qdrant  # noqa: PLC0415
+        from nomemory.cli.doctor.data import check_qdrant  # noqa: PLC0415
     except ImportError as error:
         yield Check("Vectors on Qdrant", "skip", f"cannot be looked at: {error.name} is missing")
         return
@@ -69,8 +69,11 @@ def _check_qdrant(settings: Settings) -> Iterator[Check]:
 
 def _check_data(settings: Settings) -> Iterator[Check]:
     try:  # imported late: a package that is missing must not keep the doctor from starting
-        from nomemory.cli.doctor.data import check_data, check_postgres  # noqa: PLC0415
-        from nomemory.cli.doctor.vectors import check_vectors  # noqa: PLC0415
+        from nomemory.cli.doctor.data import (  # noqa: PLC0415
+            check_data,
+            check_postgres,
+            check_vectors,
+        )
         from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
     except ImportError as error:
         yield Check("Data", "skip", f"cannot be looked at: {error.name} is missing")

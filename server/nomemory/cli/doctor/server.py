@@ -16,7 +16,7 @@ from nomemory.cli.figures import embedding_model
 from nomemory.cli.output import Check
 from nomemory.client import channel
 from nomemory.client.errors import NoMemoryError, from_rpc_error
-from nomemory.client.identity import channel_credentials
+from nomemory.client.options import channel_credentials
 from nomemory.client.sync import Client
 from nomemory.v1 import ingest_service_pb2, server_service_pb2
 

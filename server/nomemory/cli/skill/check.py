@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from nomemory.cli.figures import counted
-from nomemory.cli.printable import json_line, one_line
+from nomemory.cli.terminal import json_line, one_line
 from nomemory.recall.authoring.check import Report, skills_at
 from nomemory.recall.authoring.check import check as check_skill
-from nomemory.recall.authoring.rules import Finding
+from nomemory.recall.authoring.document import Finding
 
 
 def as_text(report: Report) -> str:

@@ -1,12 +1,58 @@
-"""A number of slots, given to those who wait in the order of their stamps."""
+"""A number of slots, given to those who wait in the order of their stamps.
+
+Fair queueing: whose turn it is, by what each has had already and what its next request costs.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
 from itertools import count
+from typing import NamedTuple
 
-from nomemory.server.admission.virtual_clock import Stamp
+_KEPT_MAX = 4096
+
+
+class Stamp(NamedTuple):
+    """Where a request stands in virtual time. The earliest finish goes first, so cheap requests go before dear ones."""
+
+    finish: float
+    start: float
+
+
+class VirtualClock:
+    """Stamps requests so that whoever goes in the order of the stamps shares its work fairly (self-clocked queueing).
+
+    Each key has a line of its own, on which its requests stand one after another, each as long as it costs. A key
+    that was quiet begins where the clock is: it has saved nothing up, and waits behind nobody's backlog.
+    """
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._ends: dict[Hashable, float] = {}
+
+    def stamp(self, key: Hashable, cost: float) -> Stamp:
+        """Put a request at the end of its key's line."""
+        start = max(self._now, self._ends.get(key, 0.0))
+        if len(self._ends) >= _KEPT_MAX:
+            self._forget()
+        self._ends[key] = start + cost
+        return Stamp(start + cost, start)
+
+    def withdraw(self, key: Hashable, cost: float) -> None:
+        """Take back the cost of a request that never began."""
+        if key in self._ends:
+            self._ends[key] -= cost
+
+    def begin(self, stamp: Stamp) -> None:
+        """Note that a request begins."""
+        self._now = max(self._now, stamp.start)
+
+    def _forget(self) -> None:
+        """Forget the keys that owe nothing."""
+        self._ends = {key: end for key, end in self._ends.items() if end > self._now}
+
 
 _Waiting = tuple[Stamp, int, asyncio.Future[None]]
 

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
-from nomemory.server.admission.fair_slots import FairSlots
-from nomemory.server.admission.virtual_clock import Stamp
+from nomemory.server.admission.fair_slots import FairSlots, Stamp
 
 
 class Ticket:

@@ -20,8 +20,8 @@ from nomemory.server.log.position import LogPosition
 from nomemory.server.log.postgres.connections import Database, ReadPool
 from nomemory.server.log.postgres.erasure import PostgresLogErasure, follower_name, join_followers
 from nomemory.server.log.postgres.feed import DatabaseAwayError, PostgresChangeFeed, wait_for
-from nomemory.server.log.postgres.migration import begin_epoch, bring_forward
 from nomemory.server.log.postgres.reader import PostgresLogReader
+from nomemory.server.log.postgres.schema import begin_epoch, bring_forward
 from nomemory.server.log.postgres.standby import StandbyPool
 from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogReader, LogUnusableError

@@ -19,12 +19,11 @@ from functools import partial
 
 import uvloop
 
-from nomemory.server.composition.entrance import make_access
 from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.services import make_services
-from nomemory.server.composition.serving import Figures, serving
+from nomemory.server.composition.serving import Figures, make_access, serving
 from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.composition.tracing import start_tracer
 from nomemory.server.data_directory import DataDirectory
@@ -36,15 +35,16 @@ from nomemory.server.logs import configure_logs
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.readers.calls import Assignment, GetAssignment, GetSamples, ReplaceSpace
-from nomemory.server.readers.followed_space import FollowedSpace, remote_space
-from nomemory.server.readers.launch import reader_name
+from nomemory.server.readers.readers import reader_name
 from nomemory.server.readers.remote import (
+    FollowedSpace,
     RemoteExporter,
     RemoteExposition,
     RemoteLog,
     RemoteReport,
     RemoteReranker,
     WriterClient,
+    remote_space,
 )
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service

@@ -1,27 +1,76 @@
-"""Builds a RecallService from the settings, over a stub of a QueryService."""
+"""Builds a RecallService from the settings, over a stub of a QueryService.
+
+Chooses who goes on from the ranking of a recall, as the settings ask: rules, a planner, or a chat model.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Final
 
 import grpc
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.planning.base import Planner
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.bound_tools import QueryStub
-from nomemory.server.composition.recall_planner import RecallSettingsError, answers_with_model, choose_planner
+from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.metrics.meters import RecallMeter
 from nomemory.server.rpc.audit import audit_of
-from nomemory.server.rpc.recall_host import Metadata, RecallHost
-from nomemory.server.rpc.recall_remote_query import RemoteQuery
+from nomemory.server.rpc.recall_host import AnsweredBy, Metadata, RecallHost, RemoteQuery
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings
 from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import query_service_pb2_grpc
+
+PlannerFactory = Callable[[Settings], Planner]
+PLANNERS: Final[ExtensionPoint[PlannerFactory]] = ExtensionPoint("nomemory.planners", ("auto", "rules", "llm"))
+"""Planners of other packages. An entry point names what makes the planner of one recall from the settings."""
+
+
+class RecallSettingsError(ValueError):
+    """The settings ask for a planner that there cannot be; the text says what to set."""
+
+
+def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
+    """Choose by name; what is opened is closed with the stack.
+
+    Raises:
+        RecallSettingsError: there is no such planner, or its settings are missing.
+    """
+    name = settings.recall.planner
+    if answers_with_model(settings):
+        return _model(settings, stack)
+    if name in {"auto", "rules"}:
+        return AnsweredBy()
+    try:
+        make = PLANNERS.load(name)
+    except ExtensionError as error:
+        raise RecallSettingsError(f"NOMEMORY_RECALL_PLANNER: {error}") from None
+    return AnsweredBy(planner=functools.partial(make, settings))
+
+
+def answers_with_model(settings: Settings) -> bool:
+    """Return whether a chat model answers recalls, rather than the rules or a planner of another package."""
+    name = settings.recall.planner
+    return name == "llm" or (name == "auto" and bool(settings.recall.model))
+
+
+def _model(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
+    if not settings.recall.model:
+        raise RecallSettingsError(
+            "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
+        )
+    from nomemory.server.composition.recall_model import recall_model  # noqa: PLC0415 - it takes half a second
+
+    return AnsweredBy(model=recall_model(settings, stack))
+
 
 _HERE = Path(skill_loader.__file__)
 _SHIPPED_SKILLS = (_HERE.parents[2] / "skills", _HERE.parents[4] / "skills")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-from nomemory.server.composition.recall_host import recall_service, remote_query
-from nomemory.server.composition.recall_planner import RecallSettingsError
+from nomemory.server.composition.recall_host import RecallSettingsError, recall_service, remote_query
 from nomemory.server.composition.server_info import server_service
 from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.metrics.meters import Meters

@@ -7,7 +7,7 @@ from typing import Final
 
 from nomemory.server import __version__
 from nomemory.server.admission.scheduler import ReadScheduler
-from nomemory.server.composition.recall_planner import answers_with_model
+from nomemory.server.composition.recall_host import answers_with_model
 from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.server_service import ServerService

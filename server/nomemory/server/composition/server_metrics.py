@@ -11,12 +11,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from nomemory.server import __version__
 from nomemory.server.faults import Fault
 from nomemory.server.metrics import catalog
-from nomemory.server.metrics.meters import Meters
-from nomemory.server.metrics.roster import role_of
-from nomemory.server.metrics.samples import Samples
+from nomemory.server.metrics.meters import Meters, role_of
+from nomemory.server.metrics.samples import Samples, Totals
 from nomemory.server.metrics.text import text_of
-from nomemory.server.metrics.totals import Totals
-from nomemory.server.processes.vitals import Vitals, vitals
+from nomemory.server.processes.watch import Vitals, vitals
 from nomemory.server.readers.readers import Heard
 from nomemory.server.rpc.index_status import Report
 from nomemory.server.standing_faults import StandingFaults

@@ -9,13 +9,13 @@ from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
-from nomemory.server.composition.traced_parts import traced_log, traced_search, traced_words
+from nomemory.server.composition.tracing import traced_log, traced_search, traced_words
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.hybrid.candidate_pool import Stretches
+from nomemory.server.hybrid.ranking import weights_without
 from nomemory.server.hybrid.reranking import Reranking
 from nomemory.server.hybrid.search import HybridMessages
-from nomemory.server.hybrid.weights import weights_without
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.protocol import LogReader
@@ -28,8 +28,7 @@ from nomemory.server.reads.export import Export
 from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
-from nomemory.server.reads.time_listing import TimeListing
-from nomemory.server.reads.user_listing import UserListing
+from nomemory.server.reads.time_listing import TimeListing, UserListing
 from nomemory.server.reranking.reranker import Reranker
 from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.audit import audit_of
@@ -39,7 +38,7 @@ from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
-from nomemory.server.write_token import WriteTokens
+from nomemory.server.token_cipher import WriteTokens
 
 _EXPORTED_AT_ONCE = 1000
 """Most messages that an export reads before other calls have their turn: some milliseconds."""

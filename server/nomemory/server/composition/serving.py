@@ -1,4 +1,9 @@
-"""Serves the services of one process: over gRPC, and over HTTP where the settings say so."""
+"""Serves the services of one process: over gRPC, and over HTTP where the settings say so.
+
+The addresses that a server listens on, and who may call.
+
+The servers of one process over HTTP. What they need takes a while to load: a process without them does not.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +15,59 @@ from typing import Protocol
 
 from nomemory.server.composition.log_watch import Watch
 from nomemory.server.identity.access import Access
-from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.metrics.exposition import Exposition
+from nomemory.server.identity.factory import checks_credentials, choose_authenticator
+from nomemory.server.identity.half_configuration import refuse_half_configuration
+from nomemory.server.identity.tls import tls_files
+from nomemory.server.listen_address import (
+    Addresses,
+    ListenAddress,
+    Protection,
+    http_address,
+    parse_listen_address,
+    refuse_exposure,
+)
 from nomemory.server.metrics.meters import Meters
+from nomemory.server.metrics.text import Exposition
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.rpc.grpc_server import GrpcServer
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
+from nomemory.server.web.asgi_server import AsgiServer
+from nomemory.server.web.connection import ConnectionLimits
+from nomemory.server.web.metrics_application import MetricsApplication
+from nomemory.server.web.metrics_page import MetricsPage
+from nomemory.server.web.server import HttpServer
 from nomemory.spans.tracer import Tracer
+
+
+class WebServers:
+    """Makes them. They have one page of metrics.
+
+    Args:
+        path: what calls pass.
+        settings: limits, TLS.
+        access: decides who may call what.
+        exposition: answers scrapes; None: nothing does.
+    """
+
+    def __init__(self, path: CallPath, settings: Settings, access: Access, exposition: Exposition | None) -> None:
+        self._path = path
+        self._settings = settings
+        self._page = MetricsPage(exposition, path.bounds, access, settings) if exposition else None
+
+    def of_calls(self, *, is_shared: bool) -> HttpServer:
+        """Make the one that serves calls."""
+        return HttpServer(self._path, self._settings, self._page, is_shared=is_shared)
+
+    def of_metrics(self) -> AsgiServer | None:
+        """Make the one that serves metrics and nothing else; None: there are none."""
+        if self._page is None:
+            return None
+        application = MetricsApplication(self._page, self._path, self._settings)
+        limits = ConnectionLimits.of(self._settings, is_shared=False)
+        most = self._settings.metrics.connections_max
+        return AsgiServer(application, tls_files(self._settings), limits, most, is_shared=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +157,39 @@ def _made(
     yield "grpc", GrpcServer(path, settings, is_shared=is_shared), addresses.grpc
     if addresses.http is None and addresses.metrics is None:
         return
-    from nomemory.server.composition.web_servers import WebServers  # noqa: PLC0415 - see there
+    from nomemory.server.composition.serving import WebServers  # noqa: PLC0415 - see there
 
     web = WebServers(path, settings, access, figures.exposition if figures else None)
     if addresses.http is not None:
         yield "http", web.of_calls(is_shared=is_shared), addresses.http
     if addresses.metrics is not None and (server := web.of_metrics()) is not None:
         yield "metrics", server, addresses.metrics
+
+
+def make_access(settings: Settings) -> Access:
+    """Make the access control of a server.
+
+    Raises:
+        IdentitySettingsError: the settings contradict each other, or name files that cannot be used.
+    """
+    return Access(choose_authenticator(settings), settings.limits.id_max_chars)
+
+
+def listen_addresses(settings: Settings) -> Addresses:
+    """Return the addresses to serve on.
+
+    Raises:
+        ListenAddressError: one is not of the form HOST:PORT, or would open an unprotected server to other machines.
+        IdentitySettingsError: half of a kind of credentials is configured.
+    """
+    refuse_half_configuration(settings)
+    http = _address(address, settings) if (address := http_address(settings)) else None
+    metrics = _address(settings.metrics.listen, settings) if settings.metrics.listen else None
+    return Addresses(_address(settings.server.listen, settings), http, metrics)
+
+
+def _address(text: str, settings: Settings) -> ListenAddress:
+    address = parse_listen_address(text)
+    credentials, tls = checks_credentials(settings), tls_files(settings) is not None
+    refuse_exposure(address, Protection(credentials, tls, settings.identity.insecure_plaintext))
+    return address

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from nomemory.server.composition.recall_planner import RecallSettingsError
+from nomemory.server.composition.recall_host import RecallSettingsError
 from nomemory.server.data_directory import DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.embedding.factory import EmbedderSettingsError
-from nomemory.server.hybrid.weights import UnknownStepError
-from nomemory.server.identity.settings_error import IdentitySettingsError
+from nomemory.server.hybrid.ranking import UnknownStepError
+from nomemory.server.identity.half_configuration import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddressError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.maintenance.loss import LogLostError
 from nomemory.server.reranking.reranker import RerankerSettingsError
 from nomemory.server.server_key import KeyFileError
 from nomemory.server.tracing.factory import TracingSettingsError
-from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
+from nomemory.server.vector.qdrant.collection import ForeignCollectionError
 
 CANNOT_START: Final = (
     DataDirectoryBusyError,

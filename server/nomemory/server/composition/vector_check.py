@@ -1,10 +1,15 @@
-"""The check of a data directory that no server uses: does its vector index hold what the log says?"""
+"""The check of a data directory that no server uses: does its vector index hold what the log says?
+
+A look at the collection on a Qdrant server, without a server of ours.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from nomemory.server.data_directory import DataDirectory
@@ -12,11 +17,11 @@ from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.sqlite.feed import SqliteChangeFeed
 from nomemory.server.settings import Settings
-from nomemory.server.vector.collection import collection_of
+from nomemory.server.vector.collection import collection_of, name_of
 from nomemory.server.vector.factory import choose_vector_index
+from nomemory.server.vector.indexing.applier import parts_of
 from nomemory.server.vector.indexing.backlog_reader import BacklogReader
 from nomemory.server.vector.indexing.comparison import Comparison, ExpectedPoints, Findings, Orphan, remove_orphans
-from nomemory.server.vector.indexing.texts import parts_of
 
 _T = TypeVar("_T")
 
@@ -63,3 +68,43 @@ async def _here(job: Callable[[], _T], /) -> _T:
 
 async def _mend_nothing(_found: Sequence[Touched | Orphan]) -> None:
     """Leave it to the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionState:
+    """What a collection has.
+
+    Attributes:
+        name: what it is called there.
+        points: how many there are.
+        lacking: the fields whose index does not know all of them, so that searches miss messages.
+    """
+
+    name: str
+    points: int
+    lacking: tuple[str, ...]
+
+
+async def look_at_collection(settings: Settings, url: str) -> CollectionState | None:
+    """Look at the collection of the settings' embedder; None if there is none yet.
+
+    Raises:
+        Fault: INDEX_UNAVAILABLE, the server does not answer.
+        EmbedderSettingsError: the settings do not describe an embedder.
+    """
+    from nomemory.server.vector.collection import QdrantLayout  # noqa: PLC0415
+    from nomemory.server.vector.qdrant.collection import QdrantCollection  # noqa: PLC0415 - its client is large
+    from nomemory.server.vector.qdrant.index import connect  # noqa: PLC0415
+
+    async with AsyncExitStack() as stack:
+        embedder = choose_embedder(settings)
+        stack.push_async_callback(embedder.close)
+        key = settings.vector.qdrant_api_key
+        client = connect(url, key.get_secret_value() if key else None, settings.vector.probe_s)
+        stack.push_async_callback(client.close)
+        name = name_of(settings, Path(), embedder)
+        collection = QdrantCollection(client, name, embedder.dimension, QdrantLayout.of(settings))
+        if not await collection.exists():
+            return None
+        points, lacking = await collection.lacking()
+        return CollectionState(name, points, tuple(lacking))

@@ -7,16 +7,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
 
-from nomemory.server.composition.commit_signal import CommitSignal
-from nomemory.server.composition.former_model import FormerModelLostError, former_model
 from nomemory.server.composition.log_store import QueuedWriter, log_store
-from nomemory.server.composition.traced_parts import traced_changes, traced_embedder, traced_reranker
-from nomemory.server.composition.vector_spaces import VectorSpaces
+from nomemory.server.composition.log_watch import CommitSignal
+from nomemory.server.composition.tracing import traced_changes, traced_embedder, traced_reranker
+from nomemory.server.composition.vector_spaces import FormerModelLostError, VectorSpaces, former_model
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.embedding.cache_erasure import CacheErasure
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.embedding.vector_store import model_of
+from nomemory.server.embedding.vector_store import CacheErasure, model_of
 from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.postgres.reader import WordsInLog
 from nomemory.server.lexical.protocol import LexicalIndex
@@ -42,7 +40,7 @@ from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import FormerFaults, StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.collection import collection_of, discard_foreign_vectors
-from nomemory.server.vector.indexing.texts import living_texts, parts_of
+from nomemory.server.vector.indexing.applier import living_texts, parts_of
 from nomemory.server.vector.model_change import IndexedSpace, ModelChange, SpacesInUse, UnusedCollections
 from nomemory.server.vector.space import ServingSpace, VectorSpace
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from nomemory.server.embedding.named_models import PACKAGE, LocalModelError, Prefixes
-from nomemory.server.embedding.onnx.capacity import Capacity
+from nomemory.server.embedding.onnx.session import Capacity
 from nomemory.server.embedding.vector import Vector
 
 PACKAGE_MODEL: Final = "multilingual-e5-small-int8"

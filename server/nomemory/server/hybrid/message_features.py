@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from sys import intern
 from typing import Final, NamedTuple
 
-from nomemory.server.message import LoggedMessage
-from nomemory.server.metadata_mark import Entry
+from nomemory.server.message import Entry, LoggedMessage
 from nomemory.text.asking import ends_asking
 from nomemory.text.assertions import only_asks
 from nomemory.text.attachments import without_attachments

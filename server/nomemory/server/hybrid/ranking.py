@@ -1,29 +1,98 @@
-"""The hybrid ranking of one sentence that asks, over a timeline: what matches, who speaks, what stands around."""
+"""The hybrid ranking of one sentence that asks, over a timeline: what matches, who speaks, what stands around.
+
+The weights of the hybrid ranking's steps. docs/quality.md has the figures behind them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import reduce
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
 from nomemory.server.hybrid.parsed_question import ParsedQuestion
 from nomemory.server.hybrid.timeline import Flags, Floats, Timeline
-from nomemory.server.hybrid.weights import Weights
 from nomemory.server.message import Role
-from nomemory.text.time_range import TimeRange
+from nomemory.text.time_expressions import TimeRange
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of the ranking's steps; a step that weighs 0 is left out.
+
+    Attributes:
+        meaning: of the cosine, against that of the words: they add up to one.
+        beside: what a word in the message right before or after counts, against one in the message itself.
+        speaker: for what the person said whom the question names, or, where it names nobody, the user.
+        dates: for what was said on a date that the question names.
+        concrete: for a message that names something: a name, a title, a figure.
+        occasion: where the question asks when, for a message that says when something happened.
+        topic: what more a word counts that stands in the first clause of a Chinese sentence of several.
+        answers: for what stands right after a question, times how well that question fits.
+        asks: taken off what asserts nothing; between people with names, off what ends with a question.
+        around: for what is said around, in the same conversation.
+        conversation: for the conversation as a whole: the mean of its best messages.
+        shared: for what shares rare words with the best messages: the other half of what they say.
+    """
+
+    meaning: float = 0.65
+    beside: float = 0.3
+    speaker: float = 0.25
+    dates: float = 0.3
+    concrete: float = 0.05
+    occasion: float = 0.15
+    topic: float = 2.0
+    answers: float = 0.1
+    asks: float = 0.1
+    around: float = 0.4
+    conversation: float = 0.4
+    shared: float = 0.9
+
+    def without(self, steps: Collection[str]) -> Self:
+        """Return the weights with some steps left out. Without `meaning` the words decide alone."""
+        return replace(self, **dict.fromkeys(steps, 0.0))
+
+
+STEPS: Final = tuple(field.name for field in fields(Weights))
+"""The names of the steps, in the order in which they are taken."""
+
+
+_LEFT_OUT: Final = re.compile(f"^ *(?:(?:{'|'.join(STEPS)})(?: +|$))*$")
+
+
+class UnknownStepError(ValueError):
+    """The settings name an unknown step; the text names the setting and its possible values."""
+
+
+def weights_without(left_out: str) -> Weights:
+    """Return the weights without the named steps, which are separated by spaces.
+
+    Raises:
+        UnknownStepError: one of them is no step.
+    """
+    if not _LEFT_OUT.fullmatch(left_out):
+        raise UnknownStepError(f"Bad settings.\n  hybrid_without: String should match pattern '{_LEFT_OUT.pattern}'")
+    return Weights().without(left_out.split())
+
 
 _BEST_OF_CONVERSATION: Final = 2
 _LARGEST_SHARE: Final = 0.5
 """A conversation with a larger share of the messages is not taken for one talk."""
+
+
 _DAY_US: Final = 86_400e6
 _DAYS_AFTER: Final = 7.0
 """What happens on a date is spoken of for days; a message of so many days later counts a third."""
+
+
 _DAYS_BEFORE: Final = 1.0
 _LONG_DAYS: Final = 300.0
 """A range longer than this, a year, says half as much."""
+
+
 _HALF: Final = 0.5
 
 

@@ -1,4 +1,7 @@
-"""Which of the found messages speak of the same thing: near in meaning, against what was found in all."""
+"""Which of the found messages speak of the same thing: near in meaning, against what was found in all.
+
+What a hybrid search has found.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,23 @@ from typing import Final
 
 import numpy as np
 
-from nomemory.server.embedding.l2_normalise import NUMBER
-from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.vector import NUMBER, Vector
 from nomemory.server.hybrid.timeline import Floats
 from nomemory.server.hybrid.word_scores import rarity
 from nomemory.server.message import LoggedMessage
 
 LOOKED_AT: Final = 20
 """Of the best messages, so many are compared with each other."""
+
+
 LEAST_NEARNESS: Final = 1.0
 """Standard deviations below which two messages are no pair."""
+
+
 _FEWEST: Final = 3
 """Fewer messages have no usual distance."""
+
+
 _LEAST_DEVIATION: Final = 1e-9
 
 
@@ -97,3 +105,16 @@ def _weight(terms: frozenset[str], weights: Mapping[str, float]) -> float:
 
 def _numbers(vector: Vector) -> Floats:
     return np.frombuffer(vector, dtype=NUMBER).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class HybridHit:
+    """A message, its score, and the components of the score."""
+
+    message: LoggedMessage
+    score: float
+    semantic_score: float
+    lexical_score: float
+    coverage: float
+    deviations: float
+    components: Mapping[str, float]

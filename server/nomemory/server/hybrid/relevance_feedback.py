@@ -13,9 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from nomemory.server.hybrid.found_terms import Found
 from nomemory.server.hybrid.timeline import Floats, Timeline
-from nomemory.server.hybrid.word_scores import rarity
+from nomemory.server.hybrid.word_scores import Found, rarity
 
 RARE: Final = 64
 """A term in more of a user's messages than this does not relate them."""

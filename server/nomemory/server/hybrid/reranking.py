@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from nomemory.server.hybrid.hit import HybridHit
+from nomemory.server.hybrid.relations import HybridHit
 from nomemory.server.reranking.reranker import Reranker
 from nomemory.v1 import message_pb2
 

@@ -14,16 +14,13 @@ from nomemory.server.embedding.local_model import PACKAGE_MODEL
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.hybrid.candidate_pool import Stretch, Stretches
-from nomemory.server.hybrid.hit import HybridHit
-from nomemory.server.hybrid.meaning import Meaning, meaning_of
-from nomemory.server.hybrid.parsed_question import ParsedQuestion, ParsedSentence, parsed
-from nomemory.server.hybrid.ranking import Match, Ranking, in_talk, matched, places_of, preferred
-from nomemory.server.hybrid.relations import LOOKED_AT, Related, Relation, relations
+from nomemory.server.hybrid.parsed_question import Meaning, ParsedQuestion, ParsedSentence, meaning_of, parsed
+from nomemory.server.hybrid.ranking import Match, Ranking, Weights, in_talk, matched, places_of, preferred
+from nomemory.server.hybrid.relations import LOOKED_AT, HybridHit, Related, Relation, relations
 from nomemory.server.hybrid.relevance_feedback import RARE, leaders, shared
 from nomemory.server.hybrid.reranking import Reranking
 from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
 from nomemory.server.hybrid.timeline import Flags, Floats, Ints, Timeline
-from nomemory.server.hybrid.weights import Weights
 from nomemory.server.hybrid.word_scores import WordScores, word_scores
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.caller import LOCAL, Caller
+from nomemory.server.identity.caller import LOCAL, Caller, Scope
 from nomemory.server.identity.metadata import Metadata, values_of
 from nomemory.server.identity.namespace import own_part
-from nomemory.server.identity.scope import Scope
 
 USER_ID: Final = "x-user-id"
 USER_ID_UTF8: Final = "x-user-id-bin"

@@ -1,17 +1,27 @@
-"""Callers with client certificates: services. A small file says what each certificate's name is good for."""
+"""Callers with client certificates: services. A small file says what each certificate's name is good for.
+
+The names in the certificate of a connection's other end.
+
+They are read out of the certificate itself. gRPC's own properties of a peer hand names over as texts that end at a NUL
+in some versions, so that `chat.internal`, a NUL and `.evil` would be `chat.internal`.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Final
 
+from cryptography import x509
+from cryptography.x509.oid import NameOID
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nomemory.server.identity.caller import Caller
+from nomemory.server.identity.caller import Caller, Scope
 from nomemory.server.identity.credentials import invalid_credentials
+from nomemory.server.identity.half_configuration import IdentitySettingsError
 from nomemory.server.identity.namespace import NamespaceName, namespace_of
-from nomemory.server.identity.scope import Scope
-from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.identity.watched_file import FileUnusableError, WatchedFile
 
 _STRICT: Final = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -77,3 +87,58 @@ def _parse(raw: bytes) -> CertificateFile:
     except ValidationError as error:
         places = ", ".join(".".join(map(str, fault["loc"])) or "the whole" for fault in error.errors()[:3])
         raise ValueError(f"is not a file of certificates' names: {places}") from None
+
+
+_CERTIFICATE: Final = "x509_pem_cert"
+_KINDS: Final = {x509.DNSName: "dns", x509.UniformResourceIdentifier: "uri", x509.RFC822Name: "email"}
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_REMEMBERED: Final = 256
+
+
+class _UnreadableError(Exception):
+    """The certificate's names cannot be relied on."""
+
+
+def peer_names(peer: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
+    """Return the names in the certificate of a connection's other end, each with its kind: `dns:chat.example`.
+
+    They come from a certificate that the handshake has checked. None where there was none.
+
+    Raises:
+        Fault: CREDENTIALS_INVALID, a name has control characters, or the certificate cannot be read.
+    """
+    if _CERTIFICATE not in peer:
+        return None
+    try:
+        return _names_in(b"".join(peer[_CERTIFICATE]))
+    except _UnreadableError:
+        raise invalid_credentials("the names in this client certificate cannot be read") from None
+
+
+@lru_cache(_REMEMBERED)  # a connection shows the same certificate with every call
+def _names_in(pem: bytes) -> frozenset[str]:
+    try:
+        names = frozenset(_names(x509.load_pem_x509_certificate(pem)))
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+        raise _UnreadableError from None
+    if any(_CONTROL.search(name) for name in names):
+        raise _UnreadableError
+    return names
+
+
+def _names(certificate: x509.Certificate) -> Iterator[str]:
+    for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME):
+        yield f"cn:{_text(attribute.value)}"
+    try:
+        alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return
+    for name in alternatives:
+        if kind := _KINDS.get(type(name)):
+            yield f"{kind}:{name.value}"
+
+
+def _text(value: str | bytes) -> str:
+    if isinstance(value, str):
+        return value
+    raise _UnreadableError

@@ -1,4 +1,7 @@
-"""The server that checks credentials."""
+"""The server that checks credentials.
+
+The server that checks no credentials: on a loopback address only.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,16 @@ from dataclasses import dataclass
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.api_keys import ApiKeys
 from nomemory.server.identity.authenticator import Peer
-from nomemory.server.identity.caller import Caller
-from nomemory.server.identity.certificates import Certificates
+from nomemory.server.identity.caller import LOCAL, Caller
+from nomemory.server.identity.certificates import Certificates, peer_names
 from nomemory.server.identity.credentials import (
+    CARRIERS,
     SentKey,
     SentToken,
     invalid_credentials,
     sent_credential,
 )
 from nomemory.server.identity.metadata import Metadata
-from nomemory.server.identity.peer_certificate import peer_names
 from nomemory.server.identity.tokens import Tokens
 
 
@@ -54,3 +57,18 @@ class CredentialAuthenticator:
                     "send an API key or a token in `authorization` metadata: Bearer CREDENTIAL",
                 )
         raise invalid_credentials("this server takes no credentials of this kind")
+
+
+class LocalAuthenticator:
+    """Takes everybody on this machine as trusted."""
+
+    async def caller(self, metadata: Metadata, peer: Peer) -> Caller:  # noqa: ARG002 - the protocol's signature
+        """Return the local caller.
+
+        Raises:
+            Fault: CREDENTIALS_INVALID, credentials were sent, which nothing here can check: whoever sends them
+                believes that they matter.
+        """
+        if any(name in CARRIERS for name, _ in metadata):
+            raise Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, "this server checks no credentials: send none")
+        return LOCAL

@@ -10,17 +10,13 @@ from pydantic import SecretStr
 
 from nomemory.server.identity.api_keys import ApiKeys
 from nomemory.server.identity.authenticator import Authenticator
+from nomemory.server.identity.caller import known_scopes
 from nomemory.server.identity.certificates import Certificates
-from nomemory.server.identity.credential_authenticator import CredentialAuthenticator
-from nomemory.server.identity.fetch import fetch, is_trustworthy
-from nomemory.server.identity.half_configuration import refuse_half_configuration
-from nomemory.server.identity.key_set_url import KeySetTimes, KeySetUrl
-from nomemory.server.identity.local import LocalAuthenticator
+from nomemory.server.identity.credential_authenticator import CredentialAuthenticator, LocalAuthenticator
+from nomemory.server.identity.half_configuration import IdentitySettingsError, refuse_half_configuration
+from nomemory.server.identity.key_set_url import KeySetTimes, KeySetUrl, fetch, is_trustworthy
 from nomemory.server.identity.namespace import Namespace, namespace_of
-from nomemory.server.identity.scope import known_scopes
-from nomemory.server.identity.settings_error import IdentitySettingsError
-from nomemory.server.identity.token_keys import KeySetFile, SharedSecret, TokenKeys
-from nomemory.server.identity.tokens import TokenRules, Tokens
+from nomemory.server.identity.tokens import KeySetFile, SharedSecret, TokenKeys, TokenRules, Tokens
 from nomemory.server.settings import Settings
 
 _OF_SECRETS: Final = frozenset({"HS256", "HS384", "HS512"})

@@ -2,6 +2,8 @@
 
 A variable that a deployment meant to fill and did not would otherwise leave the server unguarded, or guarded by less
 than its operator believes.
+
+Settings of identity that cannot work.
 """
 
 from __future__ import annotations
@@ -13,9 +15,13 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from nomemory.server.identity.settings_error import IdentitySettingsError
 from nomemory.server.settings import Settings
 from nomemory.server.settings.group import SettingsGroup
+
+
+class IdentitySettingsError(ValueError):
+    """The settings, or a file that they name, cannot be used; the text says what to do. It quotes no secret."""
+
 
 _TOKEN_RULES: Final = ("jwt_issuer", "jwt_audience", "jwt_algorithms", "jwt_default_scopes", "jwt_namespace")
 _CREDENTIALS: Final = (

@@ -12,8 +12,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.log.protocol import Deleted, Erased, LogWriter, OnConflict, Outcome, Written
-from nomemory.server.message import Filter, Message
-from nomemory.server.message_id import id_of
+from nomemory.server.message import Filter, Message, id_of
 from nomemory.server.metrics.meters import ChangeMeter
 
 _RETRY_AFTER_S = 0.2

@@ -2,19 +2,29 @@
 
 The record (`log.json`) says which log a data directory has, and how far it was when a server last looked. It stands
 beside the log, so that a log that is gone, or older than it was, is noticed. The indexes are witnesses, too.
+
+Repairs of a data directory that no server uses. Only what is derived is mended; messages are deleted on a yes.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 import orjson
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.lexical.tantivy.schema import lexical_checkpoint
+from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.lexical.tantivy.listing import compare_words
+from nomemory.server.lexical.tantivy.schema import discard_index, lexical_checkpoint
+from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import Checkpoint, LogPosition
+from nomemory.server.log.sqlite.inspection import check_counts, inspect, mend_counts
+from nomemory.server.log.sqlite.schema import latest_sequence, open_for_writing, position
+from nomemory.server.log.sqlite.transaction import GivenIds, Transaction
 from nomemory.server.private_files import put
 from nomemory.server.vector.collection import vector_checkpoint
 
@@ -136,3 +146,50 @@ def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]
         log = begin_epoch()
         write_record(directory.record, log)
     return log
+
+
+def repair(directory: DataDirectory) -> list[str]:
+    """Mend counts and rows of messages that are gone, and discard indexes that do not agree with the log.
+
+    Returns:
+        what was done, in words.
+
+    Raises:
+        DataDirectoryBusyError: a server uses the directory.
+        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be used.
+    """
+    with directory.taken(), closing(open_for_writing(directory.log)) as log:
+        done = []
+        if not check_counts(log).agree:
+            mend_counts(log)
+            done.append("The counts agree with the messages again.")
+        if directory.lexical.exists() and not _agrees(directory.lexical, log):
+            discard_index(directory.lexical)
+            done.append("The index of words is gone, and is built anew when a server starts.")
+    return done
+
+
+def delete_damaged(directory: DataDirectory) -> int:
+    """Delete the messages whose checksums do not hold; return how many.
+
+    Raises:
+        as `repair`.
+    """
+    with directory.taken(), closing(open_for_writing(directory.log)) as log:
+        damaged = inspect(directory.log).messages
+        if damaged:
+            with Transaction(log, latest_sequence(log), GivenIds(log), Lifetimes()) as transaction:
+                for message in damaged:
+                    transaction.delete_version(message.user_id, message.sequence)
+    return len(damaged)
+
+
+def _agrees(directory: Path, log: sqlite3.Connection) -> bool:
+    known = lexical_checkpoint(directory, position(log).identity)
+    if known is None or not known.can_go_on(position(log)):
+        return False
+    try:
+        found = compare_words(directory, log)
+    except IndexUnusableError:
+        return False
+    return not found.missing and not found.orphans

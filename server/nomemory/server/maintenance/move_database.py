@@ -13,7 +13,6 @@ from nomemory.server.log.move import Condition
 from nomemory.server.log.position import LogPosition
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.erasure import follower_name
-from nomemory.server.log.postgres.migration import bring_forward
 from nomemory.server.log.postgres.move import (
     PostgresTables,
     begin_copy,
@@ -27,9 +26,10 @@ from nomemory.server.log.postgres.move import (
     reached,
     take,
 )
+from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.maintenance import move_file
 from nomemory.server.maintenance.move import ALREADY, HandOver, MigrationError, Outcome, Tell, move
-from nomemory.server.vector.indexing.moved_backlog import follow_buckets
+from nomemory.server.vector.indexing.backlog_reader import follow_buckets
 from nomemory.server.vector.shared.postgres_index import filled_of
 
 if TYPE_CHECKING:

@@ -1,14 +1,47 @@
-"""Every metric of the server. `docs/metrics.md` is generated from here."""
+"""Every metric of the server. `docs/metrics.md` is generated from here.
+
+What a metric is: its name, its kind, its labels, and what people need to know of it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
-from nomemory.server.metrics.family import Family, Kind
+
+class Kind(StrEnum):
+    """How a metric is read."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric with all of its labels.
+
+    Attributes:
+        name: as Prometheus knows it, without `_bucket`, `_sum` and `_count`.
+        kind: how it is read.
+        labels: their names. Values come from the contract, or are names of the server's own parts: nothing that a
+            caller sends is ever one.
+        meaning: a sentence.
+        advice: what to do when it is bad.
+        bounds: of a histogram, the upper bounds of its buckets, in rising order.
+    """
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    meaning: str
+    advice: str
+    bounds: tuple[float, ...] = ()
+
 
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _ROUNDS: Final = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
-
 BUILD: Final = Family(
     "nomemory_build_info",
     Kind.GAUGE,
@@ -23,7 +56,6 @@ START: Final = Family(
     "When the server started, in seconds since the Unix epoch.",
     "A change that nobody made is a crash: the log says why, and so does what started the server again.",
 )
-
 CALLS: Final = Family(
     "nomemory_call_duration_seconds",
     Kind.HISTOGRAM,
@@ -52,7 +84,6 @@ HTTP_REFUSED: Final = Family(
     "origins, scrapes without a credential.",
     "`ORIGIN_REFUSED`: a page that may call is missing in NOMEMORY_HTTP_CORS_ORIGINS, or must not call.",
 )
-
 READS_RUNNING: Final = Family(
     "nomemory_reads_running",
     Kind.GAUGE,
@@ -90,7 +121,6 @@ QUEUE: Final = Family(
     "What waits in a process: `writes` for the log's writer, `embedder` for the embedder.",
     "`writes`: the disk is slow to confirm commits. `embedder`: queries come faster than the model embeds them.",
 )
-
 LOG_READABLE: Final = Family(
     "nomemory_log_readable",
     Kind.GAUGE,
@@ -134,7 +164,6 @@ DELETED: Final = Family(
     "Messages that were deleted: by their ids, by a filter, or with their user. Those that expire are not counted.",
     "More than you expect: the audit says who did it.",
 )
-
 INDEX_PENDING: Final = Family(
     "nomemory_index_pending_messages",
     Kind.GAUGE,
@@ -164,7 +193,6 @@ INDEX_FAILING: Final = Family(
     "1 while the work of an index fails and is tried again.",
     "`nomemory status` says with what; the log says where.",
 )
-
 EMBEDDER_CALLS: Final = Family(
     "nomemory_embedder_call_duration_seconds",
     Kind.HISTOGRAM,
@@ -196,7 +224,6 @@ EMBEDDER_CACHE: Final = Family(
     "`hit` or `miss`.",
     "Few hits in memory are no fault: people ask new things.",
 )
-
 RECALLS: Final = Family(
     "nomemory_recalls_total",
     Kind.COUNTER,
@@ -223,7 +250,6 @@ RECALL_DROPPED: Final = Family(
     "Arguments that named a user in calls of tools, and were taken out: a recall is bound to its user.",
     "More than 0: a skill, a chat model or somebody's message tries to read another user. It cannot; find out who.",
 )
-
 SPANS_SENT: Final = Family(
     "nomemory_spans_sent_total",
     Kind.COUNTER,
@@ -240,7 +266,6 @@ SPANS_DROPPED: Final = Family(
     "`not_delivered`: the collector is away or refuses; the log says how. `queue_full`: it is slow; record fewer "
     "traces, NOMEMORY_TRACE_RATIO, or raise NOMEMORY_TRACE_QUEUE_MAX.",
 )
-
 PROCESS_MEMORY: Final = Family(
     "nomemory_process_memory_bytes",
     Kind.GAUGE,
@@ -277,7 +302,6 @@ FAULT: Final = Family(
     "1 for each fault that stands now: a part of the server, and what is wrong with it. No fault, no line.",
     "`nomemory status` has it in words. See [faults](operating.md#faults).",
 )
-
 CATALOG: Final[tuple[Family, ...]] = (
     BUILD,
     START,

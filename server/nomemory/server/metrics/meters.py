@@ -1,19 +1,107 @@
-"""What one process counts. Everything here belongs to the event loop: to count is to add to a number."""
+"""What one process counts. Everything here belongs to the event loop: to count is to add to a number.
+
+How long changes have waited that an index does not have.
+
+The processes that a server has started: what each is, how often it was started, what CPU time it has used.
+"""
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol
 
 from nomemory.server.metrics import catalog
-from nomemory.server.metrics.family import Family
-from nomemory.server.metrics.index_lag import IndexLag
-from nomemory.server.metrics.roster import Roster
+from nomemory.server.metrics.catalog import Family
 from nomemory.server.metrics.samples import Distribution, Labels, Samples
+
+_MARKS_MAX = 4096
+
+
+class IndexLag:
+    """Remembers when the log was how far.
+
+    Args:
+        now: the time in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._marks: list[tuple[int, float]] = []
+
+    def note(self, sequence: int) -> None:
+        """Note how far the log is now. Of very many, every second one of the older half is forgotten."""
+        if self._marks and self._marks[-1][0] >= sequence:
+            return
+        self._marks.append((sequence, self._now()))
+        if len(self._marks) > _MARKS_MAX:
+            half = _MARKS_MAX // 2
+            self._marks[:half] = self._marks[0:half:2]
+
+    def behind_s(self, applied: int) -> float:
+        """Return for how long an index has lacked the oldest change that it lacks; 0 if it has all."""
+        at = bisect_right(self._marks, applied, key=lambda mark: mark[0])
+        return self._now() - self._marks[at][1] if at < len(self._marks) else 0.0
+
+
+def role_of(process: str) -> str:
+    """Return what a process is without its number: `reader-2` is a `reader`."""
+    return process.rstrip("0123456789").removesuffix("-")
+
+
+@dataclass(slots=True)
+class Entry:
+    """A process by its name, over all the times that it was started.
+
+    Attributes:
+        process_id: of the one that runs; None while none does.
+        starts: how often it was started.
+    """
+
+    process_id: int | None = None
+    starts: int = 0
+    _cpu_s: float = 0.0
+    _before_s: float = 0.0
+
+    def began(self, process_id: int) -> None:
+        """Note that it was started. What its predecessor has used stays counted."""
+        self.process_id = process_id
+        self.starts += 1
+        self._before_s += self._cpu_s
+        self._cpu_s = 0.0
+
+    def used(self, process_id: int, cpu_s: float) -> None:
+        """Note what the running process has used."""
+        if process_id == self.process_id:
+            self._cpu_s = max(self._cpu_s, cpu_s)
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time of all of them, as far as anybody has looked."""
+        return self._before_s + self._cpu_s
+
+
+class Roster:
+    """Knows the processes by their names. Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+
+    def began(self, process: str, process_id: int) -> None:
+        """Note that a process was started."""
+        self.entries.setdefault(process, Entry()).began(process_id)
+
+    def ended(self, process: str, process_id: int) -> None:
+        """Note that it is gone. Its successor may be there already."""
+        entry = self.entries[process]
+        if entry.process_id == process_id:
+            entry.process_id = None
+
 
 GRPC: Final = "grpc"
 """The way in of a call that does not say another one."""

@@ -1,12 +1,15 @@
-"""The figures of one process, or of several together, at one moment."""
+"""The figures of one process, or of several together, at one moment.
+
+Adds up what the processes of a server have counted, over their lives.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from nomemory.server.metrics.catalog import BY_NAME
-from nomemory.server.metrics.family import Family, Kind
+from nomemory.server.metrics.catalog import BY_NAME, Family, Kind
 
 Labels = tuple[str, ...]
 """The values of a family's labels, in their order."""
@@ -79,3 +82,26 @@ def _sum(mine: Value | None, more: Value) -> Value:
             made.add(mine)
         return made
     return more + mine if isinstance(mine, float | int) else more
+
+
+class Totals:
+    """Keeps the latest figures of each process, so that no sum goes down when a process is replaced."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, tuple[int, Samples]] = {}
+        self._ended = Samples()
+
+    def note(self, process: str, process_id: int, samples: Samples) -> None:
+        """Note the figures of a process. Those of its predecessor stay counted."""
+        before = self._latest.get(process)
+        if before is not None and before[0] != process_id:
+            self._ended.add(before[1].counted())
+        self._latest[process] = process_id, samples
+
+    def sum(self, heard: Collection[str]) -> Samples:
+        """Return everything together. Of processes that were not heard now, only what they had counted."""
+        total = Samples()
+        total.add(self._ended)
+        for process, (_, samples) in self._latest.items():
+            total.add(samples if process in heard else samples.counted())
+        return total

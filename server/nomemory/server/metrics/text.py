@@ -1,13 +1,15 @@
-"""Samples as Prometheus reads them: its text format, version 0.0.4."""
+"""Samples as Prometheus reads them: its text format, version 0.0.4.
+
+The protocol of what answers a scrape.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, Protocol
 
-from nomemory.server.metrics.catalog import CATALOG
-from nomemory.server.metrics.family import Family
+from nomemory.server.metrics.catalog import CATALOG, Family
 from nomemory.server.metrics.samples import Distribution, Labels, Samples, Value
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -45,3 +47,14 @@ def _braced(named: Sequence[str]) -> str:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+class Exposition(Protocol):
+    """Tells of all processes of a server, whichever of them is asked."""
+
+    async def text(self) -> bytes:
+        """Return the figures of now, as Prometheus reads them.
+
+        Raises:
+            Fault: STORAGE_UNAVAILABLE, the process that knows them is gone.
+        """

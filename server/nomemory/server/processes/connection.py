@@ -20,9 +20,8 @@ from nomemory.server.processes.frames import (
     Withdrawal,
     pack,
 )
-from nomemory.spans.span import Span, current
+from nomemory.spans.span import Span, current, parsed, traceparent_of
 from nomemory.spans.tracer import Tracer
-from nomemory.spans.w3c import parsed, traceparent_of
 
 Answer = Callable[[Any], Coroutine[Any, Any, object]]
 """Answers a request of the other end."""

@@ -19,7 +19,7 @@ from nomemory.server.processes.frames import (
     Withdrawal,
     pack,
 )
-from nomemory.spans.w3c import parsed
+from nomemory.spans.span import parsed
 
 _CHUNK = 1 << 16
 _DRAIN_MAX = 8 << 20

@@ -1,4 +1,11 @@
-"""Starts the readers of a server, keeps them going, and drains them."""
+"""Starts the readers of a server, keeps them going, and drains them.
+
+The writer's answers to one reader.
+
+Starts readers. It needs next to nothing itself, so that they can load while the writer's process loads.
+
+The barrier at which the processes of a server wait for each other.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +16,135 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from nomemory.server.metrics.roster import Roster
+from nomemory.server.metrics.meters import Roster
 from nomemory.server.metrics.samples import Samples
 from nomemory.server.processes.child_process import wait_ended
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
-from nomemory.server.processes.launch import Started
+from nomemory.server.processes.launch import Launch, Started
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil, Watch
-from nomemory.server.readers.answering import ReaderCalls
-from nomemory.server.readers.calls import Assignment, GetSamples, ReplaceSpace, SpaceDescription
-from nomemory.server.readers.launch import reader_name, reader_numbers, start_reader
-from nomemory.server.readers.startup_barrier import StartupBarrier
+from nomemory.server.readers.calls import (
+    Assignment,
+    FaultRecord,
+    GetAssignment,
+    GetSamples,
+    ReplaceSpace,
+    SpaceDescription,
+    WriterCall,
+)
 from nomemory.server.readers.writer_services import WriterServices
+from nomemory.server.rpc.call_lifecycle import fault_of
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.spans.tracer import Tracer
 
+
+class StartupBarrier:
+    """Holds readers back until the writer has everything that they open, and the writer until all readers serve.
+
+    Args:
+        count: how many readers there are, numbered from 1.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._opened: asyncio.Future[tuple[Assignment, WriterServices]] = asyncio.get_running_loop().create_future()
+        self._serving: set[int] = set()
+        self._all_serving = asyncio.Event()
+
+    def open(self, assignment: Assignment, services: WriterServices) -> None:
+        """Let the readers go on: give them their assignment, and the services that answer them."""
+        self._opened.set_result((assignment, services))
+
+    def reassign(self, space: SpaceDescription) -> None:
+        """Let readers that come later serve from another vector space."""
+        if self._opened.done():
+            assignment, services = self._opened.result()
+            self._opened = asyncio.get_running_loop().create_future()
+            self._opened.set_result((replace(assignment, space=space), services))
+
+    async def assignment(self) -> Assignment:
+        """Return what readers serve, once the barrier is open."""
+        return (await asyncio.shield(self._opened))[0]
+
+    async def services(self) -> WriterServices:
+        """Return the services that answer readers, once the barrier is open."""
+        return (await asyncio.shield(self._opened))[1]
+
+    def note_serving(self, number: int) -> None:
+        """Note that a reader serves."""
+        self._serving.add(number)
+        if len(self._serving) == self._count:
+            self._all_serving.set()
+
+    async def all_serve(self, longest_s: float) -> bool:
+        """Wait until all readers have begun to serve; return False if some were not in time."""
+        try:
+            async with asyncio.timeout(longest_s):
+                return await self._all_serving.wait()
+        except TimeoutError:
+            return False
+
+
 _log = get_logger("workers")
+
+
+class ReaderCalls:
+    """Answers the calls of readers. Their pipes are opened with its methods.
+
+    Args:
+        barrier: knows what readers serve, and who answers them.
+    """
+
+    def __init__(self, barrier: StartupBarrier) -> None:
+        self._barrier = barrier
+
+    async def answer(self, request: WriterCall | GetAssignment) -> object:
+        """Answer a call.
+
+        Raises:
+            Fault: as the services do.
+        """
+        if isinstance(request, GetAssignment):
+            return await self._barrier.assignment()
+        return await (await self._barrier.services()).answer(request)
+
+    def describe_error(self, error: BaseException) -> FaultRecord:
+        """Return what a reader's caller may see of an error."""
+        return FaultRecord.of(fault_of(error, _log))
+
+
+_MODULE = "nomemory.server.composition.reader"
+
+
+def start_reader(number: int) -> Started:
+    """Start the reader of that number. It waits for its assignment, and ends when the pipe is closed.
+
+    Raises:
+        WorkerUnavailableError: the system refuses.
+    """
+    return Launch(_MODULE, (str(number),), logs=True).start()
+
+
+def start_readers(settings: Settings) -> Mapping[int, Started]:
+    """Start all the readers that the settings ask for; return them by their numbers.
+
+    Raises:
+        WorkerUnavailableError: the system refuses.
+    """
+    return {number: start_reader(number) for number in reader_numbers(settings)}
+
+
+def reader_numbers(settings: Settings) -> range:
+    """Return the numbers of the readers; the writer has 0. A server that only recalls is one process."""
+    return range(1, 1 if settings.recall.query_target else settings.workers.count)
+
+
+def reader_name(number: int) -> str:
+    """Return what a reader is called in faults and metrics."""
+    return f"reader-{number}"
+
 
 _ENDING_S = 5.0
 """What a reader may take to end, beyond the draining of its calls."""

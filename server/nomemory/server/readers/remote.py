@@ -1,17 +1,24 @@
-"""A reader's access to the parts of the writer's process, over the pipe."""
+"""A reader's access to the parts of the writer's process, over the pipe.
+
+The vector space that a reader serves from: the one that the writer names.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.wrappers import CachedEmbedder, SharedEmbedder
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.damage import Damage
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
 from nomemory.server.message import Filter, Message
+from nomemory.server.metrics.meters import EmbedderMeter
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.readers.calls import (
     Delete,
@@ -28,21 +35,24 @@ from nomemory.server.readers.calls import (
     LookAtLog,
     NoteDamage,
     NoteQuery,
+    ReplaceSpace,
     Rerank,
     SearchVectors,
     SpaceDescription,
     Write,
     WriterCall,
 )
+from nomemory.server.settings import Settings
 from nomemory.server.tracing.span_export import Delivery
+from nomemory.server.vector.collection import QdrantLayout
 from nomemory.server.vector.indexing.backlog_reader import BacklogReader
 from nomemory.server.vector.protocol import VectorHit
+from nomemory.server.vector.shared.protocol import SharedIndex
+from nomemory.server.vector.space import ServingSpace, SharedVectors, VectorSpace
 from nomemory.spans.span import Kind, span
 from nomemory.v1 import ingest_service_pb2 as pb
 
 _RETRY_AFTER_S = 1.0
-
-
 _LOOK_S = 0.02
 
 
@@ -228,3 +238,67 @@ class RemoteReport:
     def note_damage(self, met: Damage) -> None:
         """Have the writer's process take note of damage to the log."""
         self._writer.notify(NoteDamage(met))
+
+
+MakeSpace = Callable[[SpaceDescription, AsyncExitStack], VectorSpace]
+"""Makes the space of a description; the stack takes it down."""
+
+
+class FollowedSpace:
+    """Makes the space of an assignment, and follows the writer to another. The pipe is opened with `answer`."""
+
+    def __init__(self) -> None:
+        self._begun: asyncio.Future[ServingSpace] = asyncio.get_running_loop().create_future()
+        self._make: MakeSpace
+        self._opened = AsyncExitStack()
+        self._longest_s = 0.0
+
+    def begin(self, make: MakeSpace, first: SpaceDescription, longest_s: float) -> ServingSpace:
+        """Make the first space.
+
+        Args:
+            make: makes each of them.
+            first: what to begin with.
+            longest_s: how long a read may use a space that has been replaced.
+        """
+        self._make, self._longest_s = make, longest_s
+        serving = ServingSpace(make(first, self._opened))
+        self._begun.set_result(serving)
+        return serving
+
+    async def answer(self, request: ReplaceSpace) -> None:
+        """Follow the writer."""
+        serving = await asyncio.shield(self._begun)
+        if serving.now.name == request.space.name:
+            return
+        opened, self._opened = self._opened, AsyncExitStack()
+        async with opened:
+            await serving.replace(self._make(request.space, self._opened), self._longest_s)
+            serving.forget_former()
+
+    async def close(self) -> None:
+        """Take down the space that is served."""
+        await self._opened.aclose()
+
+
+def remote_space(
+    settings: Settings,
+    writer: WriterClient,
+    meter: EmbedderMeter,
+    shared_index: Callable[[str], SharedIndex | None],
+    described: SpaceDescription,
+    stack: AsyncExitStack,
+) -> VectorSpace:
+    """Make a space that calls the writer's process; the stack takes it down."""
+    shared = SharedEmbedder(RemoteEmbedder(writer, described), settings.reads.embeddings_max, meter)
+    embedder = CachedEmbedder(shared, settings.embedder.cache_max, meter)
+    stack.push_async_callback(embedder.close)
+    direct = RemoteVectors(writer, described.name)
+    vectors = SharedVectors(direct, settings.reads.vectors_max)
+    shared_progress = shared_index(QdrantLayout.of(settings).named(described.name))
+    if shared_progress is not None:
+        stack.push_async_callback(shared_progress.close)
+        return VectorSpace(described.name, embedder, vectors, direct, shared_progress)
+    backlog = BacklogReader(described.backlog)
+    stack.callback(backlog.close)
+    return VectorSpace(described.name, embedder, vectors, direct, RemoteProgress(writer, described.name, backlog))

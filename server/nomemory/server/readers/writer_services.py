@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nomemory.server.log.protocol import LogWriter
-from nomemory.server.metrics.exposition import Exposition
+from nomemory.server.metrics.text import Exposition
 from nomemory.server.readers.calls import (
     AboutMeaning,
     Changing,

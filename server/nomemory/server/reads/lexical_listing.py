@@ -10,7 +10,7 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.protocol import LexicalHit, LexicalIndex, RankPosition
 from nomemory.server.lexical.query.tree import Query
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.reads.ranked import Ranked, best
+from nomemory.server.reads.nearest_messages import Ranked, best
 from nomemory.server.reads.reply_budget import Beside, fitting, nothing_beside
 
 _RETRY_AFTER_S = 1.0

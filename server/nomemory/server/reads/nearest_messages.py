@@ -1,19 +1,66 @@
-"""Search by meaning."""
+"""Search by meaning.
+
+Messages with scores, out of the hits of an index.
+
+Lets a read wait until its index has applied a write.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from nomemory.server.embedding.vector import Vector
+from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.protocol import LogReader
-from nomemory.server.message import Filter
-from nomemory.server.reads.ranked import Ranked, best
+from nomemory.server.message import Filter, LoggedMessage
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.vector.protocol import VectorHit
 from nomemory.server.vector.space import VectorSpace
+from nomemory.spans.span import span
 from nomemory.text.names import without_speakers
+
+_MARGIN = 8
+"""Extra hits that are fetched for those that the log no longer has, so that a second search is rare."""
+
+
+_GROWTH = 4
+_Hit = TypeVar("_Hit")
+
+
+class Ranked(NamedTuple):
+    """A message and its score."""
+
+    message: LoggedMessage
+    score: float
+
+    def order(self) -> tuple[float, int, str]:
+        """Return the sort key of the listing, for descending order."""
+        return (self.score, self.message.ts_us, self.message.message_id)
+
+
+async def best(
+    wanted: int,
+    fetch: Callable[[int], Awaitable[Sequence[_Hit]]],
+    resolve: Callable[[Sequence[_Hit]], Awaitable[list[Ranked]]],
+) -> list[Ranked]:
+    """Return the wanted number of messages, or all if there are fewer, best first.
+
+    Args:
+        wanted: how many.
+        fetch: gives the best hits, at least as many as it is asked for; fewer only if there are no more.
+        resolve: gives the messages of those hits that still have one.
+    """
+    limit = wanted + _MARGIN
+    while True:
+        hits = await fetch(limit)
+        ranked = sorted(await resolve(hits), key=Ranked.order, reverse=True)
+        if len(ranked) >= wanted or len(hits) < limit:
+            return ranked[:wanted]
+        limit *= _GROWTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +127,19 @@ class NearestMessages:
             return [Ranked(versions[hit.sequence], hit.score) for hit in hits if hit.sequence in versions]
 
         return await best(query.top_k, fetch, resolve)
+
+
+async def wait_until(reached: Callable[[], Awaitable[bool]], *, name: str, timeout_s: float, poll_s: float) -> None:
+    """Wait for an index. It is polled, so any process may write it.
+
+    Raises:
+        Fault: INDEX_BEHIND if it does not get there in time.
+    """
+    if await reached():
+        return
+    give_up = asyncio.get_running_loop().time() + timeout_s
+    with span(f"wait for the {name}"):
+        while not await reached():
+            if asyncio.get_running_loop().time() >= give_up:
+                raise Fault(Reason.ERROR_REASON_INDEX_BEHIND, f"the {name} has not applied this write yet")
+            await asyncio.sleep(poll_s)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import onnxruntime
 from tokenizers import Tokenizer
 
-from nomemory.server.embedding.texts import readable
+from nomemory.server.embedding.vector import readable
 from nomemory.server.processes.worker_pipe import WorkerPipe
 
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"

@@ -1,16 +1,22 @@
-"""A call as a service sees it, and what a service offers to be called."""
+"""A call as a service sees it, and what a service offers to be called.
+
+The id of a call: the client's own if it can be logged, else a random one. It comes back in trailing metadata.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any, Protocol
 
 from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import UNADMITTED, Admission, Need
+from nomemory.server.identity.metadata import Metadata
 from nomemory.server.identity.namespace import Namespace
 
 Reply = bytes | ProtoMessage
@@ -83,3 +89,14 @@ class Service(Protocol):
 
     def server_stream_methods(self) -> Mapping[str, ServerStream]:
         """Return the methods that answer with a stream."""
+
+
+REQUEST_ID = "x-request-id"
+_RANDOM_BYTES = 13
+_USABLE = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+def request_id_of(metadata: Metadata) -> str:
+    """Return the client's id where it is 1 to 128 visible ASCII characters, else 26 random hexadecimal digits."""
+    own = dict(metadata).get(REQUEST_ID, "")
+    return own if isinstance(own, str) and _USABLE.fullmatch(own) else token_hex(_RANDOM_BYTES)

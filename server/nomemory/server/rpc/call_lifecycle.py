@@ -1,30 +1,71 @@
-"""What every call goes through: an id, a deadline, admission, a status if it fails, and one line of log."""
+"""What every call goes through: an id, a deadline, admission, a status if it fails, and one line of log.
+
+The span of a call: what it is called, and what is said of its end.
+
+Any error as a fault that a caller may see.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import grpc
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.metadata import Metadata
 from nomemory.server.metrics.meters import GRPC, CallMeter
-from nomemory.server.rpc.call import Call
-from nomemory.server.rpc.call_span import begin_call, end_call
-from nomemory.server.rpc.request_id import REQUEST_ID, request_id_of
+from nomemory.server.rpc.call import REQUEST_ID, Call, request_id_of
 from nomemory.server.rpc.status import code_name, status_of
-from nomemory.server.rpc.unexpected_error import fault_of
-from nomemory.server.structured_logs import get_logger
-from nomemory.spans.span import Span
+from nomemory.server.structured_logs import get_logger, structlog
+from nomemory.spans.span import Span, in_metadata
 from nomemory.spans.tracer import Tracer
 
-_log = get_logger("rpc")
+_FAILURES: Final = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
+"""Codes that are failures of a server, by the conventions of OpenTelemetry. The others are answers."""
 
+
+def begin_call(tracer: Tracer | None, path: str, metadata: Metadata) -> Span | None:
+    """Begin the span of a call by its path, `/nomemory.v1.QueryService/ListMessages`; None: there are no traces."""
+    return None if tracer is None else tracer.begin(path.removeprefix("/"), in_metadata(metadata))
+
+
+def end_call(span: Span | None, way_in: str, code: str, reason: str = "") -> None:
+    """End it, with the way in, the gRPC code and the contract's reason of an error."""
+    if span is None:
+        return
+    if span.is_recorded:
+        named = {"rpc.system.name": "grpc"} if way_in == GRPC else {}
+        span.attributes |= {**named, "rpc.method": span.name, "rpc.response.status_code": code, "nomemory.via": way_in}
+        if code != "OK":
+            span.attributes["error.type"] = reason.removeprefix("ERROR_REASON_") or code
+        span.error = code if code in _FAILURES else ""
+    span.end()
+
+
+_FRAMES_LOGGED = 8
+
+
+def fault_of(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
+    """Return the fault that a caller may see of an error. An unexpected one is logged, and becomes INTERNAL."""
+    if isinstance(error, Fault):
+        return error
+    if isinstance(error, TimeoutError):
+        return Fault(Reason.ERROR_REASON_DEADLINE_EXCEEDED, "the call took longer than its deadline")
+    # The error's own words may quote a message: only its kind and its place are logged.
+    frames = [f"{frame.name} {frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+    log.error("unexpected error", kind=type(error).__name__, frames=frames[-_FRAMES_LOGGED:])
+    log.debug("unexpected error, in full", exc_info=error)
+    return Fault(Reason.ERROR_REASON_INTERNAL, "internal error")
+
+
+_log = get_logger("rpc")
 # Any: the types of a context are those of its RPC, and nothing here looks at them.
 Context = grpc.aio.ServicerContext[Any, Any]
 

@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha import reflection
 from nomemory.server.identity.access import Access, Need
 from nomemory.server.identity.metadata import Metadata
 from nomemory.server.metrics.meters import CallMeter
-from nomemory.server.rpc.bounds import Bounds
+from nomemory.server.overload.bounds import Bounds
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.call_lifecycle import CallLifecycle
 from nomemory.server.rpc.handlers import Handler, generic_handler, needs_by_path

@@ -13,7 +13,7 @@ from nomemory.server.rpc.checker import Checker
 from nomemory.server.settings import Settings
 from nomemory.server.settings.limits import LimitSettings
 from nomemory.server.wire import MICROS
-from nomemory.text.time_range import TimeRange
+from nomemory.text.time_expressions import TimeRange
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 

@@ -15,7 +15,7 @@ from google.protobuf.message import Message as ProtoMessage
 from grpc.aio import AioRpcError, Metadata
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.message_id import fresh_ulid
+from nomemory.server.message import fresh_ulid
 from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.rpc.status import status_of

@@ -1,20 +1,32 @@
-"""IngestService: decode, write, encode."""
+"""IngestService: decode, write, encode.
+
+The result of an import so far.
+
+The places that still hold bytes of a user after an erasure, for its receipt.
+
+Work that goes on to its end, whether or not its caller waits for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
 
-from nomemory.server.faults import Fault, Reason
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.server.identity.access import Need
-from nomemory.server.identity.scope import Scope
+from nomemory.server.identity.caller import Scope
 from nomemory.server.log.protocol import Deleted, Erased, LogWriter, Outcome, Written
+from nomemory.server.log.writing import CONFLICT
 from nomemory.server.rpc.audit import NO_AUDIT, Action, Audit
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_ingest import (
     DeleteBatch,
     ImportBatch,
+    RefusedMessage,
     WriteBatch,
     decode_delete,
     decode_erase,
@@ -22,15 +34,137 @@ from nomemory.server.rpc.decode_ingest import (
     decode_status,
     decode_write,
 )
-from nomemory.server.rpc.erasure_residues import residues
-from nomemory.server.rpc.import_tally import ImportTally
 from nomemory.server.rpc.index_status import Report
-from nomemory.server.rpc.unbroken import unbroken
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import ERASURE
+from nomemory.server.token_cipher import WriteTokens
 from nomemory.server.vector.space import ServingSpace
-from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import ingest_service_pb2 as pb
+
+
+@dataclass(slots=True)
+class ImportTally:
+    """Adds up the batches of an import.
+
+    Attributes:
+        rejections_max: how many rejections the response lists at most. It lists the first ones.
+        response: the totals so far, without a write token.
+        sequence: the latest sequence of the log among the batches.
+    """
+
+    rejections_max: int
+    response: pb.ImportMessagesResponse = field(default_factory=pb.ImportMessagesResponse)
+    sequence: int = 0
+    _batches: int = 0
+    _messages: int = 0
+
+    def add(self, batch: ImportBatch, written: Written, *, size: int) -> None:
+        """Add a stored batch. `size` is the number of messages that it came with, refused ones too."""
+        counts = {outcome: written.outcomes.count(outcome) for outcome in Outcome}
+        self.response.created += counts[Outcome.CREATED]
+        self.response.unchanged += counts[Outcome.UNCHANGED]
+        self.response.replaced += counts[Outcome.REPLACED]
+        self.response.rejected += counts[Outcome.CONFLICT] + len(batch.refused)
+        self._list_rejections([*batch.refused, *_conflicting(batch, written)])
+        self.sequence = max(self.sequence, written.sequence)
+        self._batches += 1
+        self._messages += size
+
+    def ended_by(self, fault: Fault) -> Fault:
+        """Return a fault that also says what was done before it. `batch` is the position of the failed batch."""
+        so_far = {
+            "batch": self._batches,
+            "created": self.response.created,
+            "unchanged": self.response.unchanged,
+            "replaced": self.response.replaced,
+            "rejected": self.response.rejected,
+        }
+        return Fault(
+            fault.reason,
+            fault.message,
+            violations=fault.violations,
+            metadata={**fault.metadata, **{name: str(count) for name, count in so_far.items()}},
+            retry_after_s=fault.retry_after_s,
+        )
+
+    def _list_rejections(self, refused: Iterable[RefusedMessage]) -> None:
+        room = self.rejections_max - len(self.response.rejections)
+        for message in sorted(refused, key=lambda one: one.position)[:room]:
+            self.response.rejections.add(
+                index=self._messages + message.position,
+                message_id=message.message_id,
+                reason=Reason.Name(message.reason),
+                violations=[f"{violation.field}: {violation.description}" for violation in message.violations],
+            )
+
+
+def _conflicting(batch: ImportBatch, written: Written) -> list[RefusedMessage]:
+    reason, violations = Reason.ERROR_REASON_MESSAGE_CONFLICT, (Violation("message_id", CONFLICT),)
+    return [
+        RefusedMessage(position, message_id, reason, violations)
+        for position, message_id, outcome in zip(batch.positions, written.message_ids, written.outcomes, strict=True)
+        if outcome is Outcome.CONFLICT
+    ]
+
+
+_LOG = (
+    "Pages of log.db and its write-ahead log, the record of deletions, and the ids of the user: until they are wiped."
+)
+_POSTGRES = (
+    "The database keeps what was deleted in the free room of its pages until other rows take it, or VACUUM FULL is "
+    "run. Its write-ahead log, archives, standbys and backups keep it, too. The record of deletions, and the ids of "
+    "the user: until the indexes of every server have the deletions."
+)
+_LEXICAL = "Segments of the index: until the messages that live in them are moved out of them."
+_EDGE = "Files of the index: until what lives is copied into new ones. Collections not in use: until they are deleted."
+_QDRANT = (
+    "The Qdrant server keeps deleted points until it optimises their segments, and in its snapshots. Points of a "
+    "collection that is not in use stay until that is deleted there."
+)
+_BACKLOG = "The ids of the user and of the messages: until the vector index has the deletions and they are wiped."
+_CACHE = "Vectors of the texts, by a digest of each: until all but those of living messages are dropped from the file."
+_WAITING = ("log", "vector", "embedding_cache")
+_WAITS = "Erasing vectors waits now (`faults` of GetIndexStatus says for what), so that no time can be promised. "
+
+
+def residues(settings: Settings, erase_ts: Timestamp, *, waits: bool) -> list[pb.ErasureResidue]:
+    """Return the places, and by when they hold nothing any more, where that is in this server's hands.
+
+    Args:
+        settings: say which files there are, and how long it may take.
+        erase_ts: when the deletion was committed.
+        waits: whether vectors cannot be erased now. The log keeps its record of deletions until they can.
+    """
+    remote = settings.vector.qdrant_url is not None
+    wiped = {"log": _LOG, "lexical": _LEXICAL, "backlog": _BACKLOG} | ({} if remote else {"vector": _EDGE})
+    if settings.embedder.cache is not None:
+        wiped["embedding_cache"] = _CACHE
+    others = {"vector": _QDRANT} if remote else {}
+    if settings.server.log is not None:
+        del wiped["log"]
+        others["log"] = _POSTGRES
+    if waits:
+        others |= {place: _WAITS + wiped.pop(place) for place in _WAITING if place in wiped}
+    expire_ts = Timestamp()
+    expire_ts.FromNanoseconds(erase_ts.ToNanoseconds() + round(settings.erasure.within_s * 1e9))
+    return [
+        *(pb.ErasureResidue(place=place, until=until, expire_ts=expire_ts) for place, until in wiped.items()),
+        *(pb.ErasureResidue(place=place, until=until) for place, until in others.items()),
+    ]
+
+
+_Result = TypeVar("_Result")
+_GOING_ON: Final = set[asyncio.Task[Any]]()
+"""The event loop alone does not keep a task."""
+
+
+async def unbroken(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Return what work results in. If the caller is cancelled meanwhile, the work goes on."""
+    task = asyncio.create_task(work)
+    _GOING_ON.add(task)
+    task.add_done_callback(_GOING_ON.discard)
+    return await asyncio.shield(task)
+
 
 _OUTCOMES = {
     Outcome.CREATED: pb.WRITE_OUTCOME_CREATED,

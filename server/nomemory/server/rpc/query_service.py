@@ -7,18 +7,14 @@ from dataclasses import dataclass
 
 from nomemory.server.hybrid.search import HybridMessages, HybridQuery
 from nomemory.server.identity.access import Need
-from nomemory.server.identity.scope import Scope
+from nomemory.server.identity.caller import Scope
 from nomemory.server.log.protocol import READ_AFTER, LogReader, ReadAfter
 from nomemory.server.reads.conversation_listing import ConversationListing
 from nomemory.server.reads.export import Export
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
-from nomemory.server.reads.nearest_messages import NearestMessages
-from nomemory.server.reads.neighborhood import read_neighborhood
-from nomemory.server.reads.ranked import Ranked
+from nomemory.server.reads.nearest_messages import NearestMessages, Ranked, wait_until
 from nomemory.server.reads.reply_budget import fitting
-from nomemory.server.reads.time_listing import TimeListing
-from nomemory.server.reads.user_listing import UserListing
-from nomemory.server.reads.waiting import wait_until
+from nomemory.server.reads.time_listing import TimeListing, UserListing, read_neighborhood
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_query import (
     LexicalQuery,
@@ -33,11 +29,18 @@ from nomemory.server.rpc.decode_query import (
     decode_semantic,
     decode_users,
 )
-from nomemory.server.rpc.highlights import highlights, room
-from nomemory.server.rpc.reply import conversation, encode_relation, hybrid_reply, listing_reply, semantic_reply
+from nomemory.server.rpc.reply import (
+    conversation,
+    encode_relation,
+    highlights,
+    hybrid_reply,
+    listing_reply,
+    room,
+    semantic_reply,
+)
 from nomemory.server.settings import Settings
+from nomemory.server.token_cipher import WriteTokens
 from nomemory.server.vector.space import ServingSpace, VectorSpace
-from nomemory.server.write_token import WriteTokens
 from nomemory.v1 import query_service_pb2 as pb
 
 _ANSWERING_S = 0.05

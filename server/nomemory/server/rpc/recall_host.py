@@ -1,19 +1,60 @@
-"""Runs the recall of a request: the one place where the server calls `nomemory.recall`."""
+"""Runs the recall of a request: the one place where the server calls `nomemory.recall`.
+
+Planners and chat models that leave the event loop to other reads while they think.
+
+The stub of a QueryService elsewhere. That it has no room is passed on to whoever asked for the recall.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+from grpc.aio import AioRpcError
 
 from nomemory.recall.api import OnStep, recall
 from nomemory.recall.llm.chat_model import ChatModel
+from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import EnoughRule
-from nomemory.recall.planning.base import Planner
+from nomemory.recall.planning.base import Plan, Planner, Situation
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.tools.bound_tools import QueryStub
+from nomemory.recall.tools.query_stub import QueryStub, Rpc, service_error
+from nomemory.server.admission.ticket import waiting_elsewhere
+from nomemory.server.faults import Fault, Reason
 from nomemory.server.rpc.decode_recall import RecallQuery
-from nomemory.server.rpc.recall_patience import PatientModel, PatientPlanner
+from nomemory.spans.span import as_metadata, current
+
+
+@dataclass(frozen=True, slots=True)
+class PatientPlanner:
+    """Implements `Planner` over another."""
+
+    within: Planner
+
+    @property
+    def name(self) -> str:
+        """The name of the planner within."""
+        return self.within.name
+
+    async def plan(self, situation: Situation) -> Plan:
+        """Decide what to do next."""
+        async with waiting_elsewhere():
+            return await self.within.plan(situation)
+
+
+@dataclass(frozen=True, slots=True)
+class PatientModel:
+    """Implements `ChatModel` over another."""
+
+    within: ChatModel
+
+    async def ask(self, prompt: Prompt, within_s: float | None = None) -> str:
+        """Return the text of the model's answer."""
+        async with waiting_elsewhere():
+            return await self.within.ask(prompt, within_s)
+
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -67,3 +108,38 @@ class RecallHost:
             metadata=self.metadata,
             at_least=query.at_least,
         )
+
+
+_Request = TypeVar("_Request")
+_Reply = TypeVar("_Reply")
+_OVERLOADED = Reason.Name(Reason.ERROR_REASON_OVERLOADED)
+_RETRY_AFTER_S = 1.0
+
+
+class RemoteQuery:
+    """Has the methods of a `QueryServiceStub` that recalls need. They raise a `Fault` where the service has no room.
+
+    Args:
+        stub: makes the calls.
+    """
+
+    def __init__(self, stub: QueryStub) -> None:
+        self.ListMessages = _passing_on(stub.ListMessages)
+        self.LexicalSearch = _passing_on(stub.LexicalSearch)
+        self.SemanticSearch = _passing_on(stub.SemanticSearch)
+        self.HybridSearch = _passing_on(stub.HybridSearch)
+        self.GetNeighbors = _passing_on(stub.GetNeighbors)
+        self.BatchGetMessages = _passing_on(stub.BatchGetMessages)
+
+
+def _passing_on(rpc: Rpc[_Request, _Reply]) -> Rpc[_Request, _Reply]:
+    async def call(request: _Request, /, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> _Reply:  # noqa: ASYNC109 - the signature of a stub's method
+        try:
+            return await rpc(request, timeout=timeout, metadata=(*metadata, *as_metadata(current())))
+        except AioRpcError as error:
+            if service_error(error).reason != _OVERLOADED:
+                raise
+            message = "the query service has no room"
+            raise Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=_RETRY_AFTER_S) from error
+
+    return call

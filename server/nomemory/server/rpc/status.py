@@ -11,7 +11,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from nomemory.server.faults import Fault, Reason, Violation
-from nomemory.server.rpc.request_id import REQUEST_ID
+from nomemory.server.rpc.call import REQUEST_ID
 
 DOMAIN = "nomemory"
 

@@ -11,30 +11,34 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
-from nomemory.server.settings.admission import AdmissionSettings
-from nomemory.server.settings.check import CheckSettings
-from nomemory.server.settings.connections import ConnectionSettings
-from nomemory.server.settings.embedder import EmbedderSettings
-from nomemory.server.settings.erasure import ErasureSettings
 from nomemory.server.settings.group import PREFIX, SettingsGroup
-from nomemory.server.settings.http import HttpSettings
-from nomemory.server.settings.hybrid import HybridSettings
 from nomemory.server.settings.identity import IdentitySettings
-from nomemory.server.settings.lexical import LexicalSettings
-from nomemory.server.settings.limits import LimitSettings
-from nomemory.server.settings.log import LogSettings
-from nomemory.server.settings.metrics import MetricsSettings
-from nomemory.server.settings.openai import OpenAISettings
-from nomemory.server.settings.postgres import PostgresSettings
-from nomemory.server.settings.processes import ProcessSettings
+from nomemory.server.settings.indexes import (
+    EmbedderSettings,
+    HybridSettings,
+    LexicalSettings,
+    OpenAISettings,
+    RerankerSettings,
+    VectorSettings,
+)
+from nomemory.server.settings.limits import AdmissionSettings, LimitSettings
+from nomemory.server.settings.observing import MetricsSettings, TracingSettings
 from nomemory.server.settings.recall import RecallSettings
-from nomemory.server.settings.reranker import RerankerSettings
-from nomemory.server.settings.retention import RetentionSettings
-from nomemory.server.settings.server import ServerSettings
-from nomemory.server.settings.timing import TimingSettings
-from nomemory.server.settings.tracing import TracingSettings
-from nomemory.server.settings.vector import VectorSettings
-from nomemory.server.settings.workers import WorkerSettings
+from nomemory.server.settings.serving import (
+    ConnectionSettings,
+    HttpSettings,
+    ProcessSettings,
+    ServerSettings,
+    TimingSettings,
+    WorkerSettings,
+)
+from nomemory.server.settings.storage import (
+    CheckSettings,
+    ErasureSettings,
+    LogSettings,
+    PostgresSettings,
+    RetentionSettings,
+)
 
 
 class Settings(BaseModel):

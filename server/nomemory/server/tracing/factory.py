@@ -1,14 +1,49 @@
-"""The collector that the settings name, and what they must not ask for."""
+"""The collector that the settings name, and what they must not ask for.
+
+The collector that gets the spans.
+
+The exporter in a process of its own: what it encodes would hold this one's interpreter lock, and calls would wait.
+
+It is also the only process that loads what OpenTelemetry needs.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
 
 from nomemory.server.listen_address import ListenAddressError, parse_listen_address
+from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.watch import Vigil
+from nomemory.server.processes.worker import Worker
+from nomemory.server.processes.worker_errors import WorkerError
 from nomemory.server.settings import Settings
-from nomemory.server.tracing.collector import Collector
+from nomemory.server.tracing.span_export import Delivery
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """Where spans go.
+
+    Attributes:
+        target: HOST:PORT.
+        is_tls: whether the connection is encrypted.
+        trusted: certificates to trust, PEM; None: those that gRPC trusts.
+        headers: what is sent along.
+        timeout_s: how long it may take for a batch.
+        service: what this server is called.
+    """
+
+    target: str
+    is_tls: bool
+    trusted: bytes | None
+    headers: tuple[tuple[str, str], ...]
+    timeout_s: float
+    service: str
+
 
 _NO_PACKAGE: Final = (
     "NOMEMORY_OTLP_ENDPOINT: to send spans takes the package opentelemetry-proto: pip install 'nomemory[otel]'"
@@ -89,3 +124,39 @@ def _is_loopback(target: str) -> bool:
         return parse_listen_address(target).is_loopback()
     except ListenAddressError:
         return False
+
+
+_MODULE: Final = "nomemory.server.tracing.exporter_worker"
+_PART: Final = "span-exporter"
+_SILENT_S: Final = 60.0
+"""How long it may say nothing while batches wait: those of all processes go one after another."""
+
+
+class ExporterProcess:
+    """Sends batches of spans.
+
+    Args:
+        collector: where they go.
+        vigil: how the process is watched.
+    """
+
+    def __init__(self, collector: Collector, vigil: Vigil) -> None:
+        self._collector = collector
+        self._worker = Worker(Launch(_MODULE), _SILENT_S, _PART, vigil)
+
+    async def start(self) -> None:
+        """Start the process ahead of the first batch; if it cannot be, that is tried again then."""
+        with suppress(WorkerError):
+            await self._worker.start()
+
+    async def deliver(self, batch: bytes, spans: int) -> Delivery:
+        """Send a batch; returns when the collector has it, or will not have it."""
+        try:
+            refused, cause = await self._worker.call((self._collector, batch))
+        except WorkerError as error:
+            return Delivery(spans, type(error).__name__)
+        return Delivery(refused, cause)
+
+    async def close(self) -> None:
+        """End the process."""
+        await self._worker.close()

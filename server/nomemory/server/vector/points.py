@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from uuid import UUID, uuid5
 
-from nomemory.server.message import Filter
-from nomemory.server.metadata_mark import marks_of
+from nomemory.server.message import Filter, marks_of
 from nomemory.server.vector.protocol import VectorHit, VectorPoint
 
 USER = "user_id"

@@ -1,17 +1,46 @@
-"""The contract's methods as HTTP has them: by the `google.api.http` annotations of their descriptors."""
+"""The contract's methods as HTTP has them: by the `google.api.http` annotations of their descriptors.
+
+What is asked of protobuf's descriptors.
+
+Finds the binding of a request by its verb and path.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 from google.api import annotations_pb2, http_pb2
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
 
-from nomemory.server.web.descriptors import inner
+from nomemory.server.faults import Fault, Reason
+
+
+def inner(field: FieldDescriptor) -> Descriptor:
+    """Return the type of a field that is a message.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if field.message_type is None:
+        raise TypeError(field.full_name)
+    return field.message_type
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    """Return whether a field is a map."""
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+def value_of(field: FieldDescriptor) -> FieldDescriptor:
+    """Return what a map has as its values."""
+    return inner(field).fields_by_name["value"]
+
 
 _VARIABLE: Final = re.compile(r"\{([a-z][a-z0-9_.]*)(?:=\*)?\}")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9_.~:-]+")
@@ -108,3 +137,57 @@ def field_at(of: Descriptor, names: tuple[str, ...]) -> FieldDescriptor:
     for name in names[:-1]:
         of = inner(of.fields_by_name[name])
     return of.fields_by_name[names[-1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A binding, and the values of the fields that are in its path."""
+
+    binding: Binding
+    values: tuple[str, ...]
+
+
+class Routes:
+    """The bindings by their paths.
+
+    A path is taken apart before its parts are decoded: a slash within an id is `%2F`, and leads nowhere else.
+    """
+
+    def __init__(self, bindings: Iterable[Binding]) -> None:
+        self._by_length: dict[int, list[Binding]] = defaultdict(list)
+        for binding in bindings:
+            self._by_length[len(binding.segments)].append(binding)
+        for same in self._by_length.values():
+            same.sort(key=lambda binding: len(binding.variables))  # a literal goes before a variable
+
+    def match(self, verb: str, raw_path: bytes) -> Match | None:
+        """Return what a request is for; None: nothing has this verb at this path.
+
+        Raises:
+            Fault: MALFORMED_REQUEST, a part of the path is not UTF-8.
+        """
+        return next((match for match in self._at(raw_path) if match.binding.verb == verb), None)
+
+    def verbs(self, raw_path: bytes) -> list[str]:
+        """Return the verbs that there are at a path."""
+        return sorted({match.binding.verb for match in self._at(raw_path)})
+
+    def _at(self, raw_path: bytes) -> Iterator[Match]:
+        raw = raw_path.removeprefix(b"/").split(b"/")
+        for binding in self._by_length.get(len(raw), ()):
+            if (values := _values(binding, raw)) is not None:
+                yield Match(binding, values)
+
+
+def _values(binding: Binding, raw: list[bytes]) -> tuple[str, ...] | None:
+    for segment, part in zip(binding.segments, raw, strict=True):
+        if segment.literal and segment.literal.encode() != part and segment.literal.encode() != unquote_to_bytes(part):
+            return None
+    return tuple(_text(part) for segment, part in zip(binding.segments, raw, strict=True) if segment.field)
+
+
+def _text(part: bytes) -> str:
+    try:
+        return unquote_to_bytes(part).decode()
+    except UnicodeDecodeError:
+        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the path is not UTF-8") from None

@@ -15,7 +15,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.faults import Violation, invalid
-from nomemory.server.web.descriptors import inner, is_map, value_of
+from nomemory.server.web.bindings import inner, is_map, value_of
 from nomemory.server.web.json_text import Json
 from nomemory.server.web.scalars import FLOAT_END, Read, UnfitError, scalar_reader
 from nomemory.server.web.well_known import WELL_KNOWN_READERS

@@ -17,7 +17,7 @@ import orjson
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message as ProtoMessage
 
-from nomemory.server.web.descriptors import is_map, value_of
+from nomemory.server.web.bindings import is_map, value_of
 from nomemory.server.web.well_known import WELL_KNOWN_WRITERS
 
 Write = Callable[[Any], object]

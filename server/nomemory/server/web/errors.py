@@ -1,11 +1,14 @@
-"""Statuses of calls as HTTP has them: a number, and what clients may know of the error."""
+"""Statuses of calls as HTTP has them: a number, and what clients may know of the error.
+
+Errors as JSON.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast
 
 import grpc
 from google.protobuf.message import Message as ProtoMessage
@@ -13,6 +16,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.rpc.status import status_of
+from nomemory.server.web.encoding import as_json
 
 _DETAILS_KEY: Final = "grpc-status-details-bin"
 _HTTP_STATUSES: Final[Mapping[int, int]] = {
@@ -36,6 +40,8 @@ _HTTP_STATUSES: Final[Mapping[int, int]] = {
 }
 _BY_REASON: Final = {Reason.Name(Reason.ERROR_REASON_REQUEST_TOO_LARGE): 413}
 """Where HTTP has a number of its own."""
+
+
 _TYPES: Final[tuple[type[ProtoMessage], ...]] = (
     error_details_pb2.ErrorInfo,
     error_details_pb2.BadRequest,
@@ -110,3 +116,12 @@ def _unpacked(status: status_pb2.Status) -> list[ProtoMessage]:
                 packed.Unpack(message)
                 found.append(message)
     return found
+
+
+def error_json(error: ErrorStatus) -> dict[str, object]:
+    """Return an error as the dialect of the annotations has it."""
+    details = [
+        {"@type": f"type.googleapis.com/{one.DESCRIPTOR.full_name}", **cast("Mapping[str, Any]", as_json(one))}
+        for one in error.details
+    ]
+    return {"error": {"code": error.code, "message": error.message, "details": details}}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.metadata import Metadata
-from nomemory.server.rpc.request_id import REQUEST_ID, request_id_of
+from nomemory.server.rpc.call import REQUEST_ID, request_id_of
 
 if TYPE_CHECKING:
     from nomemory.server.web.connection import Connection

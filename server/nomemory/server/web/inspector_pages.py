@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.http_address import INSPECTOR
+from nomemory.server.listen_address import INSPECTOR
 from nomemory.server.web.exchange import Headers
 
 _FOLDER: Final = Path(__file__).with_name("inspector")

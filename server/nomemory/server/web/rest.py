@@ -1,8 +1,13 @@
-"""The dialect of the annotations: resources, JSON, events."""
+"""The dialect of the annotations: resources, JSON, events.
+
+Streams of replies: as server-sent events, or as lines of JSON.
+
+A body in lines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
@@ -12,15 +17,92 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.settings import Settings
+from nomemory.server.web.bindings import Match
 from nomemory.server.web.dialect import StreamForm
 from nomemory.server.web.encoding import dump, encode
-from nomemory.server.web.error_json import error_json
-from nomemory.server.web.errors import ErrorStatus, RefusedError
-from nomemory.server.web.event_stream import EventStream, LineStream
+from nomemory.server.web.errors import ErrorStatus, RefusedError, error_json
 from nomemory.server.web.exchange import Exchange
-from nomemory.server.web.lines import lines_of
 from nomemory.server.web.request_message import in_turn, message_of_json, request_message
-from nomemory.server.web.routes import Match
+
+AsJson = Callable[[bytes], bytes]
+"""Returns a reply, which comes in the binary format, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """Each reply is an event. An event `end` or `error` is the last one, so a stream that was cut off can be told."""
+
+    as_json: AsJson
+    media_type: str = "text/event-stream; charset=utf-8"
+
+    def reply(self, raw: bytes) -> bytes:
+        """Return a reply as an event. JSON has no line breaks."""
+        return b"data: " + self.as_json(raw) + b"\n\n"
+
+    def end(self) -> bytes:
+        """Return the event of an end."""
+        return b"event: end\ndata: {}\n\n"
+
+    def error(self, error: ErrorStatus) -> bytes:
+        """Return the event of an error."""
+        return b"event: error\ndata: " + dump(error_json(error)) + b"\n\n"
+
+    def beat(self) -> bytes:
+        """Return a comment."""
+        return b":\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class LineStream:
+    """Each reply is a line. A line with `error` is the last one of a stream that failed."""
+
+    as_json: AsJson
+    media_type: str = "application/x-ndjson"
+
+    def reply(self, raw: bytes) -> bytes:
+        """Return a reply as a line."""
+        return self.as_json(raw) + b"\n"
+
+    def end(self) -> bytes:
+        """Return nothing: the body's own end says it."""
+        return b""
+
+    def error(self, error: ErrorStatus) -> bytes:
+        """Return the line of an error."""
+        return dump(error_json(error)) + b"\n"
+
+    def beat(self) -> bytes:
+        """Return nothing: there is no line that means nothing."""
+        return b""
+
+
+async def lines_of(parts: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
+    """Return the lines of a body, each as soon as it is whole; blank ones are left out.
+
+    Raises:
+        Fault: REQUEST_TOO_LARGE, a line has more than so many bytes.
+    """
+    pending: list[bytes] = []
+    size = 0
+    async for part in parts:
+        *whole, rest = part.split(b"\n")
+        for line in whole:
+            _refuse_long(size + len(line), most)
+            joined = b"".join([*pending, line]).strip()
+            pending, size = [], 0
+            if joined:
+                yield joined
+        pending.append(rest)
+        size += len(rest)
+        _refuse_long(size, most)
+    if last := b"".join(pending).strip():
+        yield last
+
+
+def _refuse_long(size: int, most: int) -> None:
+    if size > most:
+        raise Fault(Reason.ERROR_REASON_REQUEST_TOO_LARGE, f"a line is larger than {most} bytes")
+
 
 JSON: Final = "application/json"
 LINES: Final = "application/x-ndjson"

@@ -6,9 +6,8 @@ import asyncio
 
 from nomemory.server.identity.tls import tls_files
 from nomemory.server.listen_address import ListenAddress
+from nomemory.server.overload.connections import affordable, watch_strangers
 from nomemory.server.rpc.call_path import CallPath
-from nomemory.server.rpc.open_files import affordable
-from nomemory.server.rpc.stranger_watch import watch_strangers
 from nomemory.server.settings import Settings
 from nomemory.server.web.application import Application
 from nomemory.server.web.asgi_server import AsgiServer

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from nomemory.recall.intent.intent import Intent
-from nomemory.recall.intent.topics import Hypothesis
+from nomemory.recall.intent.intent import Hypothesis, Intent
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.skills.folder import SKILL_FILE
@@ -17,8 +16,7 @@ from nomemory.recall.skills.steering.defaults import Defaults, DefaultsReader
 from nomemory.recall.skills.steering.lexicon import Lexicon, LexiconReader
 from nomemory.recall.skills.steering.outline import SectionKind, Unreadable, sections
 from nomemory.recall.skills.steering.template import INTENT_OF, Template, TemplateReader
-from nomemory.text.time_expressions import last_days
-from nomemory.text.time_range import ANY_TIME, TimeRange
+from nomemory.text.time_expressions import ANY_TIME, TimeRange, last_days
 
 _NOTES_MAX: Final = 8
 LEXICON_FILE: Final = "references/lexicon.md"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from nomemory.recall.intent.topics import Hypothesis
+from nomemory.recall.intent.intent import Hypothesis
 from nomemory.recall.skills.steering.outline import Entry, Part, Section, Unreadable, heading_names, named, word
 from nomemory.recall.tools.definitions import NEIGHBORS, TOOLS
 

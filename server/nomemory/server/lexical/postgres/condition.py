@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 from nomemory.server.lexical.postgres.words import Sought, key_of_best_form, sought_leaf, sought_names
 from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Query, Sign, any_of
 from nomemory.server.log.position import bucket_of
-from nomemory.server.message import EVERYTHING, Filter, Role
-from nomemory.server.metadata_mark import mark_of
+from nomemory.server.message import EVERYTHING, Filter, Role, mark_of
 
 _EVERY_ROW: Final = "true"
 

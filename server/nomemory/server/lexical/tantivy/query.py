@@ -14,8 +14,7 @@ from tantivy import Occur
 from nomemory.server.lexical.form import FORMS, worth
 from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Query, Sign, Stream, any_of
 from nomemory.server.lexical.tantivy.schema import METADATA, build_schema
-from nomemory.server.message import Filter, Role
-from nomemory.server.metadata_mark import marks_of
+from nomemory.server.message import Filter, Role, marks_of
 
 _SCHEMA = build_schema()
 _UNRANKED = "basic"

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from nomemory.server.log.damage import checksum
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.writing import Key, Store, Version
-from nomemory.server.message import Message
-from nomemory.server.metadata_mark import stored_mark
+from nomemory.server.message import Message, stored_mark
 
 
 class Words(NamedTuple):

@@ -11,8 +11,7 @@ from nomemory.server.log.expiry import NEVER_US, Lifetimes
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.postgres.connections import ReadPool, faults
 from nomemory.server.log.protocol import FirstPage, Position, beyond
-from nomemory.server.message import Filter, LoggedMessage
-from nomemory.server.metadata_mark import stored_mark
+from nomemory.server.message import Filter, LoggedMessage, stored_mark
 
 Value = str | int | bytes | Sequence[str] | Sequence[int] | Sequence[bytes] | None
 

@@ -32,8 +32,7 @@ from nomemory.server.log.writing import (
     reused,
     to_remember,
 )
-from nomemory.server.message import Message
-from nomemory.server.message_id import IdNumbers, id_of
+from nomemory.server.message import IdNumbers, Message, id_of
 
 if TYPE_CHECKING:
     from nomemory.server.log.postgres.connections import Connection

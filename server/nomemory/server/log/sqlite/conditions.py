@@ -14,8 +14,7 @@ from google.protobuf.message import DecodeError
 
 from nomemory.server import wire
 from nomemory.server.log.expiry import NEVER_US, Lifetimes
-from nomemory.server.message import Filter, Message
-from nomemory.server.metadata_mark import Entry, stored_mark
+from nomemory.server.message import Entry, Filter, Message, stored_mark
 
 TABLE: Final = "metadata_entries"
 

@@ -15,9 +15,8 @@ from typing import Final, Generic, TypeVar
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.expiry import Lifetimes, Swept
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
-from nomemory.server.log.sqlite.given_ids import GivenIds
 from nomemory.server.log.sqlite.schema import latest_sequence, open_for_writing
-from nomemory.server.log.sqlite.transaction import Transaction
+from nomemory.server.log.sqlite.transaction import GivenIds, Transaction
 from nomemory.server.log.writing import WriteQueue, size_of
 from nomemory.server.message import Filter, Message
 

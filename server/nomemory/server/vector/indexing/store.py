@@ -10,8 +10,7 @@ from nomemory.server import wire
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.log.feed import ChangeFeed, Touched
 from nomemory.server.log.position import FeedPosition, bucket_of
-from nomemory.server.message import LoggedMessage, Message
-from nomemory.server.metadata_mark import marks_of
+from nomemory.server.message import LoggedMessage, Message, marks_of
 from nomemory.server.vector.indexing.backlog import Backlog, Pending
 from nomemory.server.vector.indexing.comparison import ExpectedPoints, usable_vector
 from nomemory.server.vector.protocol import VectorPoint

@@ -1,0 +1,185 @@
+"""Which connections have brought a whole request. Where room is short, they go before those that have not.
+
+Places that calls hold, shared evenly between connections.
+
+A stream of requests that holds a place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from nomemory.server.faults import Fault, Reason
+
+
+class ProvenConnections:
+    """Remembers connections by their names.
+
+    Args:
+        most: how many it remembers; the oldest is forgotten first, until its next request.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._proven: dict[str, None] = {}
+        self._held: Counter[str] = Counter()
+
+    def prove(self, connection: str) -> None:
+        """Note that a whole request has come."""
+        if connection in self._proven:
+            return
+        if len(self._proven) >= self._most:
+            del self._proven[next(iter(self._proven))]
+        self._proven[connection] = None
+
+    @contextmanager
+    def holding(self, connection: str) -> Iterator[None]:
+        """Remember a connection while a long call of its own goes on, however many others come."""
+        self._held[connection] += 1
+        try:
+            yield
+        finally:
+            self._held[connection] -= 1
+            if not self._held[connection]:
+                del self._held[connection]
+
+    def __contains__(self, connection: str) -> bool:
+        return connection in self._proven or connection in self._held
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._proven, **self._held})
+
+
+class Guest:
+    """A call that holds a place, by its connection. While it waits for its client it may be turned out."""
+
+    __slots__ = ("_cancelling", "_fault", "_since", "_task", "connection")
+
+    def __init__(self, connection: str) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a call runs in a task")
+        self.connection = connection
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._since: float | None = None
+        self._fault: Fault | None = None
+
+    def waits(self) -> None:
+        """Note that it waits for its client from now on."""
+        self._since = asyncio.get_running_loop().time()
+
+    def works(self) -> None:
+        """Note that it does not."""
+        self._since = None
+
+    def has_waited_since(self, moment: float) -> bool:
+        """Return whether it has waited since then or longer, in the event loop's time."""
+        return self._since is not None and self._since <= moment
+
+    def turn_out(self, fault: Fault) -> None:
+        """End its wait. `reason_of` then has the fault."""
+        self._fault = fault
+        self._task.cancel()
+
+    def reason_of(self, cancellation: asyncio.CancelledError) -> BaseException:
+        """Return why its wait was cancelled: the fault if it was turned out, and nobody else has cancelled it."""
+        if self._fault is None or self._task.uncancel() > self._cancelling:
+            return cancellation
+        return self._fault
+
+
+class Places:
+    """A number of places. Where all are taken, a newcomer gets one of the connection that has most.
+
+    Args:
+        count: how many.
+        patience_s: how long a guest may wait for its client before it can be turned out.
+        retry_s: when those who are refused may try again.
+        proven: the connections that lose a place last.
+    """
+
+    def __init__(self, count: int, patience_s: float, retry_s: float, proven: ProvenConnections) -> None:
+        self._proven = proven
+        self._free = count
+        self._patience_s = patience_s
+        self._retry_s = retry_s
+        self._guests: dict[str, dict[Guest, None]] = {}
+
+    def take(self, guest: Guest) -> None:
+        """Give a place.
+
+        Raises:
+            Fault: OVERLOADED, there is none, and no other connection has more and keeps it waiting.
+        """
+        if self._free <= 0:
+            self._make_room(guest.connection)
+        self._free -= 1
+        self._guests.setdefault(guest.connection, {})[guest] = None
+
+    def leave(self, guest: Guest) -> None:
+        """Take a place back, if the guest has one."""
+        own = self._guests.get(guest.connection)
+        if own is None or guest not in own:
+            return
+        self._free += 1
+        del own[guest]
+        if not own:
+            del self._guests[guest.connection]
+
+    def _make_room(self, newcomer: str) -> None:
+        loser = max(self._guests, key=self._claim)
+        latest = asyncio.get_running_loop().time() - self._patience_s
+        oldest = next((guest for guest in self._guests[loser] if guest.has_waited_since(latest)), None)
+        if oldest is None or self._claim(newcomer) >= self._claim(loser):
+            raise overloaded("too many requests are on their way", self._retry_s)
+        self.leave(oldest)
+        oldest.turn_out(overloaded("the request took too long to arrive, and others wait", self._retry_s))
+
+    def _claim(self, connection: str) -> tuple[bool, int]:
+        """Return how much a connection has had; who has most loses a place first."""
+        return connection not in self._proven, len(self._guests.get(connection, ()))
+
+
+def overloaded(message: str, retry_s: float) -> Fault:
+    """Make the fault of a limit on what clients hold."""
+    return Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=retry_s)
+
+
+_Message = TypeVar("_Message")
+
+
+@contextmanager
+def placed(
+    places: Places, connection: str, requests: AsyncIterator[_Message], proven: ProvenConnections
+) -> Iterator[AsyncIterator[_Message]]:
+    """Return a stream of requests, to be read until the context is left.
+
+    Raises:
+        Fault: OVERLOADED, there is no place. Reading the stream raises it where it gave way to others.
+    """
+    guest = Guest(connection)
+    places.take(guest)
+    try:
+        yield _each(guest, requests, proven)
+    finally:
+        places.leave(guest)
+
+
+async def _each(guest: Guest, requests: AsyncIterator[_Message], proven: ProvenConnections) -> AsyncIterator[_Message]:
+    while True:
+        guest.waits()
+        try:
+            request = await anext(requests)
+        except StopAsyncIteration:
+            return
+        except asyncio.CancelledError as cancellation:
+            raise guest.reason_of(cancellation) from None
+        finally:
+            guest.works()
+        proven.prove(guest.connection)
+        yield request

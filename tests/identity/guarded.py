@@ -1,0 +1,26 @@
+"""A server that takes API keys and tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from identity.keyring import Keyring
+
+from nomemory.server.settings import Settings
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A server that checks credentials, and the file of its keys."""
+
+    channel: grpc.Channel
+    keyring: Keyring
+    target: str
+
+
+def small(directory: Path, **changed: object) -> Settings:
+    """Make the settings of a small server."""
+    basis = {"data": directory / "data", "listen": "127.0.0.1:0", "drain_s": 0.0}
+    return Settings.from_environment(**basis | {"embedder": "none", "embedding_dimension": 4} | changed)

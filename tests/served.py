@@ -1,0 +1,74 @@
+"""A server that runs in this process, or two of one log."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import grpc
+import uvloop
+
+from nomemory.server.app import running
+from nomemory.server.listen_address import Addresses
+from nomemory.server.settings import Settings
+from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server and stubs for it. `http` and `metrics` are where it serves these; empty: it does not.
+
+    Where there are several, `target` is the first of them, and `replicas` has them all.
+    """
+
+    target: str
+    http: str
+    settings: Settings
+    query: query_service_pb2_grpc.QueryServiceStub
+    ingest: ingest_service_pb2_grpc.IngestServiceStub
+    metrics: str = ""
+    replicas: tuple[str, ...] = ()
+
+
+@contextmanager
+def started(settings: Settings) -> Iterator[Server]:
+    """Run a server in a thread of its own until the context is left."""
+    bound: Future[Addresses] = Future()
+    done = threading.Event()
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        async with running(settings) as addresses:
+            threading.Thread(target=lambda: (done.wait(), loop.call_soon_threadsafe(stop.set)), daemon=True).start()
+            bound.set_result(addresses)
+            await stop.wait()
+
+    def run() -> None:
+        try:
+            uvloop.run(main())  # as `nomemory serve` does
+        except BaseException as error:
+            if bound.done():
+                raise
+            bound.set_exception(error)
+
+    thread = threading.Thread(target=run, name="server")
+    thread.start()
+    try:
+        target, http, metrics = str(bound.result(30)), bound.result().http, bound.result().metrics
+        with grpc.insecure_channel(target) as channel:
+            yield Server(
+                target,
+                f"http://{http}" if http else "",
+                settings,
+                query_service_pb2_grpc.QueryServiceStub(channel),
+                ingest_service_pb2_grpc.IngestServiceStub(channel),
+                f"http://{metrics}" if metrics else "",
+            )
+    finally:
+        done.set()
+        thread.join(30)
