@@ -49,7 +49,7 @@ and reasons of the contract, and names of the server's own parts. The [audit](op
 
 ## Several processes
 
-Any process answers a scrape for all of them. It waits for the others at most `NOMEMORY_METRICS_COLLECT_S`. Counts of
+Any process answers a scrape for all of them. It waits for the others at most a second. Counts of
 calls are sums over the processes. What a process has in hand has the label `process`. When a reader is replaced, the
 sums keep its counts of the last scrape. When the server starts again, all counts begin at 0, which `rate()` and
 `increase()` know.

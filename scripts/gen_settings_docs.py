@@ -15,8 +15,9 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 HEAD = """# Settings
 
-The settings of the server, each an environment variable, with its default. `scripts/gen_settings_docs.py` makes
-this page from the settings themselves.
+What an operator may want to change, by what it is good for: each an environment variable, with its default. Limits that
+nobody has reason to change are no variables: they stand beside these in `server/nomemory/server/settings`.
+`scripts/gen_settings_docs.py` makes this page.
 """
 
 
@@ -26,9 +27,8 @@ def page() -> str:
 
 
 def _section(group: type[SettingsGroup]) -> str:
-    variables = group.variables()
-    rows = "".join(_row(variables[name], field) for name, field in group.model_fields.items())
-    return f"\n## {group.heading}\n\n{rows}"
+    rows = "".join(_row(variable, group.model_fields[name]) for name, variable in group.variables().items())
+    return f"\n## {group.heading}\n\n{rows}" if rows else ""
 
 
 def _row(variable: str, field: FieldInfo) -> str:

@@ -48,6 +48,12 @@ def test_each_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> N
     assert (settings.openai.base_url, settings.server.listen) == ("http://127.0.0.1:9/v1", "127.0.0.1:1")
 
 
+def test_the_environment_does_not_set_what_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOMEMORY_ID_MAX_CHARS", "7")
+    assert Settings.from_environment().limits.id_max_chars == 128
+    assert Settings.from_environment(id_max_chars=9).with_changes(workers=2).limits.id_max_chars == 9
+
+
 def test_an_override_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_WORKERS", "3")
     settings = Settings.from_environment(workers=2)
@@ -57,8 +63,11 @@ def test_an_override_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch
 
 def test_all_invalid_values_are_named_at_once() -> None:
     with pytest.raises(ValidationError) as refused:
-        Settings.from_environment(workers=0, recall_anchors=11)
-    assert [fault["loc"][-1] for fault in refused.value.errors()] == ["NOMEMORY_WORKERS", "NOMEMORY_RECALL_ANCHORS"]
+        Settings.from_environment(workers=0, recall_read_messages=0)
+    assert [fault["loc"][-1] for fault in refused.value.errors()] == [
+        "NOMEMORY_WORKERS",
+        "NOMEMORY_RECALL_READ_MESSAGES",
+    ]
 
 
 def test_shards_of_few_vectors_each_are_refused() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_START: Final = "from nomemory.cli.main import main; main()"
+_WITH_LIMITS: Final = str(Path(__file__).parents[1] / "with_limits.py")
 _EXIT_MAX_S: Final = 20.0
 _PROC: Final = Path("/proc")
 _ELSEWHERE: Final = tuple(
@@ -56,7 +56,7 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
         own = {"NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_S": "0"}
         wanted = {**_inherited(), **own, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
         with subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-P", "-c", _START, "serve"],
+            [sys.executable, "-P", _WITH_LIMITS, "serve"],
             env={name: value for name, value in wanted.items() if value is not None},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -24,9 +24,13 @@ _PROBES = 100
 Connect = Callable[[str], grpc.Channel]
 
 
+WITH_LIMITS = [sys.executable, "-P", str(Path(__file__).parents[2] / "scripts" / "with_limits.py")]
+"""`nomemory`, with limits by the environment that are fixed for others."""
+
+
 def command(*arguments: str) -> list[str]:
     """Return the command line of a server."""
-    return [str(Path(sys.executable).with_name("nomemory")), "serve", *arguments]
+    return [*WITH_LIMITS, "serve", *arguments]
 
 
 def environment(data: Path, workers: int, **more: str) -> dict[str, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import grpc
 import pytest
+from server.fleet import command
 
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
@@ -34,7 +34,7 @@ class Process:
             "NOMEMORY_EMBEDDING_DIMENSION": "4",
         }
         self.process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("nomemory")), "serve"],
+            command(),
             env=environment,
             stdout=subprocess.PIPE,
             text=True,

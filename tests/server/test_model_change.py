@@ -77,10 +77,9 @@ def run(data: Path, endpoint: Models, model: str, workers: int = 1, /, **more: s
 def here(data: Path, endpoint: Models, model: str, **more: str) -> Iterator[grpc.Channel]:
     """Run a server in this process, which starts sooner; return a connection to it."""
     variables = {"NOMEMORY_DATA": str(data), "NOMEMORY_LISTEN": "127.0.0.1:0", **of_model(endpoint, model), **more}
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in variables.items():
-            environment.setenv(name, value)
-        settings = Settings.from_environment()
+    settings = Settings.from_environment(
+        **{name.removeprefix("NOMEMORY_").lower(): value for name, value in variables.items()}
+    )
     with started(settings) as server, grpc.insecure_channel(server.target) as channel:
         yield channel
 

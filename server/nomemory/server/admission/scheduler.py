@@ -255,7 +255,7 @@ class ReadScheduler:
         raise Fault(
             Reason.ERROR_REASON_OVERLOADED,
             "reads come too fast" if wait_s else "too many reads are waiting",
-            retry_after_s=max(wait_s, self._settings.reads.retry_s),
+            retry_after_s=max(wait_s, self._settings.connections.retry_s),
         )
 
     def _has_room(self, claim: Claim) -> bool:

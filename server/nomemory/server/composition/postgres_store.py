@@ -32,7 +32,7 @@ from nomemory.server.vector.shared.protocol import SharedIndex
 
 _ID_CHARS_MAX: Final = 200
 """Three ids of so many characters of four bytes fit into a row of an index."""
-_IDS_TOO_LONG: Final = f"NOMEMORY_ID_MAX_CHARS may be {_ID_CHARS_MAX} at most with a log in PostgreSQL"
+_IDS_TOO_LONG: Final = f"ids may have {_ID_CHARS_MAX} characters at most with a log in PostgreSQL"
 
 _log = structlog.get_logger("log")
 

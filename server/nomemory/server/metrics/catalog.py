@@ -264,15 +264,14 @@ SPANS_DROPPED: Final = Family(
     "Spans of traces that were lost: `queue_full`, there was no room for them, or `not_delivered`, the collector did "
     "not take them. No call waits for a span, and none fails for one.",
     "`not_delivered`: the collector is away or refuses; the log says how. `queue_full`: it is slow; record fewer "
-    "traces, NOMEMORY_TRACE_RATIO, or raise NOMEMORY_TRACE_QUEUE_MAX.",
+    "traces, NOMEMORY_TRACE_RATIO.",
 )
 PROCESS_MEMORY: Final = Family(
     "nomemory_process_memory_bytes",
     Kind.GAUGE,
     ("process", "role"),
     "Memory of each process of the server, on Linux without pages of files.",
-    "Rising without end is a leak; a process beyond its bound is replaced (NOMEMORY_PROCESS_MEMORY_BYTES, "
-    "NOMEMORY_WORKERS_MEMORY_BYTES).",
+    "Rising without end is a leak; a process beyond its bound is replaced (NOMEMORY_PROCESS_MEMORY_BYTES).",
 )
 PROCESS_CPU: Final = Family(
     "nomemory_process_cpu_seconds_total",

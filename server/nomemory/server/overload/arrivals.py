@@ -33,10 +33,8 @@ class Arrivals:
         self._proven = proven
         self._quick_max = connections.arriving_quick_max
         self._quick_s = connections.arriving_quick_s
-        self._all = Places(connections.arriving_max, 0.0, connections.overload_retry_s, proven)
-        self._slow = Places(
-            connections.arriving_slow_max, connections.arriving_slow_s, connections.overload_retry_s, proven
-        )
+        self._all = Places(connections.arriving_max, 0.0, connections.retry_s, proven)
+        self._slow = Places(connections.arriving_slow_max, connections.arriving_slow_s, connections.retry_s, proven)
         self._quick: dict[Guest, None] = {}
         self._waiting: OrderedDict[str, deque[_Turn]] = OrderedDict()
         self._look: asyncio.TimerHandle | None = None

@@ -57,7 +57,7 @@ class UnreadReplies:
         self._connection_max = connections.unread_connection_max_bytes
         self._max = connections.unread_max_bytes
         self._patience_s = connections.unread_s
-        self._retry_s = connections.overload_retry_s
+        self._retry_s = connections.retry_s
         self._close = close
         self._shelves: dict[str, _Shelf] = {}
         self._size = 0
@@ -159,7 +159,7 @@ class Bounds:
         self.proven = ProvenConnections(connections.connections_max)
         self._arrivals = Arrivals(connections, self.proven)
         self._unread = UnreadReplies(connections, lambda names: close({address_of(name) for name in names}))
-        retry_s, proven = connections.overload_retry_s, self.proven
+        retry_s, proven = connections.retry_s, self.proven
         self._uploads = Places(connections.uploads_max, connections.upload_idle_s, retry_s, proven)
         self._conversations = Places(connections.reflections_max, connections.arriving_slow_s, retry_s, proven)
         self._watches = Places(connections.watches_max, 0.0, retry_s, proven)

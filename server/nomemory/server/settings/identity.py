@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.settings.group import SettingsGroup
+from nomemory.server.settings.group import Fixed, SettingsGroup
 
 
 class IdentitySettings(SettingsGroup):
@@ -31,11 +31,16 @@ class IdentitySettings(SettingsGroup):
     jwt_namespace: str = Field(
         "", description="Namespace of the users whom tokens name (docs/authentication.md). Empty: none."
     )
-    jwt_leeway_s: float = Field(30.0, ge=0, le=300, description="How far the clocks of issuer and server may differ.")
-    jwks_refresh_s: float = Field(300.0, gt=0, description="After this a key set from a URL is fetched again.")
-    jwks_stale_s: float = Field(3600.0, gt=0, description="After this one that cannot be fetched is good for nothing.")
-    jwks_pause_s: float = Field(10.0, ge=0, description="Least time between two fetches of it.")
-    jwks_timeout_s: float = Field(5.0, gt=0, description="How long a fetch may take.")
+    jwt_leeway_s: Fixed[float] = 30.0
+    """How far the clocks of issuer and server may differ."""
+    jwks_refresh_s: Fixed[float] = 300.0
+    """After this a key set from a URL is fetched again."""
+    jwks_stale_s: Fixed[float] = 3600.0
+    """After this one that cannot be fetched is good for nothing."""
+    jwks_pause_s: Fixed[float] = 10.0
+    """Least time between two fetches of it."""
+    jwks_timeout_s: Fixed[float] = 5.0
+    """How long a fetch may take."""
     tls_cert: Path | None = Field(None, description="The server's certificate chain (PEM). Unset: no TLS.")
     tls_key: Path | None = Field(None, description="Its private key (PEM, without a passphrase).")
     tls_client_ca: Path | None = Field(

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.settings.group import SettingsGroup, variables
+from nomemory.server.settings.group import Fixed, SettingsGroup, variables
 
 
 class LexicalSettings(SettingsGroup):
@@ -16,9 +16,12 @@ class LexicalSettings(SettingsGroup):
     model_config = variables("lexical_")
     heading: ClassVar[str] = "The lexical index"
 
-    batch_max: int = Field(4000, ge=1, description="Most changes in one commit of the lexical index.")
-    batch_bytes: int = Field(4_000_000, ge=1, description="Size of messages that is enough for one commit.")
-    heap_bytes: int = Field(64_000_000, ge=15_000_000, description="Memory of the lexical index's writer.")
+    batch_max: Fixed[int] = 4000
+    """Most changes in one commit of the lexical index."""
+    batch_bytes: Fixed[int] = 4_000_000
+    """Size of messages that is enough for one commit."""
+    heap_bytes: Fixed[int] = 64_000_000
+    """Memory of the lexical index's writer."""
 
 
 class VectorSettings(SettingsGroup):
@@ -57,31 +60,22 @@ class VectorSettings(SettingsGroup):
         description="Copies that must have a write before it counts, when a collection is made. 0: more than half.",
         validation_alias="NOMEMORY_QDRANT_ACKNOWLEDGED",
     )
-    flush_s: float = Field(5.0, gt=0, description="How often the embedded vector index is flushed to disk.")
+    flush_s: Fixed[float] = 5.0
+    """How often the embedded vector index is flushed to disk."""
     shard_points: int = Field(
         300_000,
         ge=1000,
         description="Most vectors of a shard of the embedded vector index, on the average. When there are more it is "
         "spread over more shards, each with a process and a part of the users, while it serves.",
     )
-    pack_points: int = Field(
-        20_000,
-        ge=1,
-        description="New vectors of a shard that are packed together, each user's beside each other: a packed one "
-        "takes less memory and time. The shard does not answer meanwhile, for half a second with 20,000.",
-    )
+    pack_points: Fixed[int] = 20_000
+    """New vectors of a shard that are packed together, each user's beside each other: a packed one takes less
+    memory and time. The shard does not answer meanwhile, for half a second with 20,000."""
     timeout_s: float = Field(30.0, gt=0, description="How long the vector engine may take to answer.")
-    probe_s: float = Field(
-        5.0,
-        gt=0,
-        description="How often a Qdrant server is asked whether it is there, and how long it may take to say so.",
-    )
-    hot_user_s: float = Field(
-        60.0,
-        ge=0,
-        description="How long after a semantic query a user's backlog goes first.",
-        validation_alias="NOMEMORY_HOT_USER_S",
-    )
+    probe_s: Fixed[float] = 5.0
+    """How often a Qdrant server is asked whether it is there, and how long it may take to say so."""
+    hot_user_s: Fixed[float] = Field(60.0, validation_alias="NOMEMORY_HOT_USER_S")
+    """How long after a semantic query a user's backlog goes first."""
 
 
 class EmbedderSettings(SettingsGroup):
@@ -139,9 +133,12 @@ class EmbedderSettings(SettingsGroup):
     )
     timeout_s: float = Field(30.0, gt=0, description="How long the embedder may take for one call.")
     batch_max: int = Field(64, ge=1, description="Most texts in one call of `openai`.")
-    part_chars: int = Field(800, ge=50, description="Length of the parts in which a long message is embedded.")
-    parts_max: int = Field(16, ge=1, description="Most parts of a message; what is beyond is not embedded.")
-    cache_max: int = Field(2048, ge=0, description="Query vectors that are kept for reuse.")
+    part_chars: Fixed[int] = 800
+    """Length of the parts in which a long message is embedded."""
+    parts_max: Fixed[int] = 16
+    """Most parts of a message; what is beyond is not embedded."""
+    cache_max: Fixed[int] = 2048
+    """Query vectors that are kept for reuse."""
     cache: Path | None = Field(
         None,
         description="File that keeps every vector for later runs, by digests of the texts. Of one data "
@@ -152,12 +149,9 @@ class EmbedderSettings(SettingsGroup):
         description="After a change of the model: key of the former one's endpoint, until the new one serves. Unset: "
         "the same key, if it is the same endpoint; else none.",
     )
-    former_patience_s: float = Field(
-        60.0,
-        gt=0,
-        description="How long queries may fail with the former model until searches by meaning go on with the new one "
-        "before its index has everything.",
-    )
+    former_patience_s: Fixed[float] = 60.0
+    """How long queries may fail with the former model until searches by meaning go on with the new one before
+    its index has everything."""
 
 
 class OpenAISettings(SettingsGroup):
@@ -184,24 +178,17 @@ class HybridSettings(SettingsGroup):
     model_config = variables("hybrid_")
     heading: ClassVar[str] = "The hybrid search"
 
-    candidates_max: int = Field(
-        256,
-        ge=10,
-        le=2000,
-        description="Most messages that words propose for the ranking, that meaning does, and of many messages both.",
-    )
-    timeline_max: int = Field(
-        1000, ge=0, le=10_000, description="A user with no more messages than this is ranked over all of them."
-    )
+    candidates_max: Fixed[int] = 256
+    """Most messages that words propose for the ranking, that meaning does, and of many messages both."""
+    timeline_max: Fixed[int] = 1000
+    """A user with no more messages than this is ranked over all of them."""
     cache_bytes: int = Field(
         64_000_000,
         ge=0,
         description="About how many bytes of memory each process spends on what it has read of ranked messages.",
     )
-    without: str = Field(
-        "",
-        description="Steps of the ranking that are left out, parted by spaces, to measure what they are worth.",
-    )
+    without: Fixed[str] = ""
+    """Steps of the ranking that are left out, parted by spaces, to measure what they are worth."""
 
 
 class RerankerSettings(SettingsGroup):
@@ -218,6 +205,9 @@ class RerankerSettings(SettingsGroup):
     )
     weight: float = Field(0.5, ge=0, le=10, description="What its score from 0 to 1 adds, times this. Not measured.")
     timeout_s: float = Field(0.5, gt=0, description="How long a search waits for it; then it goes on without.")
-    messages_max: int = Field(20, ge=1, le=200, description="Most messages of a search that it scores.")
-    chars: int = Field(1_000, ge=50, le=2_000, description="Most characters of a message that it reads.")
-    threads: int = Field(1, ge=1, le=64, description="Threads of its process.")
+    messages_max: Fixed[int] = 20
+    """Most messages of a search that it scores."""
+    chars: Fixed[int] = 1_000
+    """Most characters of a message that it reads."""
+    threads: Fixed[int] = 1
+    """Threads of its process."""

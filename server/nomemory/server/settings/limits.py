@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from nomemory.server.settings.group import SettingsGroup, variables
+from nomemory.server.settings.group import Fixed, SettingsGroup, variables
 
 
 class LimitSettings(SettingsGroup):
@@ -18,29 +18,49 @@ class LimitSettings(SettingsGroup):
     page_size_max: int = Field(500, ge=1, description="Largest page size.")
     top_k_default: int = Field(20, ge=1, description="`top_k` where a request sets none.")
     top_k_max: int = Field(200, ge=1, description="Largest `top_k`.")
-    neighbors_before_default: int = Field(20, ge=0, description="`before` where a request sets none.")
-    neighbors_after_default: int = Field(0, ge=0, description="`after` where a request sets none.")
-    neighbors_max: int = Field(200, ge=1, description="Largest `before` and largest `after`.")
-    batch_get_max: int = Field(500, ge=1, description="Most ids in one BatchGetMessages.")
+    neighbors_before_default: Fixed[int] = 20
+    """`before` where a request sets none."""
+    neighbors_after_default: Fixed[int] = 0
+    """`after` where a request sets none."""
+    neighbors_max: Fixed[int] = 200
+    """Largest `before` and largest `after`."""
+    batch_get_max: Fixed[int] = 500
+    """Most ids in one BatchGetMessages."""
     write_batch_max: int = Field(1000, ge=1, description="Most messages in one write batch.")
-    delete_batch_max: int = Field(1000, ge=1, description="Most ids in one DeleteMessages.")
-    rejections_max: int = Field(1000, ge=0, description="Most rejections that an import lists.")
+    delete_batch_max: Fixed[int] = 1000
+    """Most ids in one DeleteMessages."""
+    rejections_max: Fixed[int] = 1000
+    """Most rejections that an import lists."""
     content_max_bytes: int = Field(262_144, ge=1, description="Longest content, in bytes of UTF-8.")
-    id_max_chars: int = Field(128, ge=1, description="Longest user, message, conversation and request id.")
-    name_max_chars: int = Field(128, ge=1, description="Longest speaker's name.")
-    metadata_max_entries: int = Field(32, ge=0, description="Most metadata entries of a message.")
-    metadata_key_max_chars: int = Field(64, ge=1, description="Longest metadata key.")
-    metadata_value_max_chars: int = Field(1024, ge=0, description="Longest metadata value.")
+    id_max_chars: Fixed[int] = 128
+    """Longest user, message, conversation and request id."""
+    name_max_chars: Fixed[int] = 128
+    """Longest speaker's name."""
+    metadata_max_entries: Fixed[int] = 32
+    """Most metadata entries of a message."""
+    metadata_key_max_chars: Fixed[int] = 64
+    """Longest metadata key."""
+    metadata_value_max_chars: Fixed[int] = 1024
+    """Longest metadata value."""
     query_max_chars: int = Field(2000, ge=1, description="Longest query text.")
-    turns_max: int = Field(20, ge=1, description="Most turns of a conversation in progress in a recall.")
-    turn_max_chars: int = Field(4_000, ge=1, description="Longest of these turns.")
-    turns_max_chars: int = Field(16_000, ge=1, description="Characters of all of them together.")
-    query_max_terms: int = Field(128, ge=1, description="Most terms and phrases in a query.")
-    query_max_depth: int = Field(16, ge=1, description="Deepest parentheses in a query.")
-    snippet_default_chars: int = Field(120, ge=1, description="Snippet length where a request sets none.")
-    snippet_max_chars: int = Field(1000, ge=1, description="Longest snippet.")
-    highlight_max_chars: int = Field(20_000, ge=1, description="How far into a content highlights are looked for.")
-    highlight_spans_max: int = Field(200, ge=0, description="Most spans in the highlight of a message.")
+    turns_max: Fixed[int] = 20
+    """Most turns of a conversation in progress in a recall."""
+    turn_max_chars: Fixed[int] = 4_000
+    """Longest of these turns."""
+    turns_max_chars: Fixed[int] = 16_000
+    """Characters of all of them together."""
+    query_max_terms: Fixed[int] = 128
+    """Most terms and phrases in a query."""
+    query_max_depth: Fixed[int] = 16
+    """Deepest parentheses in a query."""
+    snippet_default_chars: Fixed[int] = 120
+    """Snippet length where a request sets none."""
+    snippet_max_chars: Fixed[int] = 1000
+    """Longest snippet."""
+    highlight_max_chars: Fixed[int] = 20_000
+    """How far into a content highlights are looked for."""
+    highlight_spans_max: Fixed[int] = 200
+    """Most spans in the highlight of a message."""
     request_max_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="Largest request message.")
     reply_max_bytes: int = Field(3_000_000, ge=1024, description="Size at which a reply ends early.")
 
@@ -54,21 +74,20 @@ class AdmissionSettings(SettingsGroup):
     running_max: int = Field(
         2, ge=1, description="Expensive reads (searches, recalls, counts) that take turns at once."
     )
-    rest_s: float = Field(
-        0.001, ge=0, description="How long the event loop is left to short calls after each 3 ms of expensive reads."
-    )
-    rest_max_s: float = Field(0.02, ge=0, description="How much longer that is, at most, while calls keep coming.")
+    rest_s: Fixed[float] = 0.001
+    """How long the event loop is left to short calls after each 3 ms of expensive reads."""
+    rest_max_s: Fixed[float] = 0.02
+    """How much longer that is, at most, while calls keep coming."""
     user_max: int = Field(32, ge=1, description="Expensive reads of one user in hand; more are refused.")
     caller_max: int = Field(256, ge=1, description="The same of one caller: an API key, a certificate, a token.")
     total_max: int = Field(1024, ge=1, description="The same of all.")
     user_per_s: float = Field(0.0, ge=0, description="Reads of one user a second, short ones, too. 0: no limit.")
     caller_per_s: float = Field(0.0, ge=0, description="The same of one caller. 0: no limit.")
-    retry_s: float = Field(1.0, gt=0, description="After this a refused read may be tried again; the reply says so.")
-    refusal_s: float = Field(
-        1.0, ge=0, description="How long a refusal is held back: who does not wait is made to, without cost."
-    )
-    refusals_max: int = Field(1000, ge=0, description="Most refusals that are held back; more are sent at once.")
-    embeddings_max: int = Field(
-        0, ge=0, description="Query texts that are with the embedder at once. 0: 2 for `local`, 64 for others."
-    )
-    vectors_max: int = Field(8, ge=1, description="Searches that are with the vector index at once.")
+    refusal_s: Fixed[float] = 1.0
+    """How long a refusal is held back: who does not wait is made to, without cost."""
+    refusals_max: Fixed[int] = 1000
+    """Most refusals that are held back; more are sent at once."""
+    embeddings_max: Fixed[int] = 0
+    """Query texts that are with the embedder at once. 0: 2 for `local`, 64 for others."""
+    vectors_max: Fixed[int] = 8
+    """Searches that are with the vector index at once."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.settings.group import SettingsGroup, variables
+from nomemory.server.settings.group import Fixed, SettingsGroup, variables
 
 
 class MetricsSettings(SettingsGroup):
@@ -28,13 +28,12 @@ class MetricsSettings(SettingsGroup):
         description="Bearer token of whoever scrapes, at least 16 characters; good for `/metrics` alone. Unset: a "
         "server that checks credentials wants a key with the scope `admin`.",
     )
-    connections_max: int = Field(
-        16, ge=1, le=128, description="Most connections at that port; further ones are closed."
-    )
-    collect_s: float = Field(
-        1.0, gt=0, description="How long the processes of a server may take to say what they counted."
-    )
-    lag_s: float = Field(1.0, gt=0, description="How often it is noted how far the log is, to know how old a lag is.")
+    connections_max: Fixed[int] = 16
+    """Most connections at that port; further ones are closed."""
+    collect_s: Fixed[float] = 1.0
+    """How long the processes of a server may take to say what they counted."""
+    lag_s: Fixed[float] = 1.0
+    """How often it is noted how far the log is, to know how old a lag is."""
 
 
 class TracingSettings(SettingsGroup):
@@ -72,13 +71,15 @@ class TracingSettings(SettingsGroup):
         description="Whether spans may hold questions, messages, prompts, answers and ids of users. Whoever reads the "
         "collector then reads those.",
     )
-    service: str = Field("nomemory", min_length=1, description="What this server is called in traces.")
-    queue_max: int = Field(
-        4096, ge=1, description="Most spans that a process keeps until they are sent; further ones are dropped."
-    )
-    batch_max: int = Field(512, ge=1, le=4096, description="Most spans that a process sends at once.")
-    flush_s: float = Field(1.0, gt=0, description="How long a span waits for others before it is sent.")
-    timeout_s: float = Field(3.0, gt=0, le=30, description="How long the collector may take for a batch.")
+    service: str = Field("nomemory", description="What this server is called in traces.")
+    queue_max: Fixed[int] = 4096
+    """Most spans that a process keeps until they are sent; further ones are dropped."""
+    batch_max: Fixed[int] = 512
+    """Most spans that a process sends at once."""
+    flush_s: Fixed[float] = 1.0
+    """How long a span waits for others before it is sent."""
+    timeout_s: Fixed[float] = 3.0
+    """How long the collector may take for a batch."""
 
     @property
     def is_on(self) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.settings.group import SettingsGroup, variables
+from nomemory.server.settings.group import Fixed, SettingsGroup, variables
 
 
 class RecallSettings(SettingsGroup):
@@ -27,43 +27,42 @@ class RecallSettings(SettingsGroup):
     model_timeout_s: float = Field(20.0, gt=0, description="How long the chat model may take for one answer.")
     read_messages: int = Field(40, ge=1, le=50, description="Most messages of the ranking that the chat model reads.")
     read_tokens: int = Field(4_000, ge=400, description="Most tokens that these may take, as estimated.")
-    iterations: int = Field(3, ge=1, description="Most rounds of searching in a recall.")
-    tool_calls: int = Field(12, ge=1, description="Most calls of tools in a recall.")
+    iterations: Fixed[int] = 3
+    """Most rounds of searching in a recall."""
+    tool_calls: Fixed[int] = 12
+    """Most calls of tools in a recall."""
     evidence_messages: int = Field(
         6,
         ge=1,
         le=50,
         description="Messages in a recall's evidence where the request does not say how many.",
     )
-    evidence_chars: int = Field(16_000, ge=100, description="Longest content of an evidence message; more is cut.")
+    evidence_chars: Fixed[int] = 16_000
+    """Longest content of an evidence message; more is cut."""
     deadline_s: float = Field(10.0, gt=0, description="How long the searching of a recall may take.")
-    result_items: int = Field(50, ge=1, le=200, description="Most messages that one call of a tool may bring.")
-    result_chars: int = Field(12_000, ge=500, description="Most characters that one call may show to a planner.")
-    neighbors_before: int = Field(8, ge=0, le=100, description="Messages taken before an anchor.")
-    neighbors_after: int = Field(0, ge=0, le=100, description="Messages taken after an anchor.")
-    anchors: int = Field(3, ge=0, le=10, description="Anchors whose neighbours are taken.")
+    result_items: Fixed[int] = 50
+    """Most messages that one call of a tool may bring."""
+    result_chars: Fixed[int] = 12_000
+    """Most characters that one call may show to a planner."""
+    neighbors_before: Fixed[int] = 8
+    """Messages taken before an anchor."""
+    neighbors_after: Fixed[int] = 0
+    """Messages taken after an anchor."""
+    anchors: Fixed[int] = 3
+    """Anchors whose neighbours are taken."""
     sufficiency: float = Field(
         0.5,
         ge=0,
         le=1,
         description="How likely the log must be to answer a question that names one of several speakers.",
     )
-    sufficiency_named: float = Field(
-        0.45, ge=0, le=1, description="The same where people with names speak, and the question names none of them."
-    )
+    sufficiency_named: Fixed[float] = 0.45
+    """The same where people with names speak, and the question names none of them."""
     sufficiency_unnamed: float = Field(0.22, ge=0, le=1, description="The same where a user talks with an assistant.")
-    sufficiency_words_only: float = Field(
-        0.75,
-        ge=0,
-        le=1,
-        description="The same where words alone tell: meaning cannot be searched, or not by the local embedder.",
-    )
-    quoted: float = Field(
-        0.11,
-        ge=0,
-        le=1,
-        description="How likely a message must be to answer, to be quoted beside the first. Less quotes more.",
-    )
+    sufficiency_words_only: Fixed[float] = 0.75
+    """The same where words alone tell: meaning cannot be searched, or not by the local embedder."""
+    quoted: Fixed[float] = 0.11
+    """How likely a message must be to answer, to be quoted beside the first. Less quotes more."""
     query_target: str = Field("", description="QueryService that `serve --recall-only` reads from, HOST:PORT.")
     query_tls: bool = Field(default=False, description="Reach that QueryService over TLS; needed beyond this machine.")
     query_tls_ca: Path | None = Field(

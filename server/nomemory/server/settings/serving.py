@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from nomemory.server.settings.group import SettingsGroup, variables
+from nomemory.server.settings.group import Fixed, SettingsGroup, variables
 
 
 class ServerSettings(SettingsGroup):
@@ -75,35 +75,29 @@ class HttpSettings(SettingsGroup):
         description="Whether the inspector is served, a page at `/inspect/` that reads (docs/inspector.md).",
         validation_alias="NOMEMORY_INSPECT",
     )
-    connections_max: int = Field(
-        1024,
-        ge=1,
-        description="Most connections of a process over HTTP. Further ones take the place of those that have brought "
-        "no request, or are closed.",
-    )
-    head_max_bytes: int = Field(
-        32_768, ge=1024, description="Most bytes of a request before its body: its line and its headers."
-    )
-    head_s: float = Field(10.0, gt=0, description="How long these may take to arrive, the TLS handshake included.")
-    pipelined_max: int = Field(16, ge=0, description="Most requests that a connection sends ahead of its answers.")
-    json_values_max: int = Field(
-        100_000,
-        ge=1,
-        description="Most values in the JSON of a request, but for the numbers of plain arrays: its commas and "
-        "brackets are counted.",
-    )
-    json_numbers_max: int = Field(
-        2_000_000, ge=1, description="Most numbers in plain arrays of the JSON of a request, such as embeddings."
-    )
-    heartbeat_s: float = Field(
-        15.0, gt=0, description="How long a stream of events may be silent before an empty comment is sent."
-    )
+    connections_max: Fixed[int] = 1024
+    """Most connections of a process over HTTP. Further ones take the place of those that have brought no
+    request, or are closed."""
+    head_max_bytes: Fixed[int] = 32_768
+    """Most bytes of a request before its body: its line and its headers."""
+    head_s: Fixed[float] = 10.0
+    """How long these may take to arrive, the TLS handshake included."""
+    pipelined_max: Fixed[int] = 16
+    """Most requests that a connection sends ahead of its answers."""
+    json_values_max: Fixed[int] = 100_000
+    """Most values in the JSON of a request, but for the numbers of plain arrays: its commas and brackets are
+    counted."""
+    json_numbers_max: Fixed[int] = 2_000_000
+    """Most numbers in plain arrays of the JSON of a request, such as embeddings."""
+    heartbeat_s: Fixed[float] = 15.0
+    """How long a stream of events may be silent before an empty comment is sent."""
     cors_origins: str = Field(
         "",
         description="Origins whose pages may call the server from a browser, such as `https://chat.example`, separated "
         "by spaces. `*`: any. Empty: none.",
     )
-    cors_max_age_s: int = Field(600, ge=0, description="How long a browser may remember that.")
+    cors_max_age_s: Fixed[int] = 600
+    """How long a browser may remember that."""
 
 
 class WorkerSettings(SettingsGroup):
@@ -119,22 +113,14 @@ class WorkerSettings(SettingsGroup):
         description="Processes that answer calls, over one data directory.",
         validation_alias="NOMEMORY_WORKERS",
     )
-    start_s: float = Field(
-        10.0, gt=0, description="How long the start waits for all of them; those that are late join later."
-    )
-    memory_bytes: int = Field(
-        4 << 30,
-        ge=0,
-        description="Most memory of each of them but the first (pages of files not counted); beyond it the process is "
-        "replaced. 0: no bound.",
-    )
-    connection_s: float = Field(
-        300.0,
-        ge=1,
-        le=86_400,
-        description="Where there are several: age at which a connection is ended, without hurting calls, so that "
-        "clients spread over them again.",
-    )
+    start_s: Fixed[float] = 10.0
+    """How long the start waits for all of them; those that are late join later."""
+    memory_bytes: Fixed[int] = 4 << 30
+    """Most memory of each of them but the first (pages of files not counted); beyond it the process is
+    replaced. 0: no bound."""
+    connection_s: Fixed[float] = 300.0
+    """Where there are several: age at which a connection is ended, without hurting calls, so that clients
+    spread over them again."""
 
 
 class ProcessSettings(SettingsGroup):
@@ -143,11 +129,12 @@ class ProcessSettings(SettingsGroup):
     model_config = variables("process_")
     heading: ClassVar[str] = "Watching processes"
 
-    heartbeat_s: float = Field(1.0, gt=0, description="How often each process is asked for a heartbeat.")
-    patience_s: float = Field(
-        5.0, gt=0, description="How long a process may answer none and do nothing before it is killed and replaced."
-    )
-    busy_patience_s: float = Field(60.0, gt=0, description="The same, for a process that works but answers none.")
+    heartbeat_s: Fixed[float] = 1.0
+    """How often each process is asked for a heartbeat."""
+    patience_s: Fixed[float] = 5.0
+    """How long a process may answer none and do nothing before it is killed and replaced."""
+    busy_patience_s: Fixed[float] = 60.0
+    """The same, for a process that works but answers none."""
     memory_bytes: int = Field(
         4 << 30,
         ge=0,
@@ -173,60 +160,45 @@ class ConnectionSettings(SettingsGroup):
     connection_idle_s: float = Field(
         600.0, ge=1, le=86_400, description="How long a connection without a call stays open. Clients open another."
     )
-    connection_handshake_s: float = Field(
-        10.0, ge=0.1, le=600, description="How long a new connection may take until it speaks HTTP/2."
-    )
-    connection_proof_s: float = Field(
-        10.0,
-        gt=0,
-        description="How long a connection may stay that has brought no whole request, where half of them are taken.",
-    )
-    keepalive_s: float = Field(
-        60.0, ge=10, le=7200, description="How long a connection may be silent before it is asked for a sign of life."
-    )
-    client_ping_s: float = Field(
-        5.0,
-        ge=1,
-        le=3600,
-        description="How often a client may ask for a sign of life, calls or none; more often ends it.",
-    )
-    keepalive_timeout_s: float = Field(20.0, ge=1, le=600, description="How long that sign may take.")
+    connection_handshake_s: Fixed[float] = 10.0
+    """How long a new connection may take until it speaks HTTP/2."""
+    connection_proof_s: Fixed[float] = 10.0
+    """How long a connection may stay that has brought no whole request, where half of them are taken."""
+    keepalive_s: Fixed[float] = 60.0
+    """How long a connection may be silent before it is asked for a sign of life."""
+    client_ping_s: Fixed[float] = 5.0
+    """How often a client may ask for a sign of life, calls or none; more often ends it."""
+    keepalive_timeout_s: Fixed[float] = 20.0
+    """How long that sign may take."""
     calls_max: int = Field(2000, ge=1, description="Most calls of a process at once that are being answered.")
-    arriving_max: int = Field(1000, ge=1, description="Most requests at once that have not arrived whole.")
-    arriving_quick_max: int = Field(
-        32, ge=1, description="How many of those are read at once; the others wait with their clients."
-    )
-    arriving_quick_s: float = Field(
-        0.05, gt=0, le=10, description="How long one of those may take before it gives way to the next."
-    )
-    arriving_slow_max: int = Field(
-        32, ge=1, description="How many that gave way go on being read until their deadline."
-    )
-    arriving_slow_s: float = Field(
-        1.0,
-        ge=0,
-        description="How long such a request may take at least; then it is given up where others need its place.",
-    )
-    uploads_max: int = Field(32, ge=1, description="Most ImportMessages of a process at once.")
-    upload_idle_s: float = Field(
-        30.0, ge=0, description="How long an import may send nothing; then it is given up where others need its place."
-    )
-    reflections_max: int = Field(16, ge=1, description="Most calls of reflection at once.")
-    watches_max: int = Field(1000, ge=1, description="Most callers at once who watch the server's health.")
-    unread_connection_max_bytes: int = Field(
-        64 * _MIB,
-        ge=1024,
-        description="Most bytes of replies that the client of one connection has not taken yet. "
-        "Each takes about two bytes of memory.",
-    )
+    arriving_max: Fixed[int] = 1000
+    """Most requests at once that have not arrived whole."""
+    arriving_quick_max: Fixed[int] = 32
+    """How many of those are read at once; the others wait with their clients."""
+    arriving_quick_s: Fixed[float] = 0.05
+    """How long one of those may take before it gives way to the next."""
+    arriving_slow_max: Fixed[int] = 32
+    """How many that gave way go on being read until their deadline."""
+    arriving_slow_s: Fixed[float] = 1.0
+    """How long such a request may take at least; then it is given up where others need its place."""
+    uploads_max: Fixed[int] = 32
+    """Most ImportMessages of a process at once."""
+    upload_idle_s: Fixed[float] = 30.0
+    """How long an import may send nothing; then it is given up where others need its place."""
+    reflections_max: Fixed[int] = 16
+    """Most calls of reflection at once."""
+    watches_max: Fixed[int] = 1000
+    """Most callers at once who watch the server's health."""
+    unread_connection_max_bytes: Fixed[int] = 64 * _MIB
+    """Most bytes of replies that the client of one connection has not taken yet. Each takes about two bytes of
+    memory."""
     unread_max_bytes: int = Field(256 * _MIB, ge=1024, description="The same for all connections of a process.")
-    unread_s: float = Field(
-        5.0,
-        ge=0,
-        description="How long a client may leave a reply unread where that limit is met; then its connection is "
-        "closed. Elsewhere it is closed at the call's deadline.",
+    unread_s: Fixed[float] = 5.0
+    """How long a client may leave a reply unread where that limit is met; then its connection is closed.
+    Elsewhere it is closed at the call's deadline."""
+    retry_s: float = Field(
+        1.0, gt=0, description="When a client may try again that is refused because there is too much. It is told so."
     )
-    overload_retry_s: float = Field(1.0, ge=0, description="What refusals for these limits tell clients to wait.")
 
 
 class TimingSettings(SettingsGroup):
@@ -235,7 +207,9 @@ class TimingSettings(SettingsGroup):
     heading: ClassVar[str] = "Time"
 
     deadline_default_s: float = Field(30.0, gt=0, description="Deadline where a client sets none.")
-    deadline_import_s: float = Field(3600.0, gt=0, description="The same, for ImportMessages and ExportMessages.")
+    deadline_import_s: Fixed[float] = 3600.0
+    """The same, for ImportMessages and ExportMessages."""
     drain_s: float = Field(5.0, ge=0, description="How long calls in flight may finish after SIGTERM.")
     cursor_lifetime_s: float = Field(86_400.0, gt=0, description="How long a cursor can be used.")
-    wait_poll_s: float = Field(0.005, gt=0, description="How often a waiting read looks whether its index is there.")
+    wait_poll_s: Fixed[float] = 0.005
+    """How often a waiting read looks whether its index is there."""

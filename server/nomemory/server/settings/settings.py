@@ -1,6 +1,6 @@
-"""Every limit, default and timeout, each with one home.
+"""What an operator would change, each a variable of the environment, and the limits beside it that are fixed.
 
-Each is a variable of the environment; `docs/settings.md` is generated from this package.
+`docs/settings.md` is generated from this package.
 """
 
 from __future__ import annotations
@@ -75,12 +75,14 @@ class Settings(BaseModel):
         """Read the environment.
 
         Args:
-            overrides: values that go before it, by the names of their variables in small letters, without `NOMEMORY_`.
+            overrides: values that go before it, by the names of their variables in small letters, without `NOMEMORY_`;
+                of what is fixed, too.
 
         Raises:
             ValidationError: a value is not valid; it names each.
         """
-        values: dict[str, object] = {name.upper(): value for name, value in os.environ.items()}
+        own = _variables()
+        values: dict[str, object] = {name.upper(): value for name, value in os.environ.items() if name.upper() in own}
         return cls._of(values | {_variable(name): value for name, value in overrides.items()})
 
     def with_changes(self, **changes: object) -> Self:
@@ -92,7 +94,7 @@ class Settings(BaseModel):
         values = {
             variable: getattr(getattr(self, name), field)
             for name, group in groups().items()
-            for field, variable in group.variables().items()
+            for field, variable in group.names().items()
         }
         return self._of(values | {_variable(name): value for name, value in changes.items()})
 
@@ -113,8 +115,12 @@ def groups() -> dict[str, type[SettingsGroup]]:
 
 def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without the variables of settings, however they are spelt."""
-    own = {variable for group in groups().values() for variable in group.variables().values()}
+    own = _variables()
     return {name: value for name, value in environment.items() if name.upper() not in own}
+
+
+def _variables() -> set[str]:
+    return {variable for group in groups().values() for variable in group.variables().values()}
 
 
 def _variable(name: str) -> str:
