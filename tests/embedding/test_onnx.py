@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nomemory.server.embedding.l2_normalise import l2_normalise
 from nomemory.server.embedding.local_model import PACKAGE_DIMENSION, PACKAGE_MODEL
 from nomemory.server.embedding.named_models import is_installed, weights_path
-from nomemory.server.embedding.vector import l2_normalise
 from nomemory.server.vector.collection import collection_name
 
 if not is_installed():

@@ -25,7 +25,8 @@ from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_errors import WorkerUnavailableError
 from nomemory.server.vector.edge import engine as edge_engine
 from nomemory.server.vector.edge import shard as edge_shard
-from nomemory.server.vector.edge.engine import Count, Facts, Flush, Identity, KnownPoints, NearestPoints, Remove, Upsert
+from nomemory.server.vector.edge.calls import Count, Flush, NearestPoints, Remove, Upsert
+from nomemory.server.vector.edge.engine import Facts, Identity, KnownPoints
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.edge.worker import EdgeWorker
 from nomemory.server.vector.points import METADATA

@@ -32,8 +32,9 @@ from nomemory.server.vector.collection import (
 from nomemory.server.vector.indexing.backlog import Backlog
 from nomemory.server.vector.points import point_id
 from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.qdrant.collection import ForeignCollectionError, QdrantCollection
+from nomemory.server.vector.qdrant.collection import QdrantCollection
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
+from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
 from proofs.qdrant_stand_in import described
 
 VECTOR = b"\0\0\x80?" + b"\0" * 12

@@ -11,7 +11,7 @@ import pytest
 from written import written
 
 from nomemory.server.message import Role
-from nomemory.server.processes.watch import data_bytes
+from nomemory.server.processes.vitals import data_bytes
 from nomemory.server.vector.edge.engine import CopyLostError, ShardCopy
 from nomemory.server.vector.edge.files import CopyLimits, ShardFiles
 from nomemory.server.vector.edge.shard import Shard

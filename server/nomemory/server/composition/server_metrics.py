@@ -14,7 +14,7 @@ from nomemory.server.metrics import catalog
 from nomemory.server.metrics.meters import Meters, role_of
 from nomemory.server.metrics.samples import Samples, Totals
 from nomemory.server.metrics.text import text_of
-from nomemory.server.processes.watch import Vitals, vitals
+from nomemory.server.processes.vitals import Vitals, vitals
 from nomemory.server.readers.readers import Heard
 from nomemory.server.rpc.index_status import Report
 from nomemory.server.standing_faults import StandingFaults

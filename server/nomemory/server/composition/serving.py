@@ -1,8 +1,6 @@
 """Serves the services of one process: over gRPC, and over HTTP where the settings say so.
 
 The addresses that a server listens on, and who may call.
-
-The servers of one process over HTTP. What they need takes a while to load: a process without them does not.
 """
 
 from __future__ import annotations
@@ -33,41 +31,7 @@ from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.rpc.grpc_server import GrpcServer
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
-from nomemory.server.web.asgi_server import AsgiServer
-from nomemory.server.web.connection import ConnectionLimits
-from nomemory.server.web.metrics_application import MetricsApplication
-from nomemory.server.web.metrics_page import MetricsPage
-from nomemory.server.web.server import HttpServer
 from nomemory.spans.tracer import Tracer
-
-
-class WebServers:
-    """Makes them. They have one page of metrics.
-
-    Args:
-        path: what calls pass.
-        settings: limits, TLS.
-        access: decides who may call what.
-        exposition: answers scrapes; None: nothing does.
-    """
-
-    def __init__(self, path: CallPath, settings: Settings, access: Access, exposition: Exposition | None) -> None:
-        self._path = path
-        self._settings = settings
-        self._page = MetricsPage(exposition, path.bounds, access, settings) if exposition else None
-
-    def of_calls(self, *, is_shared: bool) -> HttpServer:
-        """Make the one that serves calls."""
-        return HttpServer(self._path, self._settings, self._page, is_shared=is_shared)
-
-    def of_metrics(self) -> AsgiServer | None:
-        """Make the one that serves metrics and nothing else; None: there are none."""
-        if self._page is None:
-            return None
-        application = MetricsApplication(self._page, self._path, self._settings)
-        limits = ConnectionLimits.of(self._settings, is_shared=False)
-        most = self._settings.metrics.connections_max
-        return AsgiServer(application, tls_files(self._settings), limits, most, is_shared=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +121,7 @@ def _made(
     yield "grpc", GrpcServer(path, settings, is_shared=is_shared), addresses.grpc
     if addresses.http is None and addresses.metrics is None:
         return
-    from nomemory.server.composition.serving import WebServers  # noqa: PLC0415 - see there
+    from nomemory.server.composition.web_servers import WebServers  # noqa: PLC0415 - see there
 
     web = WebServers(path, settings, access, figures.exposition if figures else None)
     if addresses.http is not None:

@@ -43,7 +43,7 @@ from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.model_change import IndexedSpace
 from nomemory.server.vector.protocol import VectorIndex
-from nomemory.server.vector.qdrant.collection import Reachability
+from nomemory.server.vector.qdrant.reachability import Reachability
 from nomemory.server.vector.remembered_model import RememberedModel, read_remembered, write_remembered
 from nomemory.server.vector.space import SharedVectors, VectorSpace
 

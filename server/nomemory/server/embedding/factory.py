@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NoReturn
 
+from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.local import (
     HOW_TO_GET_AN_EMBEDDER,
     LocalEmbedder,
@@ -23,7 +24,7 @@ from nomemory.server.embedding.local_model import (
 )
 from nomemory.server.embedding.named_models import LocalModelError, full_name, prefixes_of
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.embedding.vector import NUMBER, Vector
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.vector_store import KeptEmbedder, KeptVectors, KeptVectorsError, model_of
 from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder, SharedEmbedder
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint

@@ -20,9 +20,10 @@ from fastembed.common.model_description import ModelSource, PoolingType
 from huggingface_hub import model_info
 from huggingface_hub.errors import HfHubHTTPError, HTTPError  # type: ignore[attr-defined]  # it imports the last one
 
+from nomemory.server.embedding.l2_normalise import NUMBER, UnusableVectorError, l2_normalise
 from nomemory.server.embedding.named_models import DEFAULT_MODEL, LocalModelError, Prefixes
 from nomemory.server.embedding.onnx.session import Capacity, SideBySide
-from nomemory.server.embedding.vector import NUMBER, UnusableVectorError, Vector, batches, l2_normalise
+from nomemory.server.embedding.vector import Vector, batches
 
 _BATCH_CHARS: Final = 1000
 _HUB_S: Final = 10.0

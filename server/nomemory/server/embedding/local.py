@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
 from nomemory.server.embedding.local_model import LocalModel, package_model
 from nomemory.server.embedding.named_models import is_installed
 from nomemory.server.embedding.protocol import TextRefusedError, unavailable
-from nomemory.server.embedding.vector import UnusableVectorError, Vector, batches, l2_normalise
+from nomemory.server.embedding.vector import Vector, batches
 from nomemory.server.faults import Fault
 from nomemory.server.processes.launch import Launch
 from nomemory.server.processes.watch import Vigil

@@ -1,7 +1,5 @@
 """The form of a vector between processes and in the log.
 
-Vectors of length one: the only kind that an engine or a caller of an embedder is given.
-
 Texts before they are embedded: what embedders cannot read is taken out, and those of like length go together.
 """
 
@@ -10,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from struct import pack, unpack
 from typing import Final
-
-import numpy as np
 
 Vector = bytes
 """Little-endian float32 numbers, one after another."""
@@ -28,33 +24,6 @@ def vector_of(numbers: Sequence[float]) -> Vector:
 def numbers_of(vector: Vector) -> list[float]:
     """Return the numbers of a vector."""
     return list(unpack(f"<{len(vector) // NUMBER_BYTES}f", vector))
-
-
-NUMBER = np.dtype("<f4")
-"""Little-endian float32."""
-
-
-class UnusableVectorError(ValueError):
-    """Cosines with this vector mean nothing; the text says why, without its numbers."""
-
-
-def l2_normalise(vector: Vector, dimension: int) -> Vector:
-    """Scale a vector to length one.
-
-    The length is taken in 64 bits, where no float32 overflows or vanishes.
-
-    Raises:
-        UnusableVectorError: it has not `dimension` numbers, or one that is not finite, or is zero.
-    """
-    if len(vector) != dimension * NUMBER.itemsize:
-        raise UnusableVectorError(f"must have {dimension} numbers")
-    numbers = np.frombuffer(vector, dtype=NUMBER).astype(np.float64)
-    length = float(np.linalg.norm(numbers))
-    if not np.isfinite(length):
-        raise UnusableVectorError("must be finite")
-    if length == 0:
-        raise UnusableVectorError("must not be zero")
-    return (numbers / length).astype(NUMBER).tobytes()
 
 
 def batches(lengths: Sequence[int], most: int) -> Iterator[Sequence[int]]:

@@ -16,7 +16,7 @@ from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.collection import name_on_server, other_collections
 from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorIndex
-from nomemory.server.vector.qdrant.collection import ForeignCollectionError
+from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
 from nomemory.server.vector.shared.protocol import SharedIndex
 from nomemory.server.vector.space import ServingSpace, VectorSpace
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nomemory.server.lexical.tantivy.indexer import LexicalIndexer
-from nomemory.server.lexical.tantivy.indexer_process import (
+from nomemory.server.lexical.tantivy.indexer_calls import (
     EXPECTED_FAILURES,
     AwaitCommit,
     Follow,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.processes.watch import data_bytes
+from nomemory.server.processes.vitals import data_bytes
 
 _BLOCK: Final = 512
 """The unit in which the system counts what a file takes."""

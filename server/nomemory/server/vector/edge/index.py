@@ -18,7 +18,7 @@ from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
 from nomemory.server.processes.worker_errors import WorkerError, WorkerSlowError
 from nomemory.server.standing_faults import VECTOR_ENGINE
-from nomemory.server.vector.edge.engine import (
+from nomemory.server.vector.edge.calls import (
     CopyLiving,
     CopyRefused,
     Count,

@@ -11,19 +11,14 @@ from uuid import UUID
 import qdrant_edge as qdrant
 
 from nomemory.server.embedding.vector import Vector, numbers_of, vector_of
+from nomemory.server.vector.edge.calls import NearestPoints, PointsRead, ReadPoints, Scored, WholePoint, WholeRead
 from nomemory.server.vector.edge.engine import (
     CopyLostError,
     Facts,
     Identity,
     KnownPoints,
-    NearestPoints,
     Packing,
-    PointsRead,
-    ReadPoints,
-    Scored,
     ShardCopy,
-    WholePoint,
-    WholeRead,
     config_of,
     index_payload,
 )

@@ -15,7 +15,7 @@ from nomemory.server.faults import Fault
 from nomemory.server.message import Filter
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.edge.engine import WholePoint
+from nomemory.server.vector.edge.calls import WholePoint
 from nomemory.server.vector.edge.files import CopyLimits, ShardFiles, bytes_of
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.edge.layout import ShardLayout, shard_of

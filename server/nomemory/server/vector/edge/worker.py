@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_pipe import WorkerPipe
-from nomemory.server.vector.edge.engine import (
+from nomemory.server.vector.edge.calls import (
     CopyLiving,
     CopyRefused,
     Count,

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import numpy as np
 from qdrant_client import AsyncQdrantClient, models
 
-from nomemory.server.embedding.vector import NUMBER, Vector
+from nomemory.server.embedding.l2_normalise import NUMBER
+from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault
 from nomemory.server.message import Filter
 from nomemory.server.structured_logs import get_logger
@@ -28,13 +29,8 @@ from nomemory.server.vector.points import (
     point_id,
 )
 from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
-from nomemory.server.vector.qdrant.collection import (
-    ForeignCollectionError,
-    QdrantCollection,
-    QdrantOwner,
-    answered,
-    unavailable,
-)
+from nomemory.server.vector.qdrant.collection import QdrantCollection, QdrantOwner, answered, unavailable
+from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
 from nomemory.server.vector.usable import usable_points, usable_query
 
 _log = get_logger("vectors")

@@ -1,0 +1,43 @@
+"""The servers of one process over HTTP. What they need takes a while to load: a process without them does not."""
+
+from __future__ import annotations
+
+from nomemory.server.identity.access import Access
+from nomemory.server.identity.tls import tls_files
+from nomemory.server.metrics.text import Exposition
+from nomemory.server.rpc.call_path import CallPath
+from nomemory.server.settings import Settings
+from nomemory.server.web.asgi_server import AsgiServer
+from nomemory.server.web.connection import ConnectionLimits
+from nomemory.server.web.metrics_application import MetricsApplication
+from nomemory.server.web.metrics_page import MetricsPage
+from nomemory.server.web.server import HttpServer
+
+
+class WebServers:
+    """Makes them. They have one page of metrics.
+
+    Args:
+        path: what calls pass.
+        settings: limits, TLS.
+        access: decides who may call what.
+        exposition: answers scrapes; None: nothing does.
+    """
+
+    def __init__(self, path: CallPath, settings: Settings, access: Access, exposition: Exposition | None) -> None:
+        self._path = path
+        self._settings = settings
+        self._page = MetricsPage(exposition, path.bounds, access, settings) if exposition else None
+
+    def of_calls(self, *, is_shared: bool) -> HttpServer:
+        """Make the one that serves calls."""
+        return HttpServer(self._path, self._settings, self._page, is_shared=is_shared)
+
+    def of_metrics(self) -> AsgiServer | None:
+        """Make the one that serves metrics and nothing else; None: there are none."""
+        if self._page is None:
+            return None
+        application = MetricsApplication(self._page, self._path, self._settings)
+        limits = ConnectionLimits.of(self._settings, is_shared=False)
+        most = self._settings.metrics.connections_max
+        return AsgiServer(application, tls_files(self._settings), limits, most, is_shared=False)

@@ -1,0 +1,61 @@
+"""What the lexical indexer's process can be asked, and how it can fail."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.lexical.tantivy.schema import EnginePanicError
+from nomemory.server.log.feed import ChangeFeed
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Begin to follow the log. The first call, and no answer. It may hold a password, which is why it is a call.
+
+    Attributes:
+        open_feed: opens the log's feed.
+    """
+
+    open_feed: Callable[[], ChangeFeed]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLog:
+    """Read the log's changes now. No answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCommit:
+    """Wait until the index has committed more. Answer: the sequence up to which everything is committed.
+
+    Attributes:
+        known: the latest answer; None if there is none from this process.
+    """
+
+    known: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WipeRemoved:
+    """Take everything out of the index's files that was removed and committed by now. Answer: None, when it is done."""
+
+
+IndexerCall = Follow | ReadLog | AwaitCommit | WipeRemoved
+
+EXPECTED_FAILURES: Final = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)
+"""What the log or the engine raises. Any other error ends the process."""
+
+FAILURES_BY_NAME: Final[Mapping[str, type[Exception]]] = MappingProxyType(
+    {kind.__name__: kind for kind in EXPECTED_FAILURES}
+)
+"""An error crosses the pipe as the name of its kind: its own words may quote a message."""
+
+
+def failure_name(error: BaseException) -> str:
+    """Return the name under which one of the expected failures crosses the pipe."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind in EXPECTED_FAILURES)
