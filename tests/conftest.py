@@ -15,7 +15,7 @@ from hypothesis import settings
 from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, shared_postgres
 from server.fleet import fleet
 
-from nomemory.server.composition.heap import freeze_heap, loading
+from nomemory.server.composition.serving import freeze_heap, loading
 from nomemory.server.logs import configure_logs
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc

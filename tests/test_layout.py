@@ -34,7 +34,7 @@ LADDER = {
         "nomemory.server.web",
         "nomemory.server.faults",
         "nomemory.server.listen_address",
-        "nomemory.server.identity.metadata",
+        "nomemory.server.identity.caller",
         "nomemory.server.listen_address",
         "nomemory.server.metrics.meters",
         "nomemory.server.settings",

@@ -20,8 +20,7 @@ from server.host import ANSWERED_BY
 from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
-from nomemory.server.identity.caller import Caller, Scope
-from nomemory.server.identity.metadata import Metadata
+from nomemory.server.identity.caller import Caller, Metadata, Scope
 from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.rpc import call_lifecycle
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary

@@ -22,7 +22,7 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.processes.frames import ReceivedCall
-from nomemory.server.processes.worker_errors import WorkerUnavailableError
+from nomemory.server.processes.launch import WorkerUnavailableError
 from nomemory.server.vector.edge import engine as edge_engine
 from nomemory.server.vector.edge import shard as edge_shard
 from nomemory.server.vector.edge.calls import Count, Flush, NearestPoints, Remove, Upsert

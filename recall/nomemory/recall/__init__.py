@@ -11,7 +11,7 @@ from typing import Final
 from nomemory.recall.api import OnStep, recall
 from nomemory.recall.errors import RecallError
 from nomemory.recall.model.budget import Budget, Limits, StopReason
-from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
+from nomemory.recall.model.evidence import EnoughRule, Evidence, Findings, Relation, Retrieval, Retrieved
 from nomemory.recall.model.memory_view import (
     Citation,
     Conflict,
@@ -26,7 +26,6 @@ from nomemory.recall.model.memory_view import (
 )
 from nomemory.recall.model.question import Question, Role, Turn
 from nomemory.recall.model.result import RecallResult, Step
-from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, Situation, ToolCall
 from nomemory.recall.skills.folder import SkillFault, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary

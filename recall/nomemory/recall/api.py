@@ -11,9 +11,9 @@ from typing import Final
 from nomemory.recall.agent import RecallAgent
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import EnoughRule
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.search.session import OnStep
 from nomemory.recall.skills.loader import Skill

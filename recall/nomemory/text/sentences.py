@@ -1,14 +1,19 @@
-"""Splits what was said into sentences and clauses, in Chinese and English, with exact offsets."""
+"""Splits what was said into sentences and clauses, in Chinese and English, with exact offsets.
+
+Descriptions of pictures and files that importers append to a message.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 HIDDEN = "\ufffc"
 """Stands for each character between quotation marks in a masked text."""
+
 
 _QUOTED = regex.compile(r'“[^“”\n]{1,200}”|「[^「」\n]{1,200}」|『[^『』\n]{1,200}』|"[^"\n]{1,200}"')
 _ABBREVIATION = r"(?<!\b(?:Mrs?|Ms|Dr|St|No|vs|etc|e\.g|i\.e|a\.m|p\.m|approx))"
@@ -85,3 +90,12 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     while start < end and text[end - 1] in _EDGES:
         end -= 1
     return start, end
+
+
+_ATTACHMENT: Final = "\n["
+"""It marks a line that describes an attachment."""
+
+
+def without_attachments(content: str) -> str:
+    """Return the text without the descriptions of attachments."""
+    return content.partition(_ATTACHMENT)[0]

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from nomemory.server.composition.heap import loading
+from nomemory.server.composition.serving import loading
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141

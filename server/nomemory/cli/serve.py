@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from nomemory.cli.configuration import LOG_LEVELS, configured
-from nomemory.server.composition.heap import loading
+from nomemory.server.composition.serving import loading
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError
 from nomemory.server.listen_address import ListenAddressError, http_address, parse_listen_address
 from nomemory.server.processes.reserved_port import reserved

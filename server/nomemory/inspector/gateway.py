@@ -28,7 +28,7 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from nomemory.client.options import Identity, with_credential
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.metadata import Metadata
+from nomemory.server.identity.caller import Metadata
 from nomemory.server.listen_address import INSPECTOR, ListenAddress
 from nomemory.server.metrics.meters import CallMeter
 from nomemory.server.settings import Settings

@@ -14,13 +14,12 @@ from types import MappingProxyType
 
 import uvloop
 
-from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.recall_only import recall_only_services
 from nomemory.server.composition.server_metrics import AskReaders, ServerMetrics, nobody
 from nomemory.server.composition.services import make_services
-from nomemory.server.composition.serving import Figures, listen_addresses, make_access, serving
+from nomemory.server.composition.serving import Figures, freeze_heap, listen_addresses, make_access, serving
 from nomemory.server.composition.tracing import start_exporter, start_tracer
 from nomemory.server.composition.writer import Announce, WriterAssembly, nobody_else
 from nomemory.server.data_directory import DataDirectory

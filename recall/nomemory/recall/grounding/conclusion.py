@@ -16,7 +16,7 @@ from typing import Final
 
 from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.contradictions import Pair, attribution, contradictions, is_named
-from nomemory.recall.model.evidence import Findings, Relation, Retrieval
+from nomemory.recall.model.evidence import EnoughRule, Findings, Relation, Retrieval, Sufficiency
 from nomemory.recall.model.memory_view import (
     Attribution,
     Conflict,
@@ -31,7 +31,6 @@ from nomemory.recall.model.memory_view import (
     Verdict,
 )
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.sufficiency import EnoughRule, Sufficiency
 
 
 @dataclass(frozen=True, slots=True)

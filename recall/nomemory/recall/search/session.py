@@ -11,11 +11,10 @@ from datetime import timedelta
 from typing import Final
 
 from nomemory.recall.model.budget import Budget, Limits, Reading, StopReason
-from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved, Sufficiency
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.result import JsonValue, Step
 from nomemory.recall.model.search_scope import Coverage, SearchScope
-from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.planning.base import Plan, Situation, ToolCall
 from nomemory.recall.search.ranking import EvidenceRanking
 from nomemory.recall.skills.loader import Skill

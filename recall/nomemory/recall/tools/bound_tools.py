@@ -11,10 +11,10 @@ import grpc
 import structlog
 
 from nomemory.recall.model.budget import Budget
+from nomemory.recall.model.evidence import Sufficiency
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.result import JsonValue
 from nomemory.recall.model.search_scope import SearchScope
-from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.tools.arguments import (
     Arguments,
     HybridArguments,

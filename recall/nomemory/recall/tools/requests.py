@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Role
-from nomemory.recall.model.roles import ROLE_IN_CONTRACT
+from nomemory.recall.model.search_scope import ROLE_IN_CONTRACT
 from nomemory.recall.tools.arguments import (
     HybridArguments,
     LexicalArguments,

@@ -19,11 +19,10 @@ from functools import partial
 
 import uvloop
 
-from nomemory.server.composition.heap import freeze_heap
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.services import make_services
-from nomemory.server.composition.serving import Figures, make_access, serving
+from nomemory.server.composition.serving import Figures, freeze_heap, make_access, serving
 from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.composition.tracing import start_tracer
 from nomemory.server.data_directory import DataDirectory

@@ -1,13 +1,16 @@
 """Serves the services of one process: over gRPC, and over HTTP where the settings say so.
 
 The addresses that a server listens on, and who may call.
+
+Keeps the garbage collector away from what a process has loaded.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -157,3 +160,19 @@ def _address(text: str, settings: Settings) -> ListenAddress:
     credentials, tls = checks_credentials(settings), tls_files(settings) is not None
     refuse_exposure(address, Protection(credentials, tls, settings.identity.insecure_plaintext))
     return address
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Do without garbage collection while modules are imported, which stay: to walk them takes a sixth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def freeze_heap() -> None:
+    """Exempt all present objects from garbage collection. Walking them would stop every call for 20 to 60 ms."""
+    gc.collect()
+    gc.freeze()

@@ -13,8 +13,7 @@ from google.protobuf.message import Message as ProtoMessage
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.authenticator import Authenticator, Peer
 from nomemory.server.identity.binding import BoundUser, bind_user, refuse_other_name
-from nomemory.server.identity.caller import Caller, Scope
-from nomemory.server.identity.metadata import Metadata
+from nomemory.server.identity.caller import Caller, Metadata, Scope
 from nomemory.server.identity.namespaced import show_users, store_users
 from nomemory.server.identity.user_fields import users_in
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from nomemory.server.identity.caller import Caller
-from nomemory.server.identity.metadata import Metadata
+from nomemory.server.identity.caller import Caller, Metadata
 
 Peer = Callable[[], Mapping[str, Iterable[bytes]]]
 """Return the properties of the connection's other end, as gRPC's `auth_context` has them."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.caller import LOCAL, Caller, Scope
-from nomemory.server.identity.metadata import Metadata, values_of
+from nomemory.server.identity.caller import LOCAL, Caller, Metadata, Scope, values_of
 from nomemory.server.identity.namespace import own_part
 
 USER_ID: Final = "x-user-id"

@@ -1,11 +1,13 @@
 """The caller of a call.
 
 What a caller may do.
+
+The metadata of a call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -65,3 +67,12 @@ class Caller:
 
 LOCAL = Caller("local", frozenset(Scope))
 """Whoever reaches a loopback server that checks no credentials: this machine trusts itself."""
+
+
+Metadata = Sequence[tuple[str, str | bytes]]
+"""Pairs in the order sent; a key may come more than once. Values of keys that end in `-bin` are bytes."""
+
+
+def values_of(metadata: Metadata, key: str) -> list[str | bytes]:
+    """Return every value of a key."""
+    return [value for name, value in metadata if name == key]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.api_keys import ApiKeys
 from nomemory.server.identity.authenticator import Peer
-from nomemory.server.identity.caller import LOCAL, Caller
+from nomemory.server.identity.caller import LOCAL, Caller, Metadata
 from nomemory.server.identity.certificates import Certificates, peer_names
 from nomemory.server.identity.credentials import (
     CARRIERS,
@@ -19,7 +19,6 @@ from nomemory.server.identity.credentials import (
     invalid_credentials,
     sent_credential,
 )
-from nomemory.server.identity.metadata import Metadata
 from nomemory.server.identity.tokens import Tokens
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.api_key import PREFIX
-from nomemory.server.identity.metadata import Metadata, values_of
+from nomemory.server.identity.caller import Metadata, values_of
 
 AUTHORIZATION: Final = "authorization"
 API_KEY: Final = "x-api-key"

@@ -7,9 +7,8 @@ import subprocess
 from typing import Self
 
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
-from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.launch import Launch, WorkerUnavailableError
 from nomemory.server.processes.watch import Vigil, Watch
-from nomemory.server.processes.worker_errors import WorkerUnavailableError
 
 _START_MAX_S = 120.0
 _EXIT_MAX_S = 20.0

@@ -2,6 +2,8 @@
 
 Each is started with `python -m MODULE DESCRIPTOR ARGUMENTS…`, not with `multiprocessing`, which would import the
 caller's main module (and gRPC with it) into every process, and could not give it an environment of its own.
+
+Why a worker process did not answer a call.
 """
 
 from __future__ import annotations
@@ -15,8 +17,28 @@ from dataclasses import dataclass, field
 
 from nomemory.server import standard_error
 from nomemory.server.private_files import UMASK
-from nomemory.server.processes.worker_errors import WorkerUnavailableError
 from nomemory.server.settings.settings import without_settings
+
+
+class WorkerError(Exception):
+    """A worker did not answer a call."""
+
+
+class WorkerLostError(WorkerError):
+    """The worker died, or said nothing for too long and was killed, while this call was with it."""
+
+
+class WorkerUnavailableError(WorkerError):
+    """There is no worker: it could not be started, or was closed."""
+
+
+class WorkerSlowError(WorkerError):
+    """The worker is busy with other calls and did not answer this one in time."""
+
+
+class WorkerFailedError(WorkerError):
+    """The worker answered that the call failed; the text is the kind of error."""
+
 
 Started = tuple[subprocess.Popen[bytes], socket.socket]
 """A process, and this end of the pipe to it."""

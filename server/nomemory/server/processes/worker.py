@@ -9,15 +9,15 @@ from typing import Any
 from nomemory.server.backoff import Backoff
 from nomemory.server.processes.child_process import ChildProcess
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError
-from nomemory.server.processes.launch import Launch
-from nomemory.server.processes.watch import Vigil
-from nomemory.server.processes.worker_errors import (
+from nomemory.server.processes.launch import (
+    Launch,
     WorkerError,
     WorkerFailedError,
     WorkerLostError,
     WorkerSlowError,
     WorkerUnavailableError,
 )
+from nomemory.server.processes.watch import Vigil
 
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 5.0
 

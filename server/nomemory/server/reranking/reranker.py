@@ -12,10 +12,9 @@ from typing import Final, Protocol
 
 from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.backoff import Backoff
-from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.launch import Launch, WorkerError
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
-from nomemory.server.processes.worker_errors import WorkerError
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import LATE, NOT_STARTING, RERANKER
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from nomemory.server.admission.cost import cost_of
-from nomemory.server.admission.scheduler import Claim, ReadScheduler
+from nomemory.server.admission.scheduler import Claim, ReadScheduler, cost_of
 from nomemory.server.identity.access import Need
 from nomemory.server.rpc.call import Call, ClientStream, Reply, ServerStream, Service, Unary
 from nomemory.server.settings import Settings

@@ -16,7 +16,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import UNADMITTED, Admission, Need
-from nomemory.server.identity.metadata import Metadata
+from nomemory.server.identity.caller import Metadata
 from nomemory.server.identity.namespace import Namespace
 
 Reply = bytes | ProtoMessage

@@ -19,7 +19,7 @@ import grpc
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
-from nomemory.server.identity.metadata import Metadata
+from nomemory.server.identity.caller import Metadata
 from nomemory.server.metrics.meters import GRPC, CallMeter
 from nomemory.server.rpc.call import REQUEST_ID, Call, request_id_of
 from nomemory.server.rpc.status import code_name, status_of

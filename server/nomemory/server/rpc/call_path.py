@@ -11,7 +11,7 @@ from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection
 
 from nomemory.server.identity.access import Access, Need
-from nomemory.server.identity.metadata import Metadata
+from nomemory.server.identity.caller import Metadata
 from nomemory.server.metrics.meters import CallMeter
 from nomemory.server.overload.bounds import Bounds
 from nomemory.server.rpc.call import Service

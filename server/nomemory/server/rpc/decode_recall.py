@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Question, Turn
-from nomemory.recall.model.roles import role_of
+from nomemory.recall.model.search_scope import role_of
 from nomemory.server.rpc.checker import Checker
 from nomemory.server.settings import Settings
 from nomemory.server.settings.limits import LimitSettings

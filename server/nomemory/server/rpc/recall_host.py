@@ -16,8 +16,8 @@ from grpc.aio import AioRpcError
 from nomemory.recall.api import OnStep, recall
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.llm.prompt import Prompt
+from nomemory.recall.model.evidence import EnoughRule
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.sufficiency import EnoughRule
 from nomemory.recall.planning.base import Plan, Planner, Situation
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.query_stub import QueryStub, Rpc, service_error

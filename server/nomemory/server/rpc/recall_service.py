@@ -19,7 +19,7 @@ from nomemory.recall.model.budget import Budget, Limits, StopReason
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import Attribution, Conflict, MemoryView, Statement, Verdict
 from nomemory.recall.model.result import RecallResult, Step
-from nomemory.recall.model.roles import ROLE_IN_CONTRACT
+from nomemory.recall.model.search_scope import ROLE_IN_CONTRACT
 from nomemory.recall.skills.loader import Skill, SkillInvalidError, SkillLibrary, SkillNotFoundError
 from nomemory.recall.tools.query_stub import (
     EmbeddingRefusedError,

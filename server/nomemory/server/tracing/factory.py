@@ -16,10 +16,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from nomemory.server.listen_address import ListenAddressError, parse_listen_address
-from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.launch import Launch, WorkerError
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
-from nomemory.server.processes.worker_errors import WorkerError
 from nomemory.server.settings import Settings
 from nomemory.server.tracing.span_export import Delivery
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import grpc
 
-from nomemory.server.identity.metadata import Metadata
+from nomemory.server.identity.caller import Metadata
 
 
 class CallEndedError(grpc.aio.AbortError):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.metadata import Metadata
+from nomemory.server.identity.caller import Metadata
 from nomemory.server.rpc.call import REQUEST_ID, request_id_of
 
 if TYPE_CHECKING:

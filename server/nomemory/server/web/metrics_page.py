@@ -8,10 +8,9 @@ from typing import Final
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
-from nomemory.server.identity.caller import Scope
+from nomemory.server.identity.caller import Metadata, Scope
 from nomemory.server.identity.credentials import SentToken, sent_credential
 from nomemory.server.identity.factory import checks_credentials
-from nomemory.server.identity.metadata import Metadata
 from nomemory.server.metrics.text import CONTENT_TYPE, Exposition
 from nomemory.server.overload.bounds import Bounds
 from nomemory.server.settings import Settings

@@ -13,10 +13,9 @@ from typing import Any
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Filter
-from nomemory.server.processes.launch import Launch
+from nomemory.server.processes.launch import Launch, WorkerError, WorkerSlowError
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
-from nomemory.server.processes.worker_errors import WorkerError, WorkerSlowError
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.edge.calls import (
     CopyLiving,
