@@ -1,4 +1,4 @@
-"""Writes docs/api.md from the contract and its comments. With --check it only tells whether the page is up to date."""
+"""Writes docs/api.md, a page of the site, from the contract and its comments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from google.protobuf.descriptor_pb2 import (
 PAGE: Final = ROOT / "docs" / "api.md"
 HEAD: Final = """# The API
 
-Every service, message and field of `nomemory.v1`. `scripts/gen_api_docs.py` makes this page from
+Every service, message and field of `nomemory.v1`. This page is made from
 [the contract](../proto/nomemory/v1).
 """
 LEFT_OUT_AFTER_A_NAME: Final = ("is ", "are ")

@@ -34,9 +34,10 @@ class GrpcTransport:
         return Outcome(grpc.StatusCode.OK, b"\n".join(replies), seconds, is_from_server=True, replies=replies)
 
     def is_healthy(self, timeout_s: float) -> bool:
-        """Return whether the server says in time that it serves."""
+        """Return whether the server says in time that it serves. It may be about to listen again."""
+        request = health_pb2.HealthCheckRequest()
         try:
-            health_pb2_grpc.HealthStub(self._channel).Check(health_pb2.HealthCheckRequest(), timeout=timeout_s)
+            health_pb2_grpc.HealthStub(self._channel).Check(request, timeout=timeout_s, wait_for_ready=True)
         except grpc.RpcError:
             return False
         return True
