@@ -1,4 +1,4 @@
-"""Which module of the repository imports which, and which packages import each other in a circle."""
+"""Which module of the repository imports which, and what imports itself in a circle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Arrow(NamedTuple):
-    """One package imports another."""
+    """One package or module imports another."""
 
     start: str
     end: str
@@ -61,6 +61,16 @@ def between_packages(modules: Mapping[str, Path]) -> dict[Arrow, str]:
         for module, file in modules.items()
         for name in sorted(imports(file))
         if name in modules and packages[name] != packages[module]
+    }
+
+
+def between_files(modules: Mapping[str, Path]) -> dict[Arrow, str]:
+    """Return the arrows between modules. What stands before a package, its `__init__`, is left out."""
+    return {
+        Arrow(module, name): f"{module} imports {name}"
+        for module, file in modules.items()
+        for name in sorted(imports(file))
+        if name in modules and name != module and not is_within(module, name)
     }
 
 

@@ -15,7 +15,7 @@ _KEPT_MAX = 4096
 
 
 class Stamp(NamedTuple):
-    """Where a request stands in virtual time. The earliest finish goes first, so cheap requests go before dear ones."""
+    """Where a request stands in virtual time. The earliest finish goes first, so cheap go before expensive ones."""
 
     finish: float
     start: float

@@ -1,16 +1,16 @@
 """The scheduler in front of the reads: what is admitted, in which order it runs, and what is turned away.
 
-A short read runs at once. A dear one waits for a slot on the event loop, in an order that shares the loop fairly among
-users by what their reads cost, cheap ones first. What one user and one caller may have in hand is bounded, so that a
-flood waits in its own line, and its rest is refused.
+A short read runs at once. An expensive one waits for a slot on the event loop, in an order that shares the loop fairly
+among users by what their reads cost, cheap ones first. What one user and one caller may have in hand is bounded, so
+that a flood waits in its own line, and its rest is refused.
 
-The pace of dear reads: pieces of work on the event loop, and rests in which the loop serves everything else.
+`Pace` divides expensive reads into pieces of work, with rests in which the event loop serves everything else.
 
-gRPC hands calls to the loop one after another, each within several turns of the loop. If dear work filled every turn,
-a short call would wait for a piece of it several times over, behind every call that came before. So a rest lasts while
-calls keep coming, up to a bound.
+gRPC hands calls to the loop one after another, each within several turns of the loop. If expensive work
+filled every turn, a short call would wait for a piece of it several times over, behind every call that came before. So
+a rest lasts while calls keep coming, up to a bound.
 
-How often a key may come: so many a second, with a burst of two seconds' worth.
+`RateLimit` says how often a key may come: so many a second, with a burst of two seconds' worth.
 
 What reads cost the event loop, in milliseconds on a machine of today: declared, by method and by what is asked for.
 
@@ -43,7 +43,7 @@ _PIECE_S = 0.003
 
 
 class Pace:
-    """Decides when a dear read may go on. While nothing else waits there is no rest.
+    """Decides when an expensive read may go on. While nothing else waits there is no rest.
 
     Args:
         rest_s: how long a rest is.

@@ -85,7 +85,7 @@ class Stretches:
         """Return a filter that admits the same messages, without an end that lies after all of them.
 
         Who asks at some time asks for what was said before: that end is another with each question, and costs a search
-        of a long log dear.
+        of a long log expensive.
         """
         if narrowed.until_us is None:
             return narrowed

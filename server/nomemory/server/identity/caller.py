@@ -1,9 +1,4 @@
-"""The caller of a call.
-
-What a caller may do.
-
-The metadata of a call.
-"""
+"""Who calls, what the caller may do, and the metadata in which a call says so."""
 
 from __future__ import annotations
 

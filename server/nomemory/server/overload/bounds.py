@@ -1,7 +1,5 @@
 """What calls may hold of a process while they come, are answered, and leave.
 
-Replies that clients have not taken yet: how many bytes there may be, and the end of who does not read.
-
 gRPC keeps a reply until its client has room for it, and a reply cannot be taken back. What remains is to refuse further
 replies, and to close the connection.
 """

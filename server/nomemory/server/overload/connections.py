@@ -1,8 +1,6 @@
-"""The sockets of a process: those of its clients, which gRPC has no way to close, and those with which it listens.
+"""How many connections a process has: how many the system allows, and which make room where there are too many.
 
-Closes connections that never bring a whole request, where they leave little room for others.
-
-How many connections the system lets a process have.
+gRPC has no way to close one connection. So the sockets of a process are looked at beside it.
 """
 
 from __future__ import annotations

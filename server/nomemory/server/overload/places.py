@@ -1,8 +1,6 @@
-"""Which connections have brought a whole request. Where room is short, they go before those that have not.
+"""Places that calls hold, shared evenly between connections.
 
-Places that calls hold, shared evenly between connections.
-
-A stream of requests that holds a place.
+Where room is short, connections that have brought a whole request go before those that have not.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """IngestService: decode, write, encode.
 
-The result of an import so far.
-
-The places that still hold bytes of a user after an erasure, for its receipt.
-
-Work that goes on to its end, whether or not its caller waits for it.
+What an import has stored so far is counted, and the receipt of an erasure names the places that still hold bytes. A
+deletion goes on to its end, and so does a write, whether or not its caller waits for it.
 """
 
 from __future__ import annotations
