@@ -17,6 +17,7 @@ pytest.importorskip("opentelemetry.proto", reason="the extra `otel` is not insta
 
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as wire
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from tracing.calls import CALLER
 
 SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
 WAIT_S = 30.0
@@ -79,12 +80,21 @@ class Collector:
         return list(self.spans)
 
     def trace(self, trace_id: str, *names: str) -> list[Seen]:
-        """Wait until a trace has spans of these names; return it."""
+        """Wait until a trace has spans of these names, and the parent of each; return it."""
 
         def of_trace(spans: list[Seen]) -> list[Seen]:
             return [one for one in spans if one.trace == trace_id]
 
-        return of_trace(self.wait(lambda spans: set(names) <= {one.name for one in of_trace(spans)}))
+        def is_whole(spans: list[Seen]) -> bool:
+            return set(names) <= {one.name for one in spans} and not list(strays(spans))
+
+        return of_trace(self.wait(lambda spans: is_whole(of_trace(spans))))
+
+
+def strays(spans: list[Seen]) -> Iterator[Seen]:
+    """Return the spans whose parent is neither the caller's nor among them."""
+    known = {"", CALLER, *(one.span for one in spans)}
+    return (one for one in spans if one.parent not in known)
 
 
 def _seen(request: wire.ExportTraceServiceRequest) -> Iterator[Seen]:

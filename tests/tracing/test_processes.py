@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import grpc
 import pytest
 from server.fleet import Fleet, until
 from tracing.calls import CALLER, fresh_trace, of_trace
-from tracing.collector import Collector, Seen
+from tracing.collector import Collector, Seen, strays
 
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -49,19 +47,13 @@ def recalled(reader: grpc.Channel, trace: str, tracestate: str = "") -> None:
     RecallServiceStub(reader).Recall(request, metadata=metadata, timeout=30)
 
 
-def strays(spans: list[Seen]) -> Iterator[Seen]:
-    """Return the spans whose parent is neither the caller's nor in the tree."""
-    known = {CALLER, *(one.span for one in spans)}
-    return (one for one in spans if one.parent not in known)
-
-
 def test_a_recall_is_one_tree_over_three_processes(reader: grpc.Channel, lin: str, shared_collector: Collector) -> None:
     trace = fresh_trace()
     recalled(reader, trace, tracestate="vendor=1")
     spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vectors search", "vector-engine")
     assert lin
     assert [one.name for one in spans if one.parent == CALLER] == ["nomemory.v1.RecallService/Recall"]
-    assert list(strays(spans)) == []
+    assert not list(strays(spans))
     assert len({one.span for one in spans}) == len(spans)
     assert {one.state for one in spans} == {"vendor=1"}
     processes = {one.process for one in spans}

@@ -38,7 +38,7 @@ class RememberedModel:
         """Return what is to be remembered of the settings of a collection."""
         variables = {
             variable: value
-            for field, variable in type(settings.embedder).variables().items()
+            for field, variable in type(settings.embedder).names().items()
             if field != _NOT_THE_MODELS and not isinstance(value := getattr(settings.embedder, field), SecretStr)
         }
         return cls(collection, {**variables, _ENDPOINT: _without_secrets(settings.openai.base_url)})

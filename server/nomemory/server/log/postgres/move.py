@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,12 +47,21 @@ _PRESENT: Final = """
 SELECT sequence FROM messages JOIN unnest($1::smallint[], $2::bigint[]) AS wanted(bucket, sequence)
 USING (bucket, sequence)
 """
+_TAKE_TIMES: Final = 50
+_TAKE_AGAIN_S: Final = 0.1
 _SEQUENCE: Final = MESSAGES.columns.index("sequence")
 _WIRE: Final = MESSAGES.columns.index("wire")
 
 
 async def take(connection: Connection) -> bool:
-    """Keep every other move out of a database for as long as this connection lasts; return whether that worked."""
+    """Keep every other move out of a database for as long as this connection lasts; return whether that worked.
+
+    The database may see a little late that a move before this one was interrupted: this waits for it.
+    """
+    for _ in range(_TAKE_TIMES - 1):
+        if await connection.fetchval(_ALONE):
+            return True
+        await asyncio.sleep(_TAKE_AGAIN_S)
     return bool(await connection.fetchval(_ALONE))
 
 
