@@ -56,7 +56,7 @@ def test_a_server_that_runs_is_attacked_and_left_as_it_was(
     keyring = Keyring(tmp_path / "keys.json")
     key = keyring.key("ingest", "query", "recall", "act-as")
     with start(small(tmp_path, api_keys=keyring.path)) as server:
-        few = ["--share", "0.01", "--requests", "100", "--timings", "2", "--connections", "2", "--raw", "0"]
+        few = ["--share", "0.01", "--requests", "100", "--timings", "0", "--connections", "2", "--raw", "0"]
         code = main(["--target", server.target, "--token", key, "--seed", "2", *few])
         printed = capsys.readouterr().out
         assert code == 0, printed
@@ -131,11 +131,12 @@ def test_a_users_own_cursors_are_good_for_nobody_else(vector_server: Server) -> 
         (grpc.StatusCode.UNKNOWN, b"", True, "UNKNOWN"),
         (grpc.StatusCode.DEADLINE_EXCEEDED, b"", False, "hang"),
         (grpc.StatusCode.UNAVAILABLE, b"", False, "connection"),
+        (grpc.StatusCode.UNAVAILABLE, b"a message of this answer is damaged", True, "damage"),
     ],
 )
 def test_the_judge_finds(code: grpc.StatusCode, told: bytes, is_from_server: bool, kind: str) -> None:  # noqa: FBT001 - a column
     judge = Judge([b"secret"])
-    judge.see("a call", Outcome(code, told, 1.0, is_from_server))
+    judge.see("a call", Outcome(code, told, 1.0, is_from_server, details=told.decode()))
     assert [problem.kind for problem in judge.problems] == [kind]
 
 

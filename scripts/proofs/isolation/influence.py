@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import grpc
+
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
 from proofs.isolation.contract import METHODS
 from proofs.isolation.judge import Judge
-from proofs.isolation.world import TOPIC, Attacker, Victim, World
+from proofs.isolation.world import BEGIN_S, TOPIC, Attacker, Victim, World
 
 _FLOOD = 300
 _QUERIES = (TOPIC, "火锅", f"too {TOPIC}", "What do I like?")
@@ -28,6 +30,7 @@ Requests = (
 
 def attack_by_influence(world: World, judge: Judge) -> None:
     """Compare what each attacker gets before and after a victim has written much of the same."""
+    world.plant_own()
     readers = [one for one in world.attackers if one.stored_as]
     flooder = world.victims[1]
     first, *rest = _flood(flooder)
@@ -46,6 +49,8 @@ def _answers(world: World, attacker: Attacker, judge: Judge) -> dict[str, bytes]
         name = type(request).__name__.removesuffix("Request")
         outcome = world.transport.call(METHODS[name], request.SerializeToString(), attacker.metadata)
         judge.see(f"{name} while others write, by {attacker.name}", outcome)
+        if outcome.code is not grpc.StatusCode.OK:
+            judge.found("refused", f"{name} of one's own, by {attacker.name}: {outcome.code.name}: {outcome.details}")
         found[f"{name}, request {n}"] = b"".join(_without_position(name, reply) for reply in outcome.replies)
     return found
 
@@ -83,7 +88,7 @@ def _flood(victim: Victim) -> Iterator[message_pb2.ChatMessage]:
             role=message_pb2.ROLE_USER,
             content=f"I like {TOPIC}, too. 火锅 {victim.canary} {n}",
         )
-        message.ts.FromSeconds(1_750_100_000 + n)
+        message.ts.FromSeconds(BEGIN_S + n)
         yield message
 
 

@@ -19,6 +19,8 @@ _FAULTS = (
     grpc.StatusCode.UNIMPLEMENTED,
 )
 
+_DAMAGE = "damaged"
+"""Nothing damages this log: a checksum that does not hold is that of somebody else's message."""
 _FAULT_OF_HTTP = re.compile(rb"HTTP/1\.1 50[0125] ")
 
 
@@ -71,6 +73,8 @@ class Judge:
             found.append(Problem("hang", f"{what}: no answer after {outcome.seconds:.0f} s"))
         if outcome.code is grpc.StatusCode.UNAVAILABLE and not outcome.is_from_server:
             found.append(Problem("connection", f"{what}: {outcome.details[:200]}"))
+        if outcome.code is grpc.StatusCode.UNAVAILABLE and _DAMAGE in outcome.details:
+            found.append(Problem("damage", f"{what}: {outcome.details[:200]}"))
         return found
 
     def _leaks(self, outcome: Outcome) -> bool:

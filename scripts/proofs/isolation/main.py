@@ -140,7 +140,8 @@ class Isolation:
         yield "tokens", lambda: attack_with_tokens(world, judge, given.share, given.seed)
         yield "filters and masks", lambda: attack_with_filters(world, judge)
         yield "recalls", lambda: attack_recall(world, judge, given.share, given.seed)
-        yield "time", lambda: self.differences.extend(attack_by_timing(world, judge, given.timings, given.seed))
+        if given.timings:
+            yield "time", lambda: self.differences.extend(attack_by_timing(world, judge, given.timings, given.seed))
         if given.raw:
             yield "raw bytes", lambda: attack_with_bytes(self._target, self._forms(1), judge, _is_text)
             yield PATH_THAT_IS_NO_TEXT, lambda: attack_with_bytes(self._target, self._forms(1), judge, _is_no_text)
@@ -166,14 +167,17 @@ class Isolation:
         return self._way.open(self._target, self._arguments.tls_ca)
 
     def _hold(self) -> None:
-        """Hold connections last: what they do to the server is a figure, not a problem."""
+        """Hold connections last. What they cost is a figure; that others get no answer is a problem."""
         connections, world = self._arguments.connections, self._world
         if not connections:
             return
         reader = next(one for one in world.attackers if one.stored_as)
         plant_long_messages(world, reader)
         for name, begin in self._way.holds(self._target, reader.metadata, reader).items():
-            self.held.append(hold(name, begin, self._target, world, self._subject, connections))
+            held = hold(name, begin, self._target, world, self._subject, connections)
+            self.held.append(held)
+            if held.health_ms is None or held.list_ms is None:
+                self.judge.found("starved", f"others got no answer while there were {name}")
 
     def _pids(self) -> object:
         return self._subject.processes() if self._subject else None

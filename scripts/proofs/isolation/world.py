@@ -18,7 +18,8 @@ from proofs.isolation.contract import METHODS, Metadata
 from proofs.isolation.transport import Transport
 
 _MESSAGES = 12
-_BEGIN_S = 1_750_000_000
+BEGIN_S = 1_750_000_000
+"""When everybody's messages begin: those of others stand between one's own."""
 _TIMEOUT_S = 60.0
 TOPIC = "hotpot"
 """What victims and attackers both speak of."""
@@ -67,7 +68,7 @@ class Victim:
                 conversation_id=f"talk-{self.canary}",
                 metadata={self.canary: self.canary},
             )
-            message.ts.FromSeconds(_BEGIN_S + n)
+            message.ts.FromSeconds(BEGIN_S + n)
             yield message
 
 
@@ -104,13 +105,17 @@ class World:
             token = self.write(list(victim.messages()))
             self.write_tokens.append(token)
             self.cursors += self._cursors(victim, token)
+        self.plant_own()
+
+    def plant_own(self) -> None:
+        """Write a few messages of each attacker's own, or bring them back as they were."""
         for attacker in self.attackers:
             if attacker.stored_as:
                 self.write(own_messages(attacker.stored_as, self.victims[0].user_id))
 
     def write(self, messages: Sequence[message_pb2.ChatMessage]) -> str:
-        """Write as the owner; return the write token."""
-        (written,) = self._asked(i.WriteMessagesRequest(messages=messages), i.WriteMessagesResponse)
+        """Write as the owner, over what has these ids; return the write token."""
+        (written,) = self._asked(i.WriteMessagesRequest(messages=messages, replace=True), i.WriteMessagesResponse)
         return written.write_token
 
     def held_by_victims(self) -> list[list[message_pb2.ChatMessage]]:
@@ -169,7 +174,7 @@ def message_of(user_id: str, message_id: str, text: str, n: int, conversation: s
         content=text,
         conversation_id=conversation,
     )
-    message.ts.FromSeconds(_BEGIN_S + 100 + n)
+    message.ts.FromSeconds(BEGIN_S + n)
     return message
 
 

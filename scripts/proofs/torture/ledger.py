@@ -7,7 +7,7 @@ allowed. It shrinks to one with an acknowledgement, or with what all reads agree
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -26,6 +26,7 @@ class Version:
 
 State = Version | None
 """None: it is not there."""
+_NAMED_MAX = 8
 _ABSENT: frozenset[State] = frozenset({None})
 
 Changes = Mapping[Key, State]
@@ -33,7 +34,7 @@ Changes = Mapping[Key, State]
 
 @dataclass(frozen=True, slots=True)
 class Nameless:
-    """A batch that was sent without ids, and not acknowledged yet."""
+    """A batch that was sent without ids."""
 
     user_id: str
     request_id: str
@@ -47,6 +48,7 @@ class Ledger:
     Attributes:
         acknowledged: how many changes of messages were acknowledged.
         open: batches of which nobody knows whether they happened; each as a whole or not at all.
+        named: the latest batches without ids that were acknowledged, with the ids that they got.
         tokens: the latest write token, by user.
     """
 
@@ -54,6 +56,7 @@ class Ledger:
     acknowledged: int = 0
     open: list[Changes] = field(default_factory=list)
     nameless: dict[str, Nameless] = field(default_factory=dict)
+    named: deque[tuple[Nameless, tuple[str, ...]]] = field(default_factory=lambda: deque(maxlen=_NAMED_MAX))
     tokens: dict[str, str] = field(default_factory=dict)
     _allowed: dict[str, dict[str, frozenset[State]]] = field(default_factory=lambda: defaultdict(dict))
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -94,10 +97,12 @@ class Ledger:
                     self._allowed[user_id][one] = states | _ABSENT
             self.open = [changes for changes in self.open if all(owner != user_id for owner, _ in changes)]
 
-    def named(self, batch: Nameless, ids: Iterable[str], token: str) -> None:
+    def name(self, batch: Nameless, ids: Iterable[str], token: str) -> None:
         """Note that a batch without ids is stored under these."""
-        changes = {(batch.user_id, one): version for one, version in zip(ids, batch.versions, strict=True)}
+        named = tuple(ids)
+        changes = {(batch.user_id, one): version for one, version in zip(named, batch.versions, strict=True)}
         self.nameless.pop(batch.request_id, None)
+        self.named.append((batch, named))
         self.acknowledge(changes, token)
 
     def certain(self, user_id: str) -> dict[str, State]:

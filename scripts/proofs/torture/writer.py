@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import grpc
 
@@ -59,11 +59,19 @@ class Writer:
 
     def work(self, stop: threading.Event) -> None:
         """Change things until told to stop."""
-        actions: list[Callable[[], None]] = [self._write, self._write_without_ids, self._import, self._delete]
-        actions += [self._delete_conversation, self._replace, self._write_again, self._erase]
-        weights = (40, 10, 10, 14, 4, 8, 8, 1)
+        weights: dict[Callable[[], None], int] = {
+            self._write: 40,
+            self._write_without_ids: 10,
+            self._write_named_again: 6,
+            self._import: 10,
+            self._delete: 14,
+            self._delete_conversation: 4,
+            self._replace: 8,
+            self._write_again: 8,
+            self._erase: 1,
+        }
         while not stop.is_set():
-            self._random.choices(actions, weights)[0]()
+            self._random.choices(list(weights), list(weights.values()))[0]()
             stop.wait(self._random.random() * _PAUSE_S)
 
     def retry_nameless(self) -> None:
@@ -120,14 +128,31 @@ class Writer:
         self._ledger.nameless[batch.request_id] = batch
         self._send_nameless(batch)
 
-    def _send_nameless(self, batch: Nameless) -> None:
+    def _ask_without_ids(self, batch: Nameless) -> pb.WriteMessagesResponse | grpc.StatusCode:
         messages = [self._message((batch.user_id, ""), version) for version in batch.versions]
         request = pb.WriteMessagesRequest(messages=messages, request_id=batch.request_id)
-        reply = self._connection.attempt(lambda: self._connection.ingest.WriteMessages(request, timeout=TIMEOUT_S))
+        return self._connection.attempt(lambda: self._connection.ingest.WriteMessages(request, timeout=TIMEOUT_S))
+
+    def _send_nameless(self, batch: Nameless) -> None:
+        reply = self._ask_without_ids(batch)
         if isinstance(reply, pb.WriteMessagesResponse):
-            self._ledger.named(batch, [result.message_id for result in reply.results], _token(reply))
+            self._ledger.name(batch, [result.message_id for result in reply.results], _token(reply))
         elif is_refusal(reply):
             self.problems.append(Problem("refused", f"a retry with the same request_id: {reply.name}"))
+
+    def _write_named_again(self) -> None:
+        """Send again what was sent without ids and acknowledged: it has to get the same ids."""
+        known = [one for one in self._ledger.named if self._is_as_written(*one)]
+        if not known:
+            return
+        batch, ids = self._random.choice(known)
+        reply = self._ask_without_ids(batch)
+        if isinstance(reply, pb.WriteMessagesResponse) and tuple(one.message_id for one in reply.results) != ids:
+            self.problems.append(Problem("doubled", "a batch without ids got others when it was sent again"))
+
+    def _is_as_written(self, batch: Nameless, ids: Sequence[str]) -> bool:
+        certain = self._ledger.certain(batch.user_id)
+        return all(certain.get(one) == version for one, version in zip(ids, batch.versions, strict=True))
 
     def _delete(self) -> None:
         user_id = self._user()
