@@ -263,6 +263,13 @@ def test_what_is_no_request_is_refused(web: Web, raw: bytes) -> None:
     assert web.client.get("/healthz").json() == {"status": "SERVING"}
 
 
+def test_a_length_with_many_zeros_is_a_length(web: Web) -> None:
+    head = ("content-type: application/json", f"content-length: {'0' * 5_000}2", "connection: close")
+    assert answered(web.server.http, request("POST /v1/messages", *head, body=b"{}")).startswith(b"HTTP/1.1 400 ")
+    head = ("content-type: application/json", f"content-length: {'0' * 5_000}{'9' * 30}", "connection: close")
+    assert not answered(web.server.http, request("POST /v1/messages", *head, body=b"{}")).startswith(b"HTTP/1.1 500 ")
+
+
 def test_headers_behind_a_body_are_not_read(web: Web, user: str) -> None:
     body = b"2\r\n{}\r\n0\r\nx-user-id: %s\r\n\r\n" % user.encode()
     head = request("POST /v1/recall", "content-type: application/json", "transfer-encoding: chunked")

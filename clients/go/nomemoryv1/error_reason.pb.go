@@ -148,7 +148,8 @@ const (
 	//
 	// Example: {"code": "PERMISSION_DENIED", "message": "pages of this origin may not call this server"}
 	ErrorReason_ERROR_REASON_ORIGIN_REFUSED ErrorReason = 29
-	// ERROR_REASON_REQUEST_TOO_LARGE: over HTTP, the request weighs more than ServerLimits.request_bytes.
+	// ERROR_REASON_REQUEST_TOO_LARGE: a read weighs more than a mebibyte, or over HTTP a request more than
+	// ServerLimits.request_bytes.
 	//
 	// Example: {"code": "RESOURCE_EXHAUSTED", "message": "the request is larger than 16777216 bytes"}
 	ErrorReason_ERROR_REASON_REQUEST_TOO_LARGE ErrorReason = 30

@@ -174,7 +174,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Example: {"code": "PERMISSION_DENIED", "message": "pages of this origin may not call this server"}
     """
     ERROR_REASON_REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 30
-    """ERROR_REASON_REQUEST_TOO_LARGE: over HTTP, the request weighs more than ServerLimits.request_bytes.
+    """ERROR_REASON_REQUEST_TOO_LARGE: a read weighs more than a mebibyte, or over HTTP a request more than
+    ServerLimits.request_bytes.
 
     Example: {"code": "RESOURCE_EXHAUSTED", "message": "the request is larger than 16777216 bytes"}
     """
@@ -336,7 +337,8 @@ name that is not this server's.
 Example: {"code": "PERMISSION_DENIED", "message": "pages of this origin may not call this server"}
 """
 ERROR_REASON_REQUEST_TOO_LARGE: ErrorReason.ValueType  # 30
-"""ERROR_REASON_REQUEST_TOO_LARGE: over HTTP, the request weighs more than ServerLimits.request_bytes.
+"""ERROR_REASON_REQUEST_TOO_LARGE: a read weighs more than a mebibyte, or over HTTP a request more than
+ServerLimits.request_bytes.
 
 Example: {"code": "RESOURCE_EXHAUSTED", "message": "the request is larger than 16777216 bytes"}
 """

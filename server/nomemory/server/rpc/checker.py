@@ -22,6 +22,9 @@ _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 999
 _NANOS = 1_000_000_000
 _QUOTED_CHARS = 40
 _FILTER_ENTRIES_MAX = 4
+_PATHS_MAX = 100
+_LOOKED_AT_MAX = 1_000
+"""Where metadata has more entries, only that is said."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -130,6 +133,8 @@ class Checker:
         limits = self.settings.limits
         if len(value) > most:
             self.refuse(field, f"must have at most {most} entries")
+        if len(value) > _LOOKED_AT_MAX:
+            return {}
         if any(not key.strip() or len(key) > limits.metadata_key_max_chars or "\0" in key for key in value):
             self.refuse(field, f"keys must be 1 to {limits.metadata_key_max_chars} characters, not blank, without NUL")
         if any(len(entry) > limits.metadata_value_max_chars or "\0" in entry for entry in value.values()):
@@ -155,7 +160,9 @@ class Checker:
 
     def mask(self, field: str, value: FieldMask) -> frozenset[str] | None:
         """Check a field mask. Return None for all fields."""
-        for path in value.paths:
+        if len(value.paths) > _PATHS_MAX:
+            self.refuse(field, f"must have at most {_PATHS_MAX} entries")
+        for path in value.paths[:_PATHS_MAX]:
             if path not in RETURNABLE:
                 self.refuse(field, f"messages have no field {path[:_QUOTED_CHARS]!r}")
         return frozenset(value.paths) | {"message_id"} if value.paths else None

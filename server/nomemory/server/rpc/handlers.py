@@ -8,14 +8,12 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as ProtoMessage
-from google.protobuf.message_factory import GetMessageClass
 
-from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Need
 from nomemory.server.rpc.call import Call, ClientStream, Reply, ServerStream, Service, Unary
 from nomemory.server.rpc.current_call import current_call
+from nomemory.server.rpc.parsing import RequestParser
 
 # Any: a handler's request and reply types are those of its own RPC.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -42,7 +40,7 @@ def _descriptor(service: Service) -> ServiceDescriptor:
 
 
 def _handler(service: Service, method: MethodDescriptor) -> Handler:
-    parsed = _parser(GetMessageClass(method.input_type))
+    parsed = RequestParser(method.input_type, writes=service.needs()[method.name].writes)
     if method.client_streaming:
         upload = service.client_stream_methods()[method.name]
         return grpc.stream_unary_rpc_method_handler(_client_stream(upload), parsed, _encoded)
@@ -69,17 +67,6 @@ def _admitted_call() -> Call:
     if call is None:
         raise RuntimeError("a handler of the contract was reached without NoMemoryInterceptor")
     return call
-
-
-def _parser(request_type: type[ProtoMessage]) -> Callable[[bytes], ProtoMessage]:
-    def parsed(raw: bytes) -> ProtoMessage:
-        try:
-            return request_type.FromString(raw)
-        except DecodeError:
-            name = request_type.DESCRIPTOR.full_name
-            raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, f"the request is not a valid {name} in UTF-8") from None
-
-    return parsed
 
 
 def _encoded(reply: Reply) -> bytes:

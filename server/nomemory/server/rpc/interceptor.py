@@ -27,6 +27,7 @@ from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.call_lifecycle import CallLifecycle, Context, Method
 from nomemory.server.rpc.current_call import set_current_call
 from nomemory.server.rpc.handlers import Handler
+from nomemory.server.rpc.parsing import RequestParser
 
 
 class OpenMethods:
@@ -152,7 +153,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
             async with self._lifecycle.admitted(method, context) as (call, _):
-                request = _confined(handler, await self._bounds.request(stream, context), call)
+                request = await _confined(handler, await self._bounds.request(stream, context), call)
                 set_current_call(call)
                 with self._bounds.answering():
                     reply = _released(handler, await answer(request, context), call, method)
@@ -174,7 +175,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
                     self._bounds.proven.holding(context.peer()),
                     self._bounds.upload(stream, context) as arriving,
                 ):
-                    requests = (_confined(handler, raw, call) async for raw in arriving)
+                    requests = (await _confined(handler, raw, call) async for raw in arriving)
                     reply = _released(handler, await answer(requests, context), call, method)
                 self._bounds.reply(len(reply), call.deadline, context, must_go=method.need.writes)
                 return reply
@@ -188,7 +189,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
             async with self._lifecycle.admitted(method, context) as (call, timeout):
-                request = _confined(handler, await self._bounds.request(stream, context), call)
+                request = await _confined(handler, await self._bounds.request(stream, context), call)
                 set_current_call(call)
                 with self._bounds.answering(), self._bounds.proven.holding(context.peer()):
                     async for reply in answer(request, context):
@@ -202,9 +203,10 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         return handle
 
 
-def _confined(handler: Handler, raw: bytes, call: Call) -> Any:  # noqa: ANN401 - the request type of the method
+async def _confined(handler: Handler, raw: bytes, call: Call) -> Any:  # noqa: ANN401 - the request type of the method
     # gRPC would parse before the handler runs, so before anybody knows who calls, and would end the call by itself.
-    request = handler.request_deserializer(raw)  # type: ignore[misc]  # ours always have one
+    parser: Any = handler.request_deserializer
+    request = await parser.parsed(raw) if isinstance(parser, RequestParser) else parser(raw)
     confine(call.admission, request)
     return request
 

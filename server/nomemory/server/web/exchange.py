@@ -30,6 +30,7 @@ _TIMEOUTS: Final = (b"x-timeout-ms", b"connect-timeout-ms")
 _AT_ONCE_BYTES: Final = 65_536
 """What a connection's buffer takes without anybody having to wait."""
 _DISCARDED_BYTES: Final = 1 << 26
+_LENGTH_DIGITS: Final = 18
 _DISCARDED_S: Final = 1.0
 """What is read of a body that nobody wants: a client that is cut off while it sends may not see its answer."""
 
@@ -123,8 +124,8 @@ class Exchange:
         Raises:
             Fault: REQUEST_TOO_LARGE.
         """
-        length = self.header(b"content-length")
-        if length and int(length) > most:
+        length = self.header(b"content-length").lstrip("0")
+        if len(length) > _LENGTH_DIGITS or int(length or 0) > most:
             raise _too_large(most)
         parts: list[bytes] = []
         size = 0

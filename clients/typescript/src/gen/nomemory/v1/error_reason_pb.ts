@@ -291,7 +291,8 @@ export enum ErrorReason {
   ORIGIN_REFUSED = 29,
 
   /**
-   * ERROR_REASON_REQUEST_TOO_LARGE: over HTTP, the request weighs more than ServerLimits.request_bytes.
+   * ERROR_REASON_REQUEST_TOO_LARGE: a read weighs more than a mebibyte, or over HTTP a request more than
+   * ServerLimits.request_bytes.
    *
    * Example: {"code": "RESOURCE_EXHAUSTED", "message": "the request is larger than 16777216 bytes"}
    *

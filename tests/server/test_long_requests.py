@@ -1,0 +1,139 @@
+"""No request holds others up: what is long is counted first, and parsed piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nomemory.server.faults import Fault
+from nomemory.server.rpc.parsing import READ_MAX_BYTES, RequestParser
+from nomemory.v1 import ingest_service_pb2 as i
+from nomemory.v1 import message_pb2 as m
+from nomemory.v1 import query_service_pb2 as q
+from talk import refusal, said
+
+if TYPE_CHECKING:
+    from served import Server
+
+MANY = 20_001
+PIECE = 65_536
+WRITES = RequestParser(i.WriteMessagesRequest.DESCRIPTOR, writes=True)
+READS = RequestParser(q.ListMessagesRequest.DESCRIPTOR, writes=False)
+
+
+def refused(call: Callable[[], object]) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.RpcError) as error:
+        call()
+    return error.value.code(), refusal(error.value).reason
+
+
+def parsed(parse: Callable[[bytes], object], raw: bytes) -> object | None:
+    try:
+        return parse(raw)
+    except (DecodeError, Fault):
+        return None
+
+
+def written(raw: bytes) -> object:
+    return asyncio.run(WRITES.parsed(raw))
+
+
+def test_a_filter_has_few_entries(server: Server, user: str) -> None:
+    narrowed = m.Filter(metadata={f"k{n}": "v" for n in range(MANY)})
+    request = q.ListMessagesRequest(user_id=user, filter=narrowed)
+    assert refused(lambda: server.query.ListMessages(request)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
+    few = q.ListMessagesRequest(user_id=user, filter=m.Filter(metadata={str(n): "\0" for n in range(1_001)}))
+    with pytest.raises(grpc.RpcError) as error:
+        server.query.ListMessages(few)
+    assert refusal(error.value).descriptions == ["must have at most 4 entries"], "what is too much is not looked at"
+
+
+def test_a_mask_has_few_paths(server: Server, user: str) -> None:
+    request = q.ListMessagesRequest(user_id=user)
+    request.return_fields.paths.extend(["content"] * 101)
+    assert refused(lambda: server.query.ListMessages(request)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
+
+
+def test_a_batch_of_nothing_is_refused_by_its_count(server: Server, user: str) -> None:
+    nothing = i.WriteMessagesRequest(messages=[m.ChatMessage()] * 40_000)
+    assert refused(lambda: server.ingest.WriteMessages(nothing)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
+    ids = q.BatchGetMessagesRequest(user_id=user, message_ids=[""] * 40_000)
+    assert refused(lambda: server.query.BatchGetMessages(ids)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
+
+
+def test_a_read_is_short(server: Server, user: str) -> None:
+    request = q.LexicalSearchRequest(user_id=user, query_text="x" * READ_MAX_BYTES)
+    found = refused(lambda: server.query.LexicalSearch(request))
+    assert found == (grpc.StatusCode.RESOURCE_EXHAUSTED, "REQUEST_TOO_LARGE")
+    short = q.LexicalSearchRequest(user_id=user, query_text="x" * (READ_MAX_BYTES // 2))
+    found = refused(lambda: server.query.LexicalSearch(short))
+    assert found == (grpc.StatusCode.INVALID_ARGUMENT, "QUERY_TOO_COMPLEX")
+
+
+def test_a_message_that_is_too_long_is_named(server: Server, user: str) -> None:
+    long = said(user, "m1", "x" * 1_000_000, ts=1)
+    with pytest.raises(grpc.RpcError) as error:
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, "m0", "x", ts=1), long]))
+    assert set(refusal(error.value).fields) == {"messages[1].content"}
+
+
+@given(
+    st.lists(
+        st.builds(
+            m.ChatMessage,
+            user_id=st.text(max_size=5),
+            content=st.text(max_size=50).map(lambda text: text * 400),
+            metadata=st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=3),
+            embedding=st.lists(st.floats(width=32, allow_nan=False), max_size=20),
+        ),
+        max_size=12,
+    ),
+    st.text(max_size=5),
+    st.booleans(),
+)
+def test_the_pieces_are_the_request(messages: list[m.ChatMessage], request_id: str, replace: bool) -> None:  # noqa: FBT001 - drawn
+    request = i.WriteMessagesRequest(messages=[*messages, m.ChatMessage(content="x" * PIECE)] * 2)
+    request.request_id, request.replace = request_id, replace
+    assert written(request.SerializeToString()) == request
+
+
+@given(st.binary(min_size=1, max_size=200), st.integers(0, 3))
+def test_what_is_no_request_is_refused(damage: bytes, whole: int) -> None:
+    request = i.WriteMessagesRequest(messages=[m.ChatMessage(content="x" * PIECE)] * (whole + 1))
+    raw = request.SerializeToString() + damage
+    expected, found = parsed(i.WriteMessagesRequest.FromString, raw), parsed(written, raw)
+    assert found == expected or found is None, "it may be stricter, and never takes one for another"
+
+
+@pytest.mark.parametrize("tail", [b"\x0b" * 9, b"\x80" * 100_000, b"\x0a\xff\xff\xff\xff\x0f", b"\x0a"])
+def test_bytes_that_hide_entries_are_refused(tail: bytes) -> None:
+    raw = tail + b"\x0a\x00" * 100_000
+    with pytest.raises(Fault):
+        written(raw)
+
+
+def test_others_run_while_a_long_request_is_parsed() -> None:
+    raw = i.WriteMessagesRequest(messages=[m.ChatMessage(content="x" * PIECE)] * 50).SerializeToString()
+
+    async def turns() -> int:
+        parsing, count = asyncio.ensure_future(WRITES.parsed(raw)), 0
+        while not parsing.done():
+            await asyncio.sleep(0)
+            count += 1
+        return count
+
+    assert asyncio.run(turns()) >= 50
+
+
+def test_a_filter_is_looked_into() -> None:
+    raw = q.ListMessagesRequest(filter=m.Filter(metadata={f"{n:09}": "" for n in range(MANY)})).SerializeToString()
+    with pytest.raises(Fault) as refused_by:
+        asyncio.run(READS.parsed(raw))
+    assert [one.field for one in refused_by.value.violations] == ["metadata"]
