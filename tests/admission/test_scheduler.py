@@ -9,12 +9,14 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 
 import pytest
 
-from nomemory.server.admission.scheduler import Claim, Pace, Paced, ReadScheduler
+from nomemory.server.admission.scheduler import Claim, Pace, Paced, ReadScheduler, cost_of
 from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.processes.frames import Withdrawal, pack
 from nomemory.server.processes.worker_pipe import WorkerPipe
 from nomemory.server.settings import Settings
+from nomemory.v1 import message_pb2
+from nomemory.v1.query_service_pb2 import ListMessagesRequest
 
 LOUD, QUIET = Claim("loud", "key", 10.0), Claim("quiet", "key", 10.0)
 SHORT = Claim("loud", "key", 0.0)
@@ -254,3 +256,13 @@ def test_a_worker_drops_what_is_withdrawn_while_it_answers_something_else() -> N
         with pytest.raises(EOFError):
             pipe.receive_one()
         pipe._socket.close()
+
+
+def test_a_list_costs_what_it_may_have_to_look_at() -> None:
+    def cost(**narrowed: object) -> float:
+        request = ListMessagesRequest(user_id="u", filter=message_pb2.Filter(**narrowed))  # type: ignore[arg-type]
+        return cost_of("ListMessages", request, Settings.from_environment())
+
+    assert cost() == cost(conversation_id="c") == 0.0
+    assert cost(role=message_pb2.ROLE_TOOL) > 0.0
+    assert cost(metadata={"a": "1"}) > 0.0

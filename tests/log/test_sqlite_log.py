@@ -16,8 +16,10 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import OnConflict, Outcome, Position
 from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.schema import open_for_writing
 from nomemory.server.log.sqlite.writer import SqliteLogWriter
-from nomemory.server.message import Filter, Message, stored_mark
+from nomemory.server.message import EVERYTHING, Filter, Message, Role, stored_mark
+from nomemory.server.wire import decode
 
 
 def connection_of(log: Log) -> sqlite3.Connection:
@@ -147,3 +149,31 @@ async def test_a_page_within_a_range_costs_the_same_wherever_it_stands(log: Log)
 
     connection_of(log).set_progress_handler(note_step, 10)
     assert await steps_of_page(100) <= 2 * await steps_of_page(4900)
+
+
+@pytest.mark.parametrize("narrowed", [Filter(role=Role.TOOL), Filter(metadata=(("a", "1"), ("b", "1")))])
+async def test_what_no_index_leads_to_is_sought_beside_the_event_loop(log: Log, narrowed: Filter) -> None:
+    found = tagged(0, {"a": "1", "b": "1"})._replace(role=Role.TOOL)
+    await log.write(found, *(tagged(n, {"a": "1"} if n % 2 else {"b": "1"}) for n in range(1, 6_000)))
+
+    async def listed() -> list[Message]:
+        page = await log.reader.page("u", narrowed, before=None, pinned=6_000, limit=2)
+        wires = await log.reader.wires("u", narrowed, after=None, pinned=6_000, limit=2)
+        assert wires == [message.wire for message in page]
+        return [decode(wire) for wire in wires]
+
+    listing, turns = asyncio.ensure_future(listed()), 0
+    while not listing.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert [one.message_id for one in await listing] == [found.message_id]
+    assert turns > 2, "others had their turns meanwhile"
+    plain = log.reader.page("u", EVERYTHING, before=None, pinned=6_000, limit=2)
+    with pytest.raises(StopIteration):
+        plain.send(None)  # it answers at once
+
+
+def test_a_commit_is_kept_by_the_disk_when_it_returns(tmp_path: Path) -> None:
+    with closing(open_for_writing(tmp_path / "log.db")) as connection:
+        modes = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")]
+    assert modes == [2, "wal"]

@@ -304,7 +304,7 @@ def _count_down(counts: Counter[Hashable], key: Hashable) -> None:
         del counts[key]
 
 
-_SHORT: Final = frozenset({"ListMessages", "GetNeighbors", "BatchGetMessages"})
+_SHORT: Final = frozenset({"GetNeighbors", "BatchGetMessages"})
 _FIXED: Final = {
     "SemanticSearch": 2.0,
     "HybridSearch": 15.0,
@@ -316,6 +316,8 @@ _FIXED: Final = {
     "ExportMessages": 5.0,
 }
 _LEAST: Final = 1.0
+_SOUGHT: Final = 2.0
+"""A list of what no index leads to: it may look at all that the user said, as a count does."""
 _CHARS_PER_MS: Final = 60
 _HIGHLIGHT_CHARS_PER_MS: Final = 2000
 """A highlight costs as many milliseconds as the query has characters, by this."""
@@ -328,6 +330,8 @@ def cost_of(method: str, request: ProtoMessage, settings: Settings) -> float:
     """Return what a read costs; 0 for a short one. The request has not been checked: it may ask for too much."""
     if method in _SHORT:
         return 0.0
+    if isinstance(request, pb.ListMessagesRequest):
+        return _SOUGHT if request.filter.role or request.filter.metadata else 0.0
     if isinstance(request, pb.LexicalSearchRequest):
         return _of_words(request, settings)
     return _FIXED[method]

@@ -41,7 +41,7 @@ _FORGET: Final = f"DELETE FROM {TABLE} WHERE (user_id, mark, ts, message_id) = (
 _FORGET_ALL: Final = f"DELETE FROM {TABLE} WHERE (user_id, ts, message_id) = (?, ?, ?)"  # noqa: S608
 _INSERT: Final = f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?)"  # noqa: S608
 _COUNT: Final = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE user_id=? AND mark=? LIMIT ?)"  # noqa: S608
-_FEW: Final = 4096
+_FEW: Final = 1024
 """What more messages than this have is common: how common does not matter."""
 _AT_ONCE: Final = 1024
 """Messages that are read at once when the table is filled from an older log."""

@@ -1,6 +1,6 @@
 """Reads the message log from SQLite.
 
-Its methods answer at once, without suspending, but for those that walk through all that a user ever said.
+Its methods answer at once, without suspending, but for those that may walk through all that a user ever said.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 
@@ -37,7 +36,7 @@ from nomemory.server.log.sqlite.conditions import (
     joined,
     rarest_first,
 )
-from nomemory.server.log.sqlite.rows import BY_ID, SqliteRows, SqliteScans
+from nomemory.server.log.sqlite.rows import BY_ID, Page, SqliteRows, SqliteScans
 from nomemory.server.log.sqlite.schema import identity
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
 from nomemory.server.sqlite_users import users_condition
@@ -58,14 +57,6 @@ SELECT user_id, messages - ifnull(gone, 0)
 FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({gone}) GROUP BY user_id) USING (user_id)
 WHERE user_id > ? AND messages > ifnull(gone, 0) AND {condition} ORDER BY user_id LIMIT ?
 """
-
-
-class _Statement(NamedTuple):
-    """What a page is read by: `where` has the order and the limit, too."""
-
-    source: str
-    where: str
-    values: Sequence[str | int | bytes]
 
 
 class SqliteLogReader:
@@ -123,7 +114,7 @@ class SqliteLogReader:
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
         page = self._page(user_id, narrowed, before, pinned, limit, oldest_first=False)
-        return self._rows.messages(user_id, page.where, page.values, source=page.source)
+        return await self._rows.messages_of(page, self._scans)
 
     async def wires(
         self,
@@ -137,7 +128,7 @@ class SqliteLogReader:
     ) -> list[bytes]:
         """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
         page = self._page(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
-        return self._rows.wires(user_id, page.where, page.values, source=page.source)
+        return await self._rows.wires_of(page, self._scans)
 
     async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
         """Return what `wires` returns of the beginning of a listing, and what pins the rest of it."""
@@ -207,7 +198,7 @@ class SqliteLogReader:
         limit: int,
         *,
         oldest_first: bool,
-    ) -> _Statement:
+    ) -> Page:
         past, direction = (">", "ASC") if oldest_first else ("<", "DESC")
         source, of_metadata = self._by_metadata(user_id, narrowed)
         bounded = beyond(narrowed, after, oldest_first=oldest_first)
@@ -216,7 +207,8 @@ class SqliteLogReader:
             some.append(Clause(f"(ts, message_id) {past} (?, ?)", (after.ts_us, after.message_id)))
         where, values = joined(some)
         order = f"ORDER BY ts {direction}, message_id {direction} LIMIT ?"
-        return _Statement(source, f"{where} {order}", (*values, limit))
+        is_sought = narrowed.role is not None or len(narrowed.metadata) + bool(narrowed.conversation_id) > 1
+        return Page(user_id, source, f"{where} {order}", (*values, limit), is_sought)
 
     def _by_metadata(self, user_id: str, narrowed: Filter) -> tuple[str, list[Clause]]:
         """Return where the messages with a filter's metadata are read from, and under which conditions.

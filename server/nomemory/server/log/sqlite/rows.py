@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -26,8 +26,29 @@ ALL = "messages"
 # Left to itself SQLite walks through all that the user ever said.
 BY_ID = f"{ALL} INDEXED BY messages_by_id"
 
+_SOON_STEPS = 30_000
+"""Steps of SQLite's machine that the event loop waits for: about half a millisecond."""
+
 # Any: each statement says what its columns are.
 Row = tuple[Any, ...]
+
+
+class Page(NamedTuple):
+    """What a page of a user's messages is read by: `where` has the order and the limit, too.
+
+    Attributes:
+        is_sought: whether no index leads to what the filter admits, so that SQLite may look at all of the messages.
+    """
+
+    user_id: str
+    source: str
+    where: str
+    values: Sequence[str | int | bytes]
+    is_sought: bool
+
+
+def _give_up() -> int:
+    return 1
 
 
 class SqliteRows:
@@ -79,7 +100,17 @@ class SqliteRows:
 
     def wires(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
-        rows = self._read(_CHECKED, source, where, values, start_of(user_id))
+        return self._as_wires(user_id, self._read(_CHECKED, source, where, values, start_of(user_id)))
+
+    async def messages_of(self, page: Page, scans: SqliteScans) -> list[LoggedMessage]:
+        """Return the messages of a page, however many it looks at."""
+        return self._as_messages(page.user_id, await self._sought(_MESSAGE, page, scans))
+
+    async def wires_of(self, page: Page, scans: SqliteScans) -> list[bytes]:
+        """Return what `messages_of` does as the bytes of ChatMessages."""
+        return self._as_wires(page.user_id, await self._sought(_CHECKED, page, scans))
+
+    def _as_wires(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
         if not rows:
             return []
         wires, starts, sums = zip(*rows, strict=True)
@@ -131,6 +162,23 @@ class SqliteRows:
         ids, times, sequences, wires, starts, sums = zip(*rows, strict=True)
         self._check(user_id, wires, starts, sums)
         return list(map(LoggedMessage, repeat(user_id), ids, times, sequences, wires))
+
+    async def _sought(self, columns: str, page: Page, scans: SqliteScans) -> list[Row]:
+        """Return the rows of a page: at once if SQLite finds them soon, else beside the event loop."""
+        living, moments = self.living()
+        statement = _statement(columns, page.source, living, page.where)
+        values = (start_of(page.user_id), *moments, *page.values)
+        if not page.is_sought:
+            return self.fetch(statement, values)
+        self.connection.set_progress_handler(_give_up, _SOON_STEPS)
+        try:
+            return self.connection.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_INTERRUPT:
+                raise self._damage.fault_of(error) or error from error
+        finally:
+            self.connection.set_progress_handler(None, 0)
+        return await scans.rows(statement, values)
 
     def _read(self, columns: str, source: str, where: str, values: Sequence[object], *first: int) -> list[Row]:
         living, moments = self.living()
