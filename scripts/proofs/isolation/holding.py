@@ -25,6 +25,7 @@ from proofs.memory import rss_mb
 from proofs.subject import Subject
 
 _HELD_S = 5.0
+_TURNED_AWAY = (grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED)
 _LONG, _LONG_CHARS = 20, 25_000
 """Messages in a reply, and how long they are: half a megabyte in all."""
 
@@ -38,6 +39,7 @@ class Held:
         rss_mb: memory of its processes before, and at most while they were held; None: not our server.
         health_ms: the longest health check of another caller meanwhile; None: there was no answer.
         list_ms: the longest list of another caller meanwhile.
+        refused: how many lists were turned away at once, as gRPC does where calls come faster than it hands them out.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Held:
     rss_mb: tuple[float, float] | None
     health_ms: float | None
     list_ms: float | None
+    refused: int
 
 
 def plant_long_messages(world: World, reader: Attacker) -> None:
@@ -58,9 +61,9 @@ def hold(name: str, begin: Hold, target: str, world: World, subject: Subject | N
     before = _rss(subject)
     with ExitStack() as stack:
         held = [one for _ in range(connections) if (one := _begun(target, begin, stack))]
-        health, listing, most = _watch(world, subject, before)
+        health, lists, refused, most = _watch(world, subject, before)
         accepted = sum(map(_is_open, held))
-    return Held(name, connections, accepted, (before, most) if subject else None, health, listing)
+    return Held(name, connections, accepted, (before, most) if subject else None, health, lists, refused)
 
 
 def _begun(target: str, begin: Hold, stack: ExitStack) -> socket.socket | None:
@@ -82,19 +85,23 @@ def _is_open(connection: socket.socket) -> bool:
         return False
 
 
-def _watch(world: World, subject: Subject | None, most: float) -> tuple[float | None, float | None, float]:
-    """Call as somebody else for a while; return the longest waits and the most memory."""
+def _watch(world: World, subject: Subject | None, most: float) -> tuple[float | None, float | None, int, float]:
+    """Call as somebody else for a while; return the longest waits, how many lists were refused, the most memory."""
     health: list[float | None] = []
     lists: list[float | None] = []
+    refused = 0
     request = q.ListMessagesRequest(user_id=world.victims[0].user_id).SerializeToString()
     ends = time.monotonic() + _HELD_S
     while time.monotonic() < ends:
         health.append(_health_ms(world.transport))
         outcome = world.transport.call(METHODS["ListMessages"], request, world.owner, timeout_s=5)
-        lists.append(1000 * outcome.seconds if outcome.code is grpc.StatusCode.OK else None)
+        if outcome.code in _TURNED_AWAY:
+            refused += 1
+        else:
+            lists.append(1000 * outcome.seconds if outcome.code is grpc.StatusCode.OK else None)
         most = max(most, _rss(subject))
         time.sleep(0.05)
-    return _longest(health), _longest(lists), most
+    return _longest(health), _longest(lists), refused, most
 
 
 def _health_ms(transport: Transport) -> float | None:
@@ -105,7 +112,7 @@ def _health_ms(transport: Transport) -> float | None:
 
 def _longest(waits: Sequence[float | None]) -> float | None:
     answered = [one for one in waits if one is not None]
-    return max(answered) if len(answered) == len(waits) else None
+    return max(answered) if answered and len(answered) == len(waits) else None
 
 
 def _rss(subject: Subject | None) -> float:

@@ -201,12 +201,14 @@ def print_report(isolation: Isolation, seed: int) -> None:
     print("\n| timed: what is there against what is nowhere | took longer | p |\n|---|---|---|")
     for one in isolation.differences:
         print(f"| {one.name} | {one.share:.1%} | {one.probability:.2g} |")
-    print("\n| held | connections | kept | memory before → most, MB | others' health ms | others' list ms |")
-    print("|---|---|---|---|---|---|")
+    print("\n| held | connections | kept | memory before → most, MB | others' health ms | others' list ms | refused |")
+    print("|---|---|---|---|---|---|---|")
     for held in isolation.held:
         memory = f"{held.rss_mb[0]:.0f} → {held.rss_mb[1]:.0f}" if held.rss_mb else "not ours"
         health, listing = (f"{one:.0f}" if one is not None else "no answer" for one in (held.health_ms, held.list_ms))
-        print(f"| {held.name} | {held.connections} | {held.accepted} | {memory} | {health} | {listing} |")
+        print(
+            f"| {held.name} | {held.connections} | {held.accepted} | {memory} | {health} | {listing} | {held.refused} |"
+        )
     print_problems(isolation.judge.problems)
 
 
