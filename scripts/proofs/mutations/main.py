@@ -86,6 +86,7 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--only", nargs="+", default=[""], help="only mistakes whose names have one of these in them")
     parser.add_argument("--by", nargs="+", choices=_PROOFS, default=list(_PROOFS), help="only what these notice")
+    parser.add_argument("--sound", action="store_true", help="make no mistake: then no proof may find a problem")
     parser.add_argument("--fit", action="store_true", help="only look whether the patches fit the code")
     return parser.parse_args(given)
 
@@ -106,15 +107,15 @@ def copy_to(root: Path) -> Path:
     return root
 
 
-def verdict_of(mutation: Mutation, *, only_fit: bool) -> str:
-    """Make the mistake in a copy, and return what became of it; empty if it was noticed."""
+def verdict_of(mutation: Mutation, given: argparse.Namespace) -> str:
+    """Make the mistake in a copy, and return what is wrong about what became of it; empty: nothing."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as root:
         copy = copy_to(Path(root))
-        if not mutation.applied(copy):
+        if not mutation.applied(copy, *(("--check",) if given.sound else ())):
             return "the patch does not fit"
-        if only_fit or mutation.is_noticed(copy):
+        if given.fit or mutation.is_noticed(copy) != given.sound:
             return ""
-        return "NOT NOTICED"
+        return "FINDS A PROBLEM" if given.sound else "NOT NOTICED"
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -124,7 +125,7 @@ def main(given: Sequence[str] | None = None) -> int:
     print("| mistake | breaks | noticed by | s |\n|---|---|---|---|")
     for mutation in mutations(arguments.only, arguments.by):
         began = time.monotonic()
-        verdict = verdict_of(mutation, only_fit=arguments.fit)
+        verdict = verdict_of(mutation, arguments)
         failed += bool(verdict)
         by = verdict or " ".join(mutation.noticed_by)
         print(f"| {mutation.name} | {mutation.breaks} | {by} | {time.monotonic() - began:.0f} |", flush=True)
