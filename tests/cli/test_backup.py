@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import grpc
+import orjson
 import pytest
 from cli.command_line import Run
 from server.fleet import until
@@ -50,8 +53,10 @@ def test_a_backup_takes_the_place_of_a_log_only_when_told_to(
     data = str(own_settings.server.data)
     with start(own_settings) as server:
         former = write(server, "apples")
-        refused = run("restore", str(backup), "--data", data, "--replace")
-        assert (refused.exit_code, "another server uses" in refused.output) == (1, True)
+        for replace in ((), ("--replace",)):
+            refused = run("restore", str(backup), "--data", data, *replace)
+            assert (refused.exit_code, "another server uses" in refused.output) == (1, True)
+            assert "--replace" not in refused.output
     refused = run("restore", str(backup), "--data", data)
     assert (refused.exit_code, "--replace" in refused.output) == (1, True)
     assert run("restore", str(backup), "--data", data, "--replace").exit_code == 0
@@ -74,6 +79,30 @@ def test_a_damaged_backup_is_not_put_back(run: Run, backup: Path, name: str) -> 
     assert result.exit_code == 1
     assert "Error: " in result.output
     assert not Path("new").exists()
+
+
+def test_a_key_that_is_none_is_not_put_back(run: Run, backup: Path, tmp_path: Path) -> None:
+    key = backup / "server.key"
+    kept = key.rename(tmp_path / "kept.key")
+    key.write_bytes(b"abc")
+    short = run("restore", str(backup), "--data", "new")
+    key.unlink()
+    key.symlink_to(kept)
+    link = run("restore", str(backup), "--data", "new")
+    for refused in (short, link):
+        assert (refused.exit_code, "not the key that was backed up" in refused.output) == (1, True)
+    assert not Path("new").exists()
+
+
+def test_a_log_that_is_refused_leaves_nothing_behind(run: Run, backup: Path) -> None:
+    with closing(sqlite3.connect(backup / "log.db")) as log:
+        log.execute("PRAGMA user_version=999")
+    manifest = orjson.loads((backup / "backup.json").read_bytes())
+    digest = hashlib.sha256((backup / "log.db").read_bytes()).hexdigest()
+    (backup / "backup.json").write_bytes(orjson.dumps(manifest | {"sha256": digest}))
+    refused = run("restore", str(backup), "--data", "new")
+    assert (refused.exit_code, "schema 999" in refused.output) == (1, True)
+    assert not list(Path("new").glob("log*"))
 
 
 def test_a_damaged_log_is_not_backed_up(run: Run, start: Start, own_settings: Settings) -> None:

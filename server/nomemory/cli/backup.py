@@ -66,6 +66,5 @@ def restore(*, backup: Path, data: Path | None, replace: bool) -> None:
     try:
         log = backups.restore(backup, directory, replaces=replace)
     except (backups.BackupError, Busy, Unusable, LogUnusableError, LogVersionError) as error:
-        hint = " --replace deletes it." if directory.log.exists() and not replace else ""
-        raise click.ClickException(f"{error}.{hint}" if hint else str(error)) from None
+        raise click.ClickException(str(error)) from None
     click.echo(f"{directory.root}: restored up to change {log.sequence:,}. Its indexes are built when a server starts.")

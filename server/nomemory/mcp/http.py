@@ -19,6 +19,7 @@ from nomemory.mcp.server import Context, MemoryServer
 
 PATH: Final = "/mcp"
 USER: Final = "x-user-id"
+_OWN_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 REQUEST_BYTES: Final = 1_000_000
 _STATUS: Final = {
     grpc.StatusCode.UNAUTHENTICATED: 401,
@@ -67,9 +68,8 @@ async def application(memory: Memory, *, on_loopback: bool) -> AsyncIterator[ASG
             names of this machine as the host and no web page as the origin: a page in a browser here cannot call it.
     """
     protocol = MemoryServer(memory, _bound).protocol()
-    security = TransportSecuritySettings(
-        enable_dns_rebinding_protection=on_loopback, allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"]
-    )
+    hosts = [host for name in _OWN_NAMES for host in (name, f"{name}:*")]
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=on_loopback, allowed_hosts=hosts)
     app = protocol.streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,

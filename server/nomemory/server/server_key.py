@@ -49,7 +49,7 @@ def rotate_key(path: Path) -> None:
         OSError: it cannot be read or written.
     """
     with locked(path):
-        keys = _read(path)
+        keys = read_key(path)
         if len(keys) > KEY_BYTES:
             raise KeyFileError(f"{path} has an old key still: take it out first, or what it sealed is refused at once")
         # The server has to read what an administrator rotates.
@@ -64,7 +64,7 @@ def retire_key(path: Path) -> None:
         OSError: the file cannot be read or written.
     """
     with locked(path):
-        keys = _read(path)
+        keys = read_key(path)
         if len(keys) == KEY_BYTES:
             raise KeyFileError(f"{path} has no old key")
         put(path, keys[:KEY_BYTES], like=path.stat())
@@ -85,7 +85,7 @@ def load_key(path: Path) -> bytes:
     """
     if not path.exists():
         put(path, os.urandom(KEY_BYTES))
-    return _read(path)
+    return read_key(path)
 
 
 _NO_KEY = f"""\
@@ -93,7 +93,13 @@ _NO_KEY = f"""\
 cursors and write tokens in use are refused."""
 
 
-def _read(path: Path) -> bytes:
+def read_key(path: Path) -> bytes:
+    """Read the key file's one or two keys.
+
+    Raises:
+        KeyFileError: the file does not hold a key.
+        OSError: it cannot be read.
+    """
     keys = path.read_bytes()
     if len(keys) not in (KEY_BYTES, 2 * KEY_BYTES):
         raise KeyFileError(_NO_KEY.format(path=path))

@@ -22,6 +22,7 @@ from nomemory.server.log.sqlite.inspection import inspect
 from nomemory.server.log.sqlite.schema import SCHEMA_VERSION, begin_epoch, open_for_writing, position_at, remove_log
 from nomemory.server.maintenance.loss import write_record
 from nomemory.server.private_files import sync
+from nomemory.server.server_key import KeyFileError, read_key
 
 _LOG, _KEY, _MANIFEST = "log.db", "server.key", "backup.json"
 _FORMAT: Final = 1
@@ -73,7 +74,7 @@ def back_up(directory: DataDirectory, target: Path) -> Manifest:
 
 
 def verify(backup: Path) -> Manifest:
-    """Check a backup: its manifest, the sum of its file, every message's checksum and the pages.
+    """Check a backup: its manifest, the sum of its file, its key.
 
     Raises:
         BackupError: something of it is missing or damaged.
@@ -81,6 +82,7 @@ def verify(backup: Path) -> Manifest:
     manifest = _manifest(backup)
     if not (backup / _LOG).exists() or _sha256(backup / _LOG) != manifest.sha256:
         raise BackupError(f"{backup / _LOG} is not what was backed up: it is damaged, or another file")
+    _refuse_key(backup / _KEY)
     return manifest
 
 
@@ -100,19 +102,22 @@ def restore(backup: Path, directory: DataDirectory, *, replaces: bool) -> LogPos
     verify(backup)
     with directory.taken():
         if directory.log.exists() and not replaces:
-            raise BackupError(f"{directory.log} is there already, and would be lost")
+            raise BackupError(f"{directory.log} is there already, and would be lost. --replace deletes it.")
         return _put_back(backup, directory)
 
 
 def _put_back(backup: Path, directory: DataDirectory) -> LogPosition:
     new = directory.log.with_name(f"{_LOG}.new")
     remove_log(new)
-    _copy(backup / _LOG, new)
-    with closing(open_for_writing(new)) as connection:
-        log = begin_epoch(connection)
-    for suffix in _SIDE_FILES:  # of the log that goes: with them beside it, the new one would be damaged
-        directory.log.with_name(directory.log.name + suffix).unlink(missing_ok=True)
-    new.rename(directory.log)
+    with ExitStack() as unless_it_works:
+        unless_it_works.callback(remove_log, new)
+        _copy(backup / _LOG, new)
+        with closing(open_for_writing(new)) as connection:
+            log = begin_epoch(connection)
+        for suffix in _SIDE_FILES:  # of the log that goes: with them beside it, the new one would be damaged
+            directory.log.with_name(directory.log.name + suffix).unlink(missing_ok=True)
+        new.rename(directory.log)
+        unless_it_works.pop_all()
     if not directory.key.exists() and (backup / _KEY).exists():
         _copy(backup / _KEY, directory.key)
     write_record(directory.record, log)
@@ -170,6 +175,17 @@ def _manifest(backup: Path) -> Manifest:
     if manifest.format != _FORMAT or manifest.schema > SCHEMA_VERSION:
         raise BackupError(f"{backup} was made by a newer version of NoMemory")
     return manifest
+
+
+def _refuse_key(key: Path) -> None:
+    if key.is_symlink():
+        raise BackupError(f"{key} is a link, not the key that was backed up")
+    try:
+        read_key(key)
+    except FileNotFoundError:
+        return
+    except (KeyFileError, OSError) as error:
+        raise BackupError(f"{key} is not the key that was backed up: {error}") from None
 
 
 def _copy(source: Path, target: Path) -> None:

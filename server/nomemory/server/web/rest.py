@@ -7,6 +7,8 @@ A body in lines.
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -76,6 +78,9 @@ class LineStream:
         return b""
 
 
+_BLANK_LINES: Final = re.compile(rb"\n\s*\n")
+
+
 async def lines_of(parts: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
     """Return the lines of a body, each as soon as it is whole; blank ones are left out.
 
@@ -85,7 +90,8 @@ async def lines_of(parts: AsyncIterator[bytes], most: int) -> AsyncIterator[byte
     pending: list[bytes] = []
     size = 0
     async for part in parts:
-        *whole, rest = part.split(b"\n")
+        await asyncio.sleep(0)  # many parts may be there already
+        *whole, rest = _BLANK_LINES.sub(b"\n", part).split(b"\n")
         for line in whole:
             _refuse_long(size + len(line), most)
             joined = b"".join([*pending, line]).strip()
