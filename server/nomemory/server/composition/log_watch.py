@@ -58,14 +58,25 @@ async def _watch(log: LogReader, faults: StandingFaults, every_s: float, say: Sa
 
 async def _fault_of(log: LogReader, patience_s: float) -> str:
     """Return what keeps the log from answering, or nothing."""
+    asked = asyncio.ensure_future(log.sequence())
     try:
-        async with asyncio.timeout(patience_s):
-            await log.sequence()
+        answered, _ = await asyncio.wait({asked}, timeout=patience_s)
+    finally:
+        asked.cancel()  # it may take long to end: nobody waits for that
+    if not answered:
+        asked.add_done_callback(_forget)
+        return f"no answer within {patience_s:g} s"
+    try:
+        asked.result()
     except Fault as fault:
         return f"{fault.message}: {fault.metadata.get('cause', '')}"
-    except TimeoutError:
-        return f"no answer within {patience_s:g} s"
     return ""
+
+
+def _forget(asked: asyncio.Future[int]) -> None:
+    """Look at how a question ended that nobody waits for, so that its error is not reported as lost."""
+    if not asked.cancelled():
+        asked.exception()
 
 
 class CommitSignal:
