@@ -57,7 +57,7 @@ class Models:
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
 
     def hold(self, model: str, after: int) -> None:
-        """Let a model wait once it has been asked for so many texts."""
+        """Let a model wait before more texts of messages, once it has embedded so many."""
         self._released.clear()
         self._most[model] = after
 
@@ -68,7 +68,8 @@ class Models:
 
     def answer(self, model: str, texts: list[str]) -> dict[str, object]:
         """Embed."""
-        if len(self.embedded.get(model, ())) >= self._most.get(model, 1 << 30):
+        is_of_messages = any(text.startswith("text") for text in texts)
+        if is_of_messages and len(self.embedded.get(model, ())) >= self._most.get(model, 1 << 30):
             self._released.wait()
         elif model in self._most:
             time.sleep(PAUSE_S)

@@ -112,7 +112,7 @@ def test_requests_that_do_not_end_hold_little_and_end_at_their_deadline(server: 
         assert run(opened, lambda: any(call.is_over for call in calls), 20)
         assert server.answers()
         assert run(opened, lambda: all(call.is_over for call in calls), 20)
-        assert server.grown_bytes() < 8 * 16 * MIB
+        assert server.grown_bytes() < 10 * 16 * MIB, "eight are read at once, of 32"
         assert {call.status for call in calls} == {RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED}
         assert run(opened, lambda: server.grown_bytes() < 100 * MIB, 20), "the allocator keeps some"
 
@@ -150,7 +150,7 @@ def test_imports_that_send_half_a_batch_are_few_and_give_way(server: Server) -> 
     with peers(server.target, 2) as opened:
         calls = begin(opened, IMPORT, each=8)
         assert run(opened, lambda: sum(call.status == RESOURCE_EXHAUSTED for call in calls) >= 12, 20)
-        assert server.grown_bytes() < 8 * 16 * MIB
+        assert server.grown_bytes() < 10 * 16 * MIB, "eight are read at once, of 32"
         batch = i.ImportMessagesRequest(messages=[said("w", "m", "x")])
         assert until(lambda: imports(server, batch))
 
@@ -214,12 +214,15 @@ def test_connections_that_bring_no_whole_request_make_room(
     start: Callable[[Settings], AbstractContextManager[LocalServer]], own_settings: Settings
 ) -> None:
     few = own_settings.with_changes(connections_max=10, connection_proof_s=0.5)
-    with start(few) as server, peers(server.target, 5) as opened:
-        half = begin(opened[1:], LIST, each=1)
-        whole = opened[0].call(LIST, q.ListMessagesRequest(user_id="u").SerializeToString())
-        assert run(opened, lambda: all(peer.is_closed for peer in opened[1:]), 20)
-        assert whole.status == "0"
-        assert not opened[0].is_closed
+    with start(few) as server, peers(server.target, 10) as opened:
+        checked, asked, *strangers = opened
+        health = checked.call(HEALTH, b"")
+        whole = asked.call(LIST, q.ListMessagesRequest(user_id="u").SerializeToString())
+        half = begin(strangers, LIST, each=1)
+        assert run(opened, lambda: sum(peer.is_closed for peer in opened) >= 3, 20)
+        assert (whole.status, health.status) == ("0", "0")
+        assert not asked.is_closed
+        assert sum(peer.is_closed for peer in opened) == 3, "a quarter is free: there is room for others"
         assert not any(call.is_over for call in half)
 
 
@@ -234,8 +237,8 @@ def test_a_connection_with_a_long_call_stays_however_many_others_come(
             with peers(server.target, 1) as others:
                 whole = others[0].call(LIST, q.ListMessagesRequest(user_id="u").SerializeToString())
                 assert run(others, lambda: whole.status == "0", 20)  # noqa: B023 - called at once
-        with peers(server.target, 1) as strangers:
-            assert run([*strangers, *watching], lambda: strangers[0].is_closed, 20)
+        with peers(server.target, 9) as strangers:
+            assert run([*strangers, *watching], lambda: any(peer.is_closed for peer in strangers), 20)
         assert not watching[0].is_closed
 
 

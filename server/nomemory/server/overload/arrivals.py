@@ -53,13 +53,11 @@ class Arrivals:
                 await self._turn(guest)
             else:
                 self._begin(guest)
-            request = await read()
+            return await read()
         except asyncio.CancelledError as cancellation:
             raise guest.reason_of(cancellation) from None
         finally:
             self._end(guest)
-        self._proven.prove(connection)
-        return request
 
     async def _turn(self, guest: Guest) -> None:
         """Wait until a request may be read. Connections take turns, the proven ones first."""

@@ -149,7 +149,7 @@ class Bounds:
         streams_are_wrapped: whether a host's interceptors may have put a stream of their own around that of gRPC.
 
     Attributes:
-        proven: the connections that have brought a whole request.
+        proven: the connections that have brought a whole request of somebody who was admitted.
     """
 
     def __init__(self, connections: ConnectionSettings, *, streams_are_wrapped: bool = False) -> None:
@@ -159,8 +159,9 @@ class Bounds:
         self._unread = UnreadReplies(connections, lambda names: close({address_of(name) for name in names}))
         retry_s, proven = connections.retry_s, self.proven
         self._uploads = Places(connections.uploads_max, connections.upload_idle_s, retry_s, proven)
-        self._conversations = Places(connections.reflections_max, connections.arriving_slow_s, retry_s, proven)
-        self._watches = Places(connections.watches_max, 0.0, retry_s, proven)
+        nobody = ProvenConnections(0)  # whoever may call these is alike
+        self._conversations = Places(connections.reflections_max, connections.arriving_slow_s, retry_s, nobody)
+        self._watches = Places(connections.watches_max, 0.0, retry_s, nobody)
         self._free = connections.calls_max
         self._retry_s = retry_s
 
@@ -178,6 +179,12 @@ class Bounds:
             yield
         finally:
             self._free += 1
+
+    async def admitted_request(self, stream: AsyncIterator[Any], context: Context) -> Any:  # noqa: ANN401 - the request type of the method
+        """Read the one request of a call of somebody who was admitted. It and its errors are those of `request`."""
+        request = await self.request(stream, context)
+        self.proven.prove(context.peer())
+        return request
 
     async def request(self, stream: AsyncIterator[Any], context: Context) -> Any:  # noqa: ANN401 - the request type of the method
         """Read the one request of a call.
@@ -199,11 +206,11 @@ class Bounds:
 
     def upload(self, stream: AsyncIterator[Any], context: Context) -> AbstractContextManager[AsyncIterator[Any]]:
         """Return the requests of an import, to be read until the context is left. It and they raise OVERLOADED."""
-        return placed(self._uploads, context.peer(), stream, self.proven)
+        return placed(self._uploads, context.peer(), stream, self.proven.prove)
 
     def conversation(self, stream: AsyncIterator[Any], context: Context) -> AbstractContextManager[AsyncIterator[Any]]:
         """Return the same of a caller whom nobody knows."""
-        return placed(self._conversations, context.peer(), stream, self.proven)
+        return placed(self._conversations, context.peer(), stream)
 
     @contextmanager
     def watching(self, context: Context) -> Iterator[None]:

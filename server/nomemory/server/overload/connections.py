@@ -114,24 +114,27 @@ _log = get_logger("rpc")
 
 
 async def watch_strangers(port: int, proven: ProvenConnections, connections: ConnectionSettings, most: int) -> None:
-    """Look now and then, until cancelled.
+    """Keep a quarter of the connections free, until cancelled: those make room that came first of the unproven ones.
 
     Args:
         port: where the server listens.
         proven: the connections that stay.
-        connections: how long the others may stay.
+        connections: how long the others stay in any case.
         most: how many connections there may be.
     """
-    known: frozenset[Address] = frozenset()
+    known: dict[Address, None] = {}
     while True:
         await asyncio.sleep(connections.connection_proof_s)
-        if len(descriptors()) * 2 < most:
-            known = frozenset()
+        if len(descriptors()) * 4 < most * 3:
+            known = {}
             continue
-        strangers = clients(port).difference(map(address_of, proven))
-        if overdue := strangers & known:
-            _log.warning("closed connections that brought no whole request", count=close(overdue))
-        known = frozenset(strangers)
+        here = clients(port)
+        strangers = here.difference(map(address_of, proven))
+        known = {address: None for address in known if address in strangers}
+        leaving = list(known)[: max(0, len(here) - most * 3 // 4)]
+        if leaving:
+            _log.warning("closed connections that brought no request of anybody who was admitted", count=close(leaving))
+        known |= dict.fromkeys(strangers)
 
 
 _OTHERS = 256

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -27,7 +27,7 @@ class ProvenConnections:
         self._held: Counter[str] = Counter()
 
     def prove(self, connection: str) -> None:
-        """Note that a whole request has come."""
+        """Note that a whole request has come, of somebody who was admitted."""
         if connection in self._proven:
             return
         if len(self._proven) >= self._most:
@@ -153,9 +153,12 @@ _Message = TypeVar("_Message")
 
 @contextmanager
 def placed(
-    places: Places, connection: str, requests: AsyncIterator[_Message], proven: ProvenConnections
+    places: Places,
+    connection: str,
+    requests: AsyncIterator[_Message],
+    arrived: Callable[[str], None] = lambda _connection: None,
 ) -> Iterator[AsyncIterator[_Message]]:
-    """Return a stream of requests, to be read until the context is left.
+    """Return a stream of requests, to be read until the context is left. `arrived` hears of each, by its connection.
 
     Raises:
         Fault: OVERLOADED, there is no place. Reading the stream raises it where it gave way to others.
@@ -163,12 +166,14 @@ def placed(
     guest = Guest(connection)
     places.take(guest)
     try:
-        yield _each(guest, requests, proven)
+        yield _each(guest, requests, arrived)
     finally:
         places.leave(guest)
 
 
-async def _each(guest: Guest, requests: AsyncIterator[_Message], proven: ProvenConnections) -> AsyncIterator[_Message]:
+async def _each(
+    guest: Guest, requests: AsyncIterator[_Message], arrived: Callable[[str], None]
+) -> AsyncIterator[_Message]:
     while True:
         guest.waits()
         try:
@@ -179,5 +184,5 @@ async def _each(guest: Guest, requests: AsyncIterator[_Message], proven: ProvenC
             raise guest.reason_of(cancellation) from None
         finally:
             guest.works()
-        proven.prove(guest.connection)
+        arrived(guest.connection)
         yield request

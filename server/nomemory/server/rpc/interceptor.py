@@ -153,7 +153,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
             async with self._lifecycle.admitted(method, context) as (call, _):
-                request = await _confined(handler, await self._bounds.request(stream, context), call)
+                request = await _confined(handler, await self._bounds.admitted_request(stream, context), call)
                 set_current_call(call)
                 with self._bounds.answering():
                     reply = _released(handler, await answer(request, context), call, method)
@@ -189,7 +189,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
             async with self._lifecycle.admitted(method, context) as (call, timeout):
-                request = await _confined(handler, await self._bounds.request(stream, context), call)
+                request = await _confined(handler, await self._bounds.admitted_request(stream, context), call)
                 set_current_call(call)
                 with self._bounds.answering(), self._bounds.proven.holding(context.peer()):
                     async for reply in answer(request, context):

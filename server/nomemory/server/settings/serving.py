@@ -162,8 +162,9 @@ class ConnectionSettings(SettingsGroup):
     )
     connection_handshake_s: Fixed[float] = 10.0
     """How long a new connection may take until it speaks HTTP/2."""
-    connection_proof_s: Fixed[float] = 10.0
-    """How long a connection may stay that has brought no whole request, where half of them are taken."""
+    connection_proof_s: Fixed[float] = 0.5
+    """How long a connection stays in any case that has brought no whole request of anybody who was admitted. Where
+    three quarters are taken, the oldest of these make room then."""
     keepalive_s: Fixed[float] = 60.0
     """How long a connection may be silent before it is asked for a sign of life."""
     client_ping_s: Fixed[float] = 5.0

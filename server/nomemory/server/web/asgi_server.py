@@ -140,8 +140,8 @@ class AsgiServer:
         application: answers requests; it says by `Connection.working` while it does.
         tls: the files; None: in the clear.
         limits: what a connection may do.
-        connections_max: how many there may be. Further ones take the place of those that have brought no request, or
-            are closed.
+        connections_max: how many there may be. Further ones take the place of those that do not stay, or are closed.
+        stays: whether a connection keeps its place: here if it has brought a request.
         is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
     """
 
@@ -153,8 +153,10 @@ class AsgiServer:
         connections_max: int,
         *,
         is_shared: bool,
+        stays: Callable[[Connection], bool] = Connection.has_asked,
     ) -> None:
         self._limits = limits
+        self._stays = stays
         self._most = connections_max
         self._state = ServerState()
         self._config = _config(application, limits)
@@ -192,13 +194,14 @@ class AsgiServer:
         return Connection(self._config, self._state, self._limits, self._has_room)
 
     def _has_room(self) -> bool:
-        """Return whether there is room for one more. The one that has been silent for longest makes room."""
+        """Return whether there is room for one more. The oldest of those that do not stay makes room."""
         if len(self._state.connections) < self._most:
             return True
-        silent = [one for one in self._state.connections if isinstance(one, Connection) and one.is_silent()]
-        if silent:
-            min(silent, key=lambda one: one.opened).abort()
-        return bool(silent)
+        connections = (one for one in self._state.connections if isinstance(one, Connection))
+        strangers = [one for one in connections if not (one.transport.is_closing() or self._stays(one))]
+        if strangers:
+            min(strangers, key=lambda one: one.opened).abort()
+        return bool(strangers)
 
     async def _look(self) -> None:
         while True:

@@ -158,7 +158,7 @@ class Connection(HttpToolsProtocol):
                 raise _TunnelError
             return  # it comes again without the header
         self._is_in_head = False
-        if len(self.pipeline) >= self._limits.pipelined_max and self._is_working:
+        if len(self.pipeline) >= self._limits.pipelined_max and self.is_working():
             raise _HeadTooLargeError
         super().on_headers_complete()
 
@@ -180,7 +180,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
         """Refuse what is no request. Where another one is being answered there is no room for a refusal."""
-        if self._is_working:
+        if self.is_working():
             self.transport.abort()
             return
         self.transport.write(_BAD_REQUEST % (len(_BAD_REQUEST_BODY), _BAD_REQUEST_BODY))
@@ -191,9 +191,13 @@ class Connection(HttpToolsProtocol):
         tls = self.transport.get_extra_info("ssl_object")
         return tls.getpeercert(binary_form=True) if tls is not None else None
 
-    def is_silent(self) -> bool:
-        """Return whether it has never brought the whole head of a request."""
-        return not self.transport.is_closing() and self.cycle is None
+    def has_asked(self) -> bool:
+        """Return whether it has brought the whole head of a request."""
+        return self.cycle is not None
+
+    def is_working(self) -> bool:
+        """Return whether a request of it is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     def is_worn(self) -> bool:
         """Return whether the connection is not used again: so clients spread over the processes of a server."""
@@ -217,7 +221,7 @@ class Connection(HttpToolsProtocol):
 
     def end_if_overdue(self) -> None:
         """End a connection whose client keeps a request back, or half of one, or does not take its answers."""
-        if self._is_working or self._is_lost:
+        if self.is_working() or self._is_lost:
             return
         now = self.loop.time()
         has_unread = self.transport.is_closing() or bool(self.transport.get_write_buffer_size())
@@ -226,10 +230,6 @@ class Connection(HttpToolsProtocol):
                 self.transport.abort()
         elif now - self._since > (self._limits.idle_s if self._is_idle else self._limits.head_s):
             self.transport.close()
-
-    @property
-    def _is_working(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
 
     @property
     def _is_idle(self) -> bool:

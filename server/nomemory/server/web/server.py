@@ -11,7 +11,7 @@ from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.settings import Settings
 from nomemory.server.web.application import Application
 from nomemory.server.web.asgi_server import AsgiServer
-from nomemory.server.web.connection import ConnectionLimits
+from nomemory.server.web.connection import Connection, ConnectionLimits
 from nomemory.server.web.metrics_page import MetricsPage
 
 
@@ -33,7 +33,9 @@ class HttpServer:
         self._most = affordable(settings).http
         limits = ConnectionLimits.of(settings, is_shared=is_shared)
         application = Application(path, settings, metrics)
-        self._server = AsgiServer(application, tls_files(settings), limits, self._most, is_shared=is_shared)
+        self._server = AsgiServer(
+            application, tls_files(settings), limits, self._most, is_shared=is_shared, stays=self._stays
+        )
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self, address: ListenAddress) -> ListenAddress:
@@ -47,6 +49,9 @@ class HttpServer:
         watched = watch_strangers(bound.port, self._path.bounds.proven, self._settings.connections, self._most)
         self._watching = asyncio.create_task(watched)
         return bound
+
+    def _stays(self, connection: Connection) -> bool:
+        return connection.is_working() or connection.peer in self._path.bounds.proven
 
     async def stop(self, grace_s: float) -> None:
         """Let calls in flight finish, for so many seconds."""
