@@ -20,8 +20,6 @@ from nomemory.recall.authoring.creation import (
     rendered,
     trial,
 )
-from nomemory.recall.authoring.domain import DOMAINS, Domain
-from nomemory.recall.authoring.domain_terms import domain_terms
 from nomemory.recall.authoring.draft import (
     NAME,
     QUESTIONS,
@@ -135,12 +133,11 @@ def test_there_are_at_most_three_questions_and_a_is_the_default() -> None:
 
 
 @pytest.mark.parametrize(("sentence", "name"), [
-    ("给销售团队用的 CRM 助手", "recall-crm-sales"),
-    ("A companion app that remembers how I feel", "recall-companion"),
+    ("给销售团队用的 CRM 助手", "recall-crm"),
+    ("A companion app that remembers how I feel", "recall-companion-remembers-feel"),
     ("Wine cellar notes for collectors", "recall-wine-cellar-notes-collectors"),
-    ("患者随访的客服", "recall-health-support"),
 ])  # fmt: skip
-def test_a_name_is_derived_from_the_business_of_the_sentence(sentence: str, name: str) -> None:
+def test_a_name_is_derived_from_the_words_of_the_sentence(sentence: str, name: str) -> None:
     assert name_for(read_scenario(sentence)) == name
 
 
@@ -149,41 +146,9 @@ def test_sentences_without_a_known_word_have_names_of_their_own() -> None:
     assert len(names) == 2
 
 
-@pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain.slug)
-@pytest.mark.parametrize("language", Language)
-def test_every_kind_of_business_makes_a_clean_skill(domain: Domain, language: Language) -> None:
-    slug = domain.slug
-    sentence = {"crm-sales": "CRM", "support": "客服", "engineering": "software", "dining": "recipes"}.get(slug, slug)
-    scenario = read_scenario(f"{sentence} 助手", language)
-    assert slug in name_for(scenario)
-    assert trial(made(f"{sentence} 助手", language=language), name_for(scenario)).findings == ()
-
-
-def test_terms_are_frequent_and_not_what_everybody_says() -> None:
-    messages = [
-        f"{text} {number}" for number in range(4) for text in (
-            "我们今天觉得续费的报价太高了", "客户问续费流程，报价单还没有", "好的谢谢，明天看报价",
-            "The renewal quote is due tomorrow, ask for the renewal quote.", "I think the quote was fine, thanks.",
-            "call 13800138000, mail a.b@example.com, see https://example.com/renewal-page",
-        )
-    ]  # fmt: skip
-    terms = {term.text: term for term in domain_terms(messages)}
-    assert {"报价", "续费", "quote"} <= terms.keys()
-    assert not terms.keys() & {"我们", "今天", "觉得", "谢谢", "明天", "thanks", "tomorrow", "think"}
-    assert not any(char.isdigit() or char in "@/." for term in terms for char in term)
-    assert terms["quote"].longer == ("renewal quote",)
-
-
-@given(st.lists(st.text(max_size=200), max_size=20))
-@settings(max_examples=50, deadline=None)
-def test_any_messages_make_a_clean_lexicon(messages: list[str]) -> None:
-    scenario = read_scenario("tea")
-    draft = default_draft("tea", scenario, Answers(), domain_terms(messages * 2))
-    assert trial(rendered(draft, TEMPLATES[scenario.language]), "tea").findings == ()
-
-
 def test_nothing_is_overwritten_unless_forced(tmp_path: Path) -> None:
     put(made("tea", name="mine"), "mine", tmp_path)
+    (tmp_path / "mine" / "references").mkdir()
     (tmp_path / "mine" / "references" / "notes.md").write_text("notes")
     coffee = made("coffee", name="mine")
     with pytest.raises(NotCreatedError, match="exists already"):
@@ -211,7 +176,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
         put(made("tea", name="tea"), "tea", library, force=True)
     (library / "coffee").mkdir()
     (library / "coffee" / "references").symlink_to(outside)
-    with pytest.raises(NotCreatedError, match="link"):
+    with pytest.raises(NotPassedError):
         put(made("coffee", name="coffee"), "coffee", library, force=True)
     assert list(outside.iterdir()) == []
 

@@ -14,7 +14,6 @@ from nomemory.recall.authoring.check import Report, check
 from nomemory.recall.authoring.draft import NAME, TOP_K, Draft, Entry
 from nomemory.recall.errors import RecallError
 from nomemory.recall.skills.folder import SKILL_FILE
-from nomemory.recall.skills.steering.steering import LEXICON_FILE
 from nomemory.recall.skills.steering.template import TemplateIntent
 from nomemory.text.language import Language
 
@@ -35,16 +34,6 @@ _DESCRIBED: Final = {
     Language.CHINESE: "为“{}”找回可核对的原话证据：偏好、背景、约束、日程，以及“上次 / 之前 / 最近”这类问题。",
     Language.ENGLISH: "Brings back checkable evidence for “{}”: preferences, profile, constraints and plans.",
 }
-_LEXICON: Final = {
-    Language.CHINESE: (
-        "# 词表 · Lexicon\n\n每行一个词条：规范词，冒号，说法相近的词。\n\n{own}\n"
-        "## 候选词 · Candidates\n\n还没有别名的常用词；给出别名后移到上面：{candidates}\n"
-    ),
-    Language.ENGLISH: (
-        "# Lexicon · 词表\n\nOne entry a line: the canonical term, a colon, what means the same.\n\n{own}\n"
-        "## Candidates · 候选词\n\nFrequent terms without an alias yet; move them up with one: {candidates}\n"
-    ),
-}
 _NONE: Final = {Language.CHINESE: "（暂无）", Language.ENGLISH: "(none yet)"}
 
 
@@ -62,7 +51,7 @@ def rendered(draft: Draft, template: str) -> dict[str, str]:
     Raises:
         TemplateError: a place in the template is not known.
     """
-    return {SKILL_FILE: _filled(template, _values(draft)), LEXICON_FILE: _lexicon(draft)}
+    return {SKILL_FILE: _filled(template, _values(draft))}
 
 
 def _values(draft: Draft) -> dict[str, str]:
@@ -90,13 +79,6 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
         return values[place[1]]
 
     return _PLACE.sub(value, template)
-
-
-def _lexicon(draft: Draft) -> str:
-    language = draft.scenario.language
-    separator = "、" if language is Language.CHINESE else ", "
-    candidates = separator.join(draft.candidates) or _NONE[language]
-    return _LEXICON[language].format(own="".join(_lines(draft.own)), candidates=candidates)
 
 
 def _lines(entries: Iterable[Entry]) -> Iterator[str]:
@@ -184,8 +166,6 @@ def _written(files: Mapping[str, str], folder: Path) -> Report:
 def _write(files: Mapping[str, str], folder: Path) -> None:
     for path, text in files.items():
         file = folder / path
-        if file.parent.is_symlink():
-            raise NotCreatedError(f"{file.parent.name} is a link: nothing is written through it")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.unlink(missing_ok=True)  # a link there would be written through
         file.write_text(text, encoding="utf-8")

@@ -14,14 +14,11 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from nomemory.recall.authoring.domain import GENERAL, GENERAL_TOLD, Words, domains_of
-from nomemory.recall.authoring.domain_terms import Term
 from nomemory.recall.errors import RecallError
 from nomemory.recall.model.question import Role
 from nomemory.recall.skills.frontmatter import is_host_setting
 from nomemory.recall.skills.steering.template import TemplateIntent
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH
-from nomemory.recall.tools.identity_guard import names_a_user
 from nomemory.text.language import Language
 from nomemory.text.stop_words import COMPARISON_STOP_WORDS
 
@@ -97,8 +94,6 @@ _WORDS_MAX: Final = 4
 _CHARS_MAX: Final = 64
 _IDLE: Final = COMPARISON_STOP_WORDS | {"assistant", "app", "bot", "agent", "ai", "help", "helps", "helping", "recall"}
 TOP_K: Final = 20
-_TOLD_MAX: Final = 8
-"""Words that a rewrite adds to a question."""
 
 
 class Emphasis(Enum):
@@ -192,6 +187,44 @@ _FIRST: Final = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
+class _Words:
+    """Words that mean the same, Chinese and English; in a lexicon the first of the skill's language is canonical."""
+
+    chinese: tuple[str, ...]
+    english: tuple[str, ...]
+
+    def ordered(self, language: Language) -> tuple[str, ...]:
+        """Return them with a language's first."""
+        return self.chinese + self.english if language is Language.CHINESE else self.english + self.chinese
+
+
+def _words(text: str) -> _Words:
+    chinese, _, english = text.partition(" = ")
+    return _Words(tuple(chinese.split("、")), tuple(english.split(", ")))
+
+
+_GENERAL: Final = tuple(
+    map(
+        _words,
+        (
+            "会议、开会、约谈 = meeting, appointment",
+            "截止、期限、最后期限 = deadline, due date",
+            "计划、打算、安排 = plan, going to, schedule",
+            "预算、花费、价格 = budget, cost, price",
+        ),
+    )
+)
+"""What a lexicon starts with: words that mean the same in every business."""
+
+_TOLD: Final = {
+    "preferences": _words("喜欢、不喜欢、习惯、更愿意 = like, prefer, hate, favorite"),
+    "profile": _words("我是、工作、住在、负责 = I am, work, live, responsible for"),
+    "constraints": _words("必须、不能、过敏、不超过 = must, cannot, allergic, at most"),
+    "schedule": _words("截止、会议、预约、提醒 = deadline, meeting, appointment, remind"),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A line of a lexicon."""
 
@@ -209,37 +242,24 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """All that goes into a skill.
-
-    `lexicon` is of the business, `own` of the user's messages, `candidates` are terms of theirs without an alias yet.
-    """
+    """All that goes into a skill."""
 
     name: str
     scenario: Scenario
     answers: Answers
     lexicon: tuple[Entry, ...]
     queries: Mapping[TemplateIntent, Query]
-    own: tuple[Entry, ...] = ()
-    candidates: tuple[str, ...] = ()
 
 
-def default_draft(name: str, scenario: Scenario, answers: Answers, terms: Iterable[Term] = ()) -> Draft:
-    """Make a draft without a model: the zero-config defaults, the words of the business, the user's own terms."""
-    domains = domains_of(scenario.text)
-    words = [one for domain in domains for one in domain.lexicon] or list(GENERAL)
-    told = [domain.told for domain in domains]
+def default_draft(name: str, scenario: Scenario, answers: Answers) -> Draft:
+    """Make a draft without a model, by the defaults."""
     first = dict(zip(TemplateIntent, (*_FIRST[answers.emphasis], MESSAGES_LIST), strict=True))
-    terms = tuple(term for term in terms if not names_a_user(term.text))
     return Draft(
-        name=name,
-        scenario=scenario,
-        answers=answers,
-        lexicon=entries(one.ordered(scenario.language) for one in words),
-        queries={
-            intent: Query(tool, (_rewrite(intent, tool, told, scenario.language),)) for intent, tool in first.items()
-        },
-        own=tuple(Entry(term.text, term.longer) for term in terms if term.longer),
-        candidates=tuple(term.text for term in terms if not term.longer),
+        name,
+        scenario,
+        answers,
+        entries(one.ordered(scenario.language) for one in _GENERAL),
+        {intent: Query(tool, (_rewrite(intent, tool, scenario.language),)) for intent, tool in first.items()},
     )
 
 
@@ -258,20 +278,15 @@ def entries(groups: Iterable[Sequence[str]]) -> tuple[Entry, ...]:
     return tuple(made)
 
 
-def _rewrite(intent: TemplateIntent, tool: str, told: Sequence[Mapping[str, Words]], language: Language) -> str:
+def _rewrite(intent: TemplateIntent, tool: str, language: Language) -> str:
     """Write the question, or its words where words are looked for, and what answers to it have in them."""
-    known = [words[intent.value] for words in told if intent.value in words] or [GENERAL_TOLD[intent.value]]
-    said = dict.fromkeys(word for words in known for word in _in(words, language))
-    return " ".join(("{question}" if tool == SEMANTIC_SEARCH else "{words}", *list(said)[:_TOLD_MAX]))
-
-
-def _in(words: Words, language: Language) -> tuple[str, ...]:
-    return words.chinese if language is Language.CHINESE else words.english
+    told = _TOLD[intent.value]
+    said = told.chinese if language is Language.CHINESE else told.english
+    return " ".join(("{question}" if tool == SEMANTIC_SEARCH else "{words}", *said))
 
 
 def name_for(scenario: Scenario) -> str:
-    """Derive a name: the business that the sentence names, else its English words, else a digest of it."""
-    slugs = [domain.slug for domain in domains_of(scenario.text)]
+    """Derive a name: the sentence's English words, else a digest of it."""
     words = [word for word in _WORD.findall(scenario.text.casefold()) if word not in _IDLE][:_WORDS_MAX]
     digest = hashlib.blake2b(scenario.text.encode(), digest_size=4).hexdigest()
-    return "-".join(("recall", *(slugs or dict.fromkeys(words) or [digest])))[:_CHARS_MAX].rstrip("-")
+    return "-".join(("recall", *(dict.fromkeys(words) or [digest])))[:_CHARS_MAX].rstrip("-")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -61,9 +60,7 @@ _SCHEMA: Final = {
 
 
 async def improved(draft: Draft, endpoint: ChatEndpoint) -> Draft:
-    """Ask a model for a lexicon and rewrites, and put what passes into a draft. No message is sent to it.
-
-    Terms of the user's messages that the draft has go along, for the model to find other words for them.
+    """Ask a model for a lexicon and rewrites, and put what passes into a draft.
 
     Raises:
         ChatFailedError: the endpoint gives no answer.
@@ -85,10 +82,8 @@ async def improved(draft: Draft, endpoint: ChatEndpoint) -> Draft:
 
 def _prompt(draft: Draft) -> Prompt:
     language = "Chinese" if draft.scenario.language is Language.CHINESE else "English"
-    terms = [*(entry.canonical for entry in draft.own), *draft.candidates]
-    parts = [f"Language: {language}", f"====\n{draft.scenario.text}\n===="]
-    parts += [f"Terms that this person uses often: {json.dumps(terms, ensure_ascii=False)}"] if terms else []
-    return Prompt(_SYSTEM, "\n\n".join((*parts, "Give the JSON object.")), "skill_draft", _SCHEMA)
+    asked = f"Language: {language}\n\n====\n{draft.scenario.text}\n====\n\nGive the JSON object."
+    return Prompt(_SYSTEM, asked, "skill_draft", _SCHEMA)
 
 
 def _groups(answer: JsonObject) -> Iterator[Sequence[str]]:

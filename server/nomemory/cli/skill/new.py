@@ -1,13 +1,9 @@
-"""`nomemory skill new`.
-
-What one user said, from a file or from a server. Nobody else's messages are ever looked at.
-"""
+"""`nomemory skill new`."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,19 +12,11 @@ from typing import Final
 import click
 
 from nomemory.cli.configuration import configured
-from nomemory.cli.connection import Target, connect, target_option
-from nomemory.cli.paging import PAGE_MAX, Paging, follow
 from nomemory.cli.skill.check import as_text
 from nomemory.cli.terminal import one_line
-from nomemory.client.sync import Client
-from nomemory.importing import files
-from nomemory.importing.draft import Accepted, Record
-from nomemory.importing.json_stream import records
-from nomemory.importing.jsonl import MessageLines
 from nomemory.recall.authoring import creation, model_draft
 from nomemory.recall.authoring.check import Report
 from nomemory.recall.authoring.creation import TEMPLATE_FILES, TemplateError, rendered
-from nomemory.recall.authoring.domain_terms import CHARS_MAX, Term, domain_terms
 from nomemory.recall.authoring.draft import (
     QUESTIONS,
     Answers,
@@ -48,79 +36,6 @@ from nomemory.server.composition.recall_host import skill_folders
 from nomemory.server.composition.recall_model import recall_model
 from nomemory.server.settings import Settings
 from nomemory.text.language import Language
-from nomemory.v1 import message_pb2, query_service_pb2
-
-_EVERYTHING: Final = Paging(limit=0, page_size=PAGE_MAX, cursor="")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a user's messages are: in a file, or on a server where no file is given. False where there is none."""
-
-    file: str | None
-    user: str | None
-    target: Target
-
-    def __bool__(self) -> bool:
-        return bool(self.file or self.user)
-
-
-def said(source: Source) -> Iterator[str]:
-    """Return what the user said, as much as terms are taken from.
-
-    Raises:
-        click.UsageError: the file has messages of several users, and none is chosen; or none of the chosen one.
-        Refused: the server does not give them.
-    """
-    left = CHARS_MAX
-    for content in _in_file(source.file, source.user) if source.file else _on_server(source.target, source.user or ""):
-        yield content
-        left -= len(content)
-        if left <= 0:
-            return
-
-
-def _in_file(name: str, user: str | None) -> Iterator[str]:
-    """Return one user's messages. The whole file is read first, so that a second user in it is never missed."""
-    with files.Source(name) as source:
-        found = list(_of_one(source, user))
-    if not found:
-        raise click.UsageError("--messages: the file has no message" + (" of this --user." if user else "."))
-    yield from found
-
-
-def _of_one(source: files.Source, user: str | None) -> Iterator[str]:
-    owner, room = user, CHARS_MAX
-    for message in _messages(source):
-        owner = owner or message.user_id
-        if message.user_id == owner:
-            if message.role == message_pb2.ROLE_USER and room > 0:
-                yield message.content
-                room -= len(message.content)
-        elif not user:
-            raise click.UsageError("--messages: the file has messages of several users; say whose with --user.")
-
-
-def _messages(source: files.Source) -> Iterator[message_pb2.ChatMessage]:
-    lines = MessageLines("")
-    for record in records(source):
-        for parsed in lines.parse(record) if isinstance(record, Record) else ():
-            if isinstance(parsed, Accepted):
-                yield parsed.message
-
-
-def _on_server(target: Target, user: str) -> Iterator[str]:
-    with connect(target) as client:
-        for page in follow(_listing(client, user), _EVERYTHING):
-            yield from (message.content for message in page.items)
-
-
-def _listing(client: Client, user: str) -> Callable[[int, str], query_service_pb2.ListMessagesResponse]:
-    def fetch(page_size: int, cursor: str) -> query_service_pb2.ListMessagesResponse:
-        return client.list_messages(user, page_size=page_size, cursor=cursor, role="user")
-
-    return fetch
-
 
 _CREATOR: Final = "retrieval-skill-creator"
 _LETTERS: Final = "ABC"
@@ -134,7 +49,6 @@ class Wanted:
     name: str | None
     out: Path
     language: str | None
-    source: Source
     ask: bool
     force: bool
 
@@ -152,15 +66,7 @@ class Wanted:
 @click.option("--language", type=click.Choice(["zh", "en"]), help="The language to write in. Default: the sentence's.")
 @click.option("--no-input", is_flag=True, help="Ask nothing: take the defaults.")
 @click.option("--force", is_flag=True, help="Replace the SKILL.md and lexicon of a folder that exists.")
-@click.option(
-    "--messages",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
-    metavar="FILE",
-    help="Start the lexicon from one user's messages in this file (JSON Lines).",
-)
-@click.option("--user", metavar="USER", help="Whose messages: of the file, or else those that the server has.")
-@target_option
-def new(  # noqa: PLR0913 - a parameter for each option
+def new(
     *,
     scenario: str,
     name: str | None,
@@ -168,19 +74,13 @@ def new(  # noqa: PLR0913 - a parameter for each option
     language: str | None,
     no_input: bool,
     force: bool,
-    messages: str | None,
-    user: str | None,
-    target: Target,
 ) -> None:
     """Write a recall skill from one sentence.
 
-    It asks three questions, each with a default. The lexicon can start from the frequent terms of one user's own
-    messages; keep such a skill to that user. Where NOMEMORY_RECALL_MODEL names a chat model, the model drafts the
-    lexicon and the queries from the sentence and those terms; no message is sent to it. What is written passes
-    `nomemory skill check`.
+    It asks three questions, each with a default. Where NOMEMORY_RECALL_MODEL names a chat model, the model drafts the
+    lexicon and the queries from the sentence; else they are general. What is written passes `nomemory skill check`.
     """
-    source = Source(messages, user, target)
-    _make(Wanted(scenario, name, out, language, source, ask=not no_input, force=force))
+    _make(Wanted(scenario, name, out, language, ask=not no_input, force=force))
 
 
 def _make(wanted: Wanted) -> None:
@@ -195,7 +95,7 @@ def _make(wanted: Wanted) -> None:
     template = _template(settings, scenario.language)
     try:
         creation.expect_room(name, wanted.out, force=wanted.force)
-        draft = default_draft(name, scenario, _answers(wanted, scenario.language), _terms(wanted.source))
+        draft = default_draft(name, scenario, _answers(wanted, scenario.language))
         report = creation.put(_files(draft, template, settings), name, wanted.out, force=wanted.force)
     except creation.NotPassedError as refused:
         raise click.ClickException(f"{refused}.\n{as_text(refused.report)}") from None
@@ -245,15 +145,6 @@ def _letter() -> str:
             raise
         click.echo(_LETTERS[0], err=True)
         return _LETTERS[0]
-
-
-def _terms(source: Source) -> tuple[Term, ...]:
-    if not source:
-        return ()
-    terms = domain_terms(said(source))
-    if not terms:
-        click.echo("The messages have no term that stands out: the lexicon is that of the scenario.", err=True)
-    return terms
 
 
 def _files(draft: Draft, template: str, settings: Settings) -> dict[str, str]:
