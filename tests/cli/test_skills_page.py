@@ -97,7 +97,8 @@ def test_its_lines_about_new_and_check_work_in_this_order(served: Server, tmp_pa
     for line in lines:
         done = run(f".venv/bin/{line} </dev/null", served.target, tmp_path)
         assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in (tmp_path / "skills").iterdir()) == ["recall-companion-remembers-feel", "recall-crm"]
+    made = sorted(path.name for path in (tmp_path / "skills").iterdir())
+    assert made == ["recall-companion-remembers-feel", "recall-crm"]
 
 
 def test_every_other_line_is_a_command() -> None:
