@@ -98,10 +98,10 @@ def test_who_brings_no_request_makes_room(tmp_path: Path, sent: bytes) -> None:
         for _ in range(20):
             stack.enter_context(closing(connected(server.http))).sendall(sent)
         with httpx.Client(base_url=server.http, timeout=PATIENCE_S) as client:
-            assert client.get("/healthz").status_code == 200
+            assert client.get("/v1/status").status_code == 200
             for _ in range(8):
                 stack.enter_context(closing(connected(server.http)))
-            assert client.get("/healthz").status_code == 200  # one that has brought one stays
+            assert client.get("/v1/status").status_code == 200  # one whose call was admitted stays
 
 
 def is_closed(peer: socket.socket) -> bool:

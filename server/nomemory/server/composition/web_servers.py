@@ -5,13 +5,14 @@ from __future__ import annotations
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.tls import tls_files
 from nomemory.server.metrics.text import Exposition
+from nomemory.server.overload.connections import affordable
 from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.settings import Settings
+from nomemory.server.web.application import Application
 from nomemory.server.web.asgi_server import AsgiServer
-from nomemory.server.web.connection import ConnectionLimits
+from nomemory.server.web.connection import Connection, ConnectionLimits
 from nomemory.server.web.metrics_application import MetricsApplication
 from nomemory.server.web.metrics_page import MetricsPage
-from nomemory.server.web.server import HttpServer
 
 
 class WebServers:
@@ -29,9 +30,16 @@ class WebServers:
         self._settings = settings
         self._page = MetricsPage(exposition, path.bounds, access, settings) if exposition else None
 
-    def of_calls(self, *, is_shared: bool) -> HttpServer:
-        """Make the one that serves calls."""
-        return HttpServer(self._path, self._settings, self._page, is_shared=is_shared)
+    def of_calls(self, *, is_shared: bool) -> AsgiServer:
+        """Make the one that serves calls. A connection stays once a call on it was admitted.
+
+        Args:
+            is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
+        """
+        application = Application(self._path, self._settings, self._page)
+        limits = ConnectionLimits.of(self._settings, is_shared=is_shared)
+        most, tls = affordable(self._settings).http, tls_files(self._settings)
+        return AsgiServer(application, tls, limits, most, is_shared=is_shared, stays=self._stays)
 
     def of_metrics(self) -> AsgiServer | None:
         """Make the one that serves metrics and nothing else; None: there are none."""
@@ -41,3 +49,6 @@ class WebServers:
         limits = ConnectionLimits.of(self._settings, is_shared=False)
         most = self._settings.metrics.connections_max
         return AsgiServer(application, tls_files(self._settings), limits, most, is_shared=False)
+
+    def _stays(self, connection: Connection) -> bool:
+        return connection.is_working() or connection.peer in self._path.bounds.proven

@@ -22,6 +22,7 @@ from nomemory.server.settings.serving import ConnectionSettings
 from nomemory.server.structured_logs import get_logger
 
 _log = get_logger("rpc")
+_SHORT_BYTES = 65_536
 _LOOK_S = 1.0
 """How often overdue replies are looked for. A client that gives up by itself needs less to say so."""
 
@@ -164,6 +165,7 @@ class Bounds:
         self._watches = Places(connections.watches_max, 0.0, retry_s, nobody)
         self._free = connections.calls_max
         self._retry_s = retry_s
+        self._held_bytes, self._held_max = 0, connections.requests_max_bytes
 
     @contextmanager
     def answering(self) -> Iterator[None]:
@@ -179,6 +181,24 @@ class Bounds:
             yield
         finally:
             self._free += 1
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Count the bytes of a request, or of a part of one, while the process has them. Short ones do not count.
+
+        Raises:
+            Fault: OVERLOADED, there is no room for them.
+        """
+        if size <= _SHORT_BYTES:
+            yield
+            return
+        if self._held_bytes and self._held_bytes + size > self._held_max:
+            raise overloaded("too many bytes of requests are in hand", self._retry_s)
+        self._held_bytes += size
+        try:
+            yield
+        finally:
+            self._held_bytes -= size
 
     async def admitted_request(self, stream: AsyncIterator[Any], context: Context) -> Any:  # noqa: ANN401 - the request type of the method
         """Read the one request of a call of somebody who was admitted. It and its errors are those of `request`."""

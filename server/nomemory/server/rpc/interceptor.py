@@ -153,9 +153,10 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
             async with self._lifecycle.admitted(method, context) as (call, _):
-                request = await _confined(handler, await self._bounds.admitted_request(stream, context), call)
+                raw = await self._bounds.admitted_request(stream, context)
                 set_current_call(call)
-                with self._bounds.answering():
+                with self._bounds.answering(), self._bounds.holding(len(raw)):
+                    request = await _confined(handler, raw, call)
                     reply = _released(handler, await answer(request, context), call, method)
                 self._bounds.reply(len(reply), call.deadline, context, must_go=method.need.writes)
                 return reply
@@ -175,12 +176,17 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
                     self._bounds.proven.holding(context.peer()),
                     self._bounds.upload(stream, context) as arriving,
                 ):
-                    requests = (await _confined(handler, raw, call) async for raw in arriving)
+                    requests = self._each(handler, arriving, call)
                     reply = _released(handler, await answer(requests, context), call, method)
                 self._bounds.reply(len(reply), call.deadline, context, must_go=method.need.writes)
                 return reply
 
         return handle
+
+    async def _each(self, handler: Handler, arriving: AsyncIterator[bytes], call: Call) -> AsyncIterator[Any]:
+        async for raw in arriving:
+            with self._bounds.holding(len(raw)):
+                yield await _confined(handler, raw, call)
 
     def _server_stream(
         self, handler: Handler, method: Method

@@ -182,6 +182,9 @@ class ConnectionSettings(SettingsGroup):
     """How many that gave way go on being read until their deadline."""
     arriving_slow_s: Fixed[float] = 1.0
     """How long such a request may take at least; then it is given up where others need its place."""
+    requests_max_bytes: Fixed[int] = 256 * _MIB
+    """Most bytes of requests in hand of a process: of those that are being answered, and of bodies over HTTP that come.
+    Those of 64 KiB and less do not count."""
     uploads_max: Fixed[int] = 32
     """Most ImportMessages of a process at once."""
     upload_idle_s: Fixed[float] = 30.0

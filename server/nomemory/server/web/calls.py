@@ -67,6 +67,7 @@ class Calls:
         handler = await self._path.handler(path, metadata)
         if handler is None:
             raise RefusedError(Fault(Reason.ERROR_REASON_NO_SUCH_PATH, "there is no such method"))
+        exchange.holding = self._path.bounds.holding
         requests = dialect.requests(exchange)
         context = HttpContext(metadata, exchange.connection.peer, exchange.auth, exchange.timeout_s(), requests)
         if handler.response_streaming:

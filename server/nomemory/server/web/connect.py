@@ -57,7 +57,7 @@ class ConnectDialect:
         """Return the requests."""
         most = self.settings.limits.request_max_bytes
         if self.media_type in _SINGLE:
-            yield await self._request(await exchange.body(most))
+            yield await self._only_request(exchange, most)
             return
         async for raw in _messages(exchange.parts(), most):
             yield await self._request(raw)
@@ -78,6 +78,10 @@ class ConnectDialect:
     def stream(self) -> StreamForm:
         """Return how a stream of replies is written."""
         return EnvelopeStream(self)
+
+    async def _only_request(self, exchange: Exchange, most: int) -> bytes:
+        async with exchange.body(most) as body:
+            return await self._request(body)
 
     async def _request(self, raw: bytes) -> bytes:
         if not self.media_type.endswith("json"):

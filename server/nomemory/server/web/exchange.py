@@ -8,7 +8,7 @@ import binascii
 import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from nomemory.server.faults import Fault, Reason
@@ -30,6 +30,8 @@ _TIMEOUTS: Final = (b"x-timeout-ms", b"connect-timeout-ms")
 _AT_ONCE_BYTES: Final = 65_536
 """What a connection's buffer takes without anybody having to wait."""
 _DISCARDED_BYTES: Final = 1 << 26
+_COUNTED_BYTES: Final = 1 << 20
+"""The bytes of a long body are counted by so many."""
 _LENGTH_DIGITS: Final = 18
 _DISCARDED_S: Final = 1.0
 """What is read of a body that nobody wants: a client that is cut off while it sends may not see its answer."""
@@ -50,6 +52,7 @@ class Exchange:
         connection: the one that it came on.
         request_id: the client's own, or a random one.
         common: headers of every answer.
+        holding: counts the bytes of the body while they are held, as `Bounds.holding`.
     """
 
     # Any: ASGI's messages are dicts.
@@ -59,6 +62,7 @@ class Exchange:
         self.query: bytes = scope["query_string"]
         self.connection: Connection = scope["state"]["connection"]
         self.common: Headers = ()
+        self.holding: Callable[[int], AbstractContextManager[None]] = _uncounted
         self.is_answered = False
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.request_id = request_id_of(
@@ -118,23 +122,28 @@ class Exchange:
         certificate = self.connection.certificate()
         return {"x509_pem_cert": [ssl.DER_cert_to_PEM_cert(certificate).encode()]} if certificate else {}
 
-    async def body(self, most: int) -> bytes:
-        """Read the body.
+    @asynccontextmanager
+    async def body(self, most: int) -> AsyncIterator[bytes]:
+        """Read the body; what it takes is counted until the context is left.
 
         Raises:
-            Fault: REQUEST_TOO_LARGE.
+            Fault: REQUEST_TOO_LARGE; OVERLOADED, there is no room for it.
         """
         length = self.header(b"content-length").lstrip("0")
         if len(length) > _LENGTH_DIGITS or int(length or 0) > most:
             raise _too_large(most)
         parts: list[bytes] = []
-        size = 0
-        async for part in self.parts():
-            size += len(part)
-            if size > most:
-                raise _too_large(most)
-            parts.append(part)
-        return b"".join(parts)
+        size = counted = 0
+        with ExitStack() as held:
+            async for part in self.parts():
+                size += len(part)
+                if size > most:
+                    raise _too_large(most)
+                if size - counted > _AT_ONCE_BYTES:
+                    held.enter_context(self.holding(_COUNTED_BYTES))
+                    counted += _COUNTED_BYTES
+                parts.append(part)
+            yield b"".join(parts)
 
     async def parts(self) -> AsyncIterator[bytes]:
         """Return the body as it comes."""
@@ -181,6 +190,10 @@ class Exchange:
                     size += len(part)
                     if size > _DISCARDED_BYTES:
                         return
+
+
+def _uncounted(_size: int) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 def _text(value: bytes) -> str:

@@ -172,8 +172,11 @@ class RestDialect:
             async for line in lines_of(exchange.parts(), most):
                 yield await in_turn(line, partial(message_of_json, of, line, self.settings))
         else:
-            body = await exchange.body(self.settings.limits.request_max_bytes) if exchange.has_body else b""
-            yield await in_turn(body, partial(request_message, self.match, exchange.query, body, self.settings))
+            yield await self._request(exchange)
+
+    async def _request(self, exchange: Exchange) -> bytes:
+        async with exchange.body(self.settings.limits.request_max_bytes) as body:
+            return await in_turn(body, partial(request_message, self.match, exchange.query, body, self.settings))
 
     def reply(self, raw: bytes) -> bytes:
         """Return a reply as JSON."""
