@@ -80,11 +80,6 @@ _RUN = regex.compile(r"(?P<han>\p{Han}+)|(?P<word>[\p{L}\p{N}]+(?:'[a-z]+)?)")
 _NUMBER = regex.compile(r"\d+(?:[.:]\d+)*")
 
 
-def word_set(text: str) -> frozenset[str]:
-    """Return the words of a list that is written as a text."""
-    return frozenset(text.split())
-
-
 _IDLE_HAN = frozenset(
     "的了着过吗呢吧啊呀嘛么啦哦地得我你您他她它们这那哪是在有和与跟及或也都就还又很太最更把被给让向从到对于"
 )
