@@ -20,7 +20,7 @@ from nomemory.recall.model.question import Role
 from nomemory.recall.tools import bound_tools
 from nomemory.recall.tools.arguments import SearchFilter, Window
 from nomemory.recall.tools.bound_tools import BoundTools
-from nomemory.recall.tools.definitions import CALLABLE, TOOLS, tool_schemas
+from nomemory.recall.tools.definitions import CALLABLE, TOOLS
 from nomemory.recall.tools.identity_guard import names_a_user, without_identity
 from nomemory.recall.tools.query_stub import Binding, EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
 from talk import logged, said
@@ -45,6 +45,10 @@ VALID: dict[str, dict[str, Any]] = {
     "hybrid_search": {"query_text": "hot pot?", "filter": {"role": "user", "time_range": {}}},
     "neighbors": {"message_id": "m1"},
 }
+
+
+def tool_schemas() -> dict[str, Any]:
+    return {name: tool.schema() for name, tool in TOOLS.items()}
 
 
 def bound(stub: QueryStub, budget: Budget | None = None, user_id: str = "lin") -> BoundTools:

@@ -57,8 +57,3 @@ CALLABLE: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
     }
 )
 """All that can be called: the four tools, and the ranking that the rules begin with. Models are not offered it."""
-
-
-def tool_schemas() -> dict[str, Schema]:
-    """Return the JSON schema of each tool's arguments, by the tool's name."""
-    return {name: tool.schema() for name, tool in TOOLS.items()}
