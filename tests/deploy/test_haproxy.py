@@ -1,0 +1,145 @@
+"""A real HAProxy with the configuration of `deploy/`, between strangers and a real server."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+from identity.keyring import Keyring
+from server.fleet import until
+
+from nomemory.server.settings import Settings
+from nomemory.v1 import query_service_pb2 as q
+from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
+from served import started
+
+CONFIGURATION = Path(__file__).parent.parent.parent / "deploy" / "haproxy" / "haproxy.cfg"
+STRANGER = "127.0.0.2"
+"""Attackers have an address of their own, as they have outside."""
+MOST_OF_AN_ADDRESS = 100
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""What every client of gRPC says first."""
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("haproxy") is None, reason="needs HAProxy on the PATH: apt-get install haproxy"
+)
+
+
+@dataclass(frozen=True)
+class Front:
+    """HAProxy's two ports, and the key of a service that calls through them."""
+
+    grpc: int
+    http: int
+    key: str
+
+    def lists(self) -> None:
+        """Call over both, each over a new connection; raise what either answers."""
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        with grpc.insecure_channel(f"127.0.0.1:{self.grpc}", options) as channel:
+            request = q.ListMessagesRequest(user_id="lin")
+            QueryServiceStub(channel).ListMessages(
+                request, metadata=(("authorization", f"Bearer {self.key}"),), timeout=10
+            )
+        headers = {"authorization": f"Bearer {self.key}"}
+        httpx.get(f"http://127.0.0.1:{self.http}/v1/users/lin/messages", headers=headers, timeout=10).raise_for_status()
+
+    def serves(self) -> bool:
+        """Return whether HAProxy has found the server."""
+        try:
+            self.lists()
+        except (grpc.RpcError, httpx.HTTPError):
+            return False
+        return True
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    """Return a running HAProxy in front of a running server."""
+    folder = tmp_path_factory.mktemp("haproxy")
+    keyring = Keyring(folder / "keys.json")
+    key = keyring.key("query")
+    settings = Settings.from_environment(
+        data=folder / "data", listen="127.0.0.1:0", http="127.0.0.1:0", embedder="none", api_keys=keyring.path
+    )
+    with started(settings) as server:
+        ports = {":7700": free_port(), ":7780": free_port()}
+        places = {"127.0.0.1:7800": server.target, "127.0.0.1:7880": server.http.removeprefix("http://")}
+        written = CONFIGURATION.read_text("utf-8")
+        for there, here in places.items():
+            assert there in written
+            written = written.replace(there, here)
+        written = written.replace("port 7880", f"port {server.http.rpartition(':')[2]}")
+        for bound, port in ports.items():
+            written = written.replace(f"bind {bound}", f"bind 127.0.0.1:{port}")
+        with haproxy(folder, written):
+            found = Front(ports[":7700"], ports[":7780"], key)
+            assert until(found.serves)
+            yield found
+
+
+@contextmanager
+def haproxy(folder: Path, configuration: str) -> Iterator[None]:
+    """Run HAProxy until the context is left."""
+    (folder / "haproxy.cfg").write_text(configuration, "utf-8")
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(["haproxy", "-f", str(folder / "haproxy.cfg")], stdout=log, stderr=log)  # noqa: S607 - the system's
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def strangers(hold: ExitStack, port: int, count: int, words: bytes) -> list[socket.socket]:
+    """Open connections from one address, say something on each, and hold them; return those that were let in."""
+    held = []
+    for _ in range(count):
+        try:
+            connection = socket.create_connection(("127.0.0.1", port), 10, (STRANGER, 0))
+            hold.callback(connection.close)
+            connection.sendall(words)
+            if connection.recv(1):
+                held.append(connection)
+        except ConnectionError:
+            continue
+    return held
+
+
+def test_the_configuration_is_valid() -> None:
+    subprocess.run(["haproxy", "-c", "-f", str(CONFIGURATION)], check=True, capture_output=True)  # noqa: S607 - the system's
+
+
+def test_strangers_that_were_refused_and_stay_keep_nobody_out(front: Front) -> None:
+    request = b"GET /v1/users/lin/messages HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    with ExitStack() as hold:
+        held = strangers(hold, front.http, MOST_OF_AN_ADDRESS + 30, request)
+        assert 0 < len(held) <= MOST_OF_AN_ADDRESS
+        front.lists()
+
+
+def test_connections_of_grpc_that_say_nothing_keep_nobody_out(front: Front) -> None:
+    with ExitStack() as hold:
+        held = strangers(hold, front.grpc, MOST_OF_AN_ADDRESS + 30, GREETING)
+        assert 0 < len(held) <= MOST_OF_AN_ADDRESS
+        front.lists()
+
+
+def test_half_a_head_is_given_up(front: Front) -> None:
+    with socket.create_connection(("127.0.0.1", front.http), 30, ("127.0.0.3", 0)) as connection:
+        connection.sendall(b"GET /v1/users/lin/messages HTTP/1.1\r\nhost: a")
+        answer = connection.recv(65_536)
+        assert answer == b"" or b" 408 " in answer
