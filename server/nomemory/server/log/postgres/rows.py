@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from nomemory.server.log.damage import DamagedRow, LogDamage, checksum, hold, start_of
 from nomemory.server.log.expiry import NEVER_US, Lifetimes
 from nomemory.server.log.position import bucket_of
-from nomemory.server.log.postgres.connections import ReadPool, faults
+from nomemory.server.log.postgres.connections import Pool, faults
 from nomemory.server.log.protocol import FirstPage, Position, beyond
 from nomemory.server.message import Filter, LoggedMessage, stored_mark
 
@@ -149,7 +149,7 @@ class PostgresRows:
     Raises (any method): Fault STORAGE_UNAVAILABLE if the database cannot answer, or a message is damaged.
     """
 
-    def __init__(self, pool: ReadPool, expiry: Expiry, damage: LogDamage) -> None:
+    def __init__(self, pool: Pool, expiry: Expiry, damage: LogDamage) -> None:
         self._pool = pool
         self._expiry = expiry
         self._damage = damage
