@@ -5,11 +5,8 @@ The tables are the same in every engine, but for names of columns and the order 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol
-
-from nomemory.server.log.position import LogPosition
+from typing import Any, Final, NamedTuple
 
 UNFINISHED: Final = 1_000_001
 """In the place of the schema's version: the copy of another log, which is not complete yet. No server serves it."""
@@ -79,29 +76,3 @@ SHRINKING: Final = (USERS, REQUESTS, REMOVALS)
 
 Row = tuple[Any, ...]
 """The values of a table's columns."""
-
-
-class LogTables(Protocol):
-    """Reads all rows of a log, expired ones, too. What it returns is not checked."""
-
-    async def position(self) -> LogPosition:
-        """Return which log it is, and the sequence of its latest change. A copy has the position of what it is of."""
-
-    async def last_id(self) -> int:
-        """Return the number of the last id that was made; 0: none was."""
-
-    async def count(self, table: Table) -> int:
-        """Return how many rows a table has."""
-
-    async def page(self, table: Table, after: Row | None, limit: int) -> list[Row]:
-        """Return up to `limit` rows that come after a row, or the first ones, in an order that the engine chooses."""
-
-
-class LogCopy(LogTables, Protocol):
-    """The copy of a log. Each change is one durable commit."""
-
-    async def add(self, table: Table, rows: Sequence[Row]) -> None:
-        """Add those of some rows whose keys are not there yet."""
-
-    async def clear(self, table: Table) -> None:
-        """Delete all rows of a table."""

@@ -13,8 +13,8 @@ log's name and its epoch (`identity`).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -131,7 +131,9 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         with ExitStack() as unless_it_works:
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             unless_it_works.callback(connection.close)
-            _prepare(connection)
+            be_durable(connection)
+            _create(connection)
+            position(connection)  # what every start needs, so that a damaged file is found here
             unless_it_works.pop_all()
     except sqlite3.Error as error:
         raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
@@ -208,23 +210,40 @@ def meta(connection: sqlite3.Connection, key: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def put_meta(connection: sqlite3.Connection, key: str, value: str | int) -> None:
+    """Keep something under a key."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(value)))
+
+
+@contextmanager
+def locked(connection: sqlite3.Connection) -> Iterator[None]:
+    """Keep every other writer out, and commit at the end."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
 def latest_sequence(connection: sqlite3.Connection) -> int:
     """Return the sequence of the latest change (0 in an empty log)."""
     return int(connection.execute(_LATEST, (FORGOTTEN,)).fetchone()[0])
 
 
 def be_durable(connection: sqlite3.Connection) -> None:
-    """Have each commit on a connection kept by the disk when it returns, and what is deleted overwritten."""
+    """Have each commit on a connection kept by the disk when it returns, and what is deleted overwritten.
+
+    Commits of many users' messages touch thousands of pages, so as many are remembered. And the write-ahead log grows
+    before its pages are copied into the file: one that was written often is then copied once.
+    """
+    connection.execute("PRAGMA cache_size=4096")
+    connection.execute("PRAGMA wal_autocheckpoint=8192")
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file, and of one that is rewritten
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA secure_delete=ON")
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    be_durable(connection)
-    _create(connection)
-    _probe(connection)
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -233,12 +252,11 @@ def _create(connection: sqlite3.Connection) -> None:
         return
     _refuse_unknown(version)
     add_checksum(connection)
-    connection.execute("BEGIN IMMEDIATE")
-    for statements, then in _STEPS[version]:
-        _execute_all(connection, statements)
-        then(connection)
-    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-    connection.execute("COMMIT")
+    with locked(connection):
+        for statements, then in _STEPS[version]:
+            _execute_all(connection, statements)
+            then(connection)
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
 def _refuse_unknown(version: int) -> None:
@@ -252,8 +270,3 @@ def _execute_all(connection: sqlite3.Connection, statements: str) -> None:
     """Execute statements within the transaction that is open: a script would end it first."""
     for statement in statements.split(";"):
         connection.execute(statement)
-
-
-def _probe(connection: sqlite3.Connection) -> None:
-    """Read what every start needs, so that a damaged file is found here."""
-    position(connection)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.expiry import Lifetimes, Swept
@@ -26,10 +26,6 @@ Answer = TypeVar("Answer")
 
 _GROUP_MAX = 64
 """Most jobs in one commit: enough to share its cost, few enough that no caller waits long for the others."""
-
-TUNING: Final = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
-"""How many pages of 4 KB are remembered: a commit of many users' messages touches thousands. And how far the WAL grows
-before its pages are copied into the file: one that was written often is then copied once."""
 
 
 @dataclass(slots=True)
@@ -83,8 +79,6 @@ class SqliteLogWriter:
         lifetimes: Lifetimes | None = None,
     ) -> None:
         self._connection = open_for_writing(path)
-        for pragma in TUNING:
-            self._connection.execute(pragma)
         self._sequence = latest_sequence(self._connection)
         self._ids = GivenIds(self._connection)
         self._lifetimes = lifetimes or Lifetimes()
