@@ -15,8 +15,8 @@ from click.testing import Result
 from server.fleet import until
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.log.move import TABLES
 from nomemory.server.log.sqlite.schema import open_for_reading
+from nomemory.server.log.tables import TABLES
 from nomemory.server.maintenance.move import LogPlace
 from nomemory.server.maintenance.move_database import LogDatabase
 from nomemory.server.maintenance.move_file import LogFile

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple, Protocol
 
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.damage import checksum
-from nomemory.server.log.move import MESSAGES, SHRINKING, TABLES, Condition, Row, Table
+from nomemory.server.log.move import Condition
 from nomemory.server.log.position import FeedPosition, LogPosition
+from nomemory.server.log.tables import MESSAGES, REMOVALS, REQUESTS, TABLES, USERS, Row, Table
 from nomemory.server.vector.shared.protocol import Filled
 
 _PAGE: Final = 500
@@ -140,7 +141,7 @@ async def move(source: LogPlace, target: LogPlace, tell: Tell) -> Outcome:
     completed by the next one.
     """
     outcome = Outcome(await source.position())
-    await target.clear(*SHRINKING)
+    await target.clear(USERS, REQUESTS, REMOVALS)  # of which rows can go without a change of the log's sequence
     for table in TABLES:
         outcome.sums[table.name] = await _copied(source, target, table, outcome.damaged, tell)
     if outcome.damaged:

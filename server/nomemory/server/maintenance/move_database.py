@@ -12,14 +12,15 @@ import asyncpg
 from nomemory.server import wire
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.postgres.words import words_of
-from nomemory.server.log.move import MESSAGES, MOVED, MOVED_STATE, TABLES, UNFINISHED, Condition, Row, Table
-from nomemory.server.log.position import FeedPosition, LogIdentity, LogPosition, bucket_of
+from nomemory.server.log.move import MOVED, MOVED_STATE, UNFINISHED, Condition
+from nomemory.server.log.position import FeedPosition, LogIdentity, LogPosition
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.erasure import follower_name
-from nomemory.server.log.postgres.rows import numbered
+from nomemory.server.log.postgres.rows import in_buckets, numbered
 from nomemory.server.log.postgres.schema import SCHEMA_VERSION, WORDS, bring_forward
+from nomemory.server.log.postgres.transaction import id_bytes
 from nomemory.server.log.protocol import LogVersionError
-from nomemory.server.log.writing import NUMBER_BYTES
+from nomemory.server.log.tables import MESSAGES, TABLES, Row, Table
 from nomemory.server.maintenance import move_file
 from nomemory.server.maintenance.move import ALREADY, HandOver, MigrationError, Outcome, Tell, move, refuse
 from nomemory.server.vector.indexing.backlog_reader import follow_buckets
@@ -130,7 +131,7 @@ class LogDatabase:
     async def page(self, table: Table, after: Row | None, limit: int) -> list[Row]:
         """Return up to `limit` rows after a row, in the order of their buckets and keys."""
         key = ", ".join(("bucket", *table.key))
-        place = () if after is None else (_bucket(table, after), *after[: len(table.key)])
+        place = () if after is None else in_buckets(table, [after])[0][: 1 + len(table.key)]
         beyond = f"WHERE ({key}) > ({', '.join('?' * len(place))})" if place else ""
         statement = f"SELECT {', '.join(table.columns)} FROM {table.name} {beyond} ORDER BY {key} LIMIT ?"  # noqa: S608
         return [tuple(row) for row in await self.connection.fetch(numbered(statement), *place, limit)]
@@ -155,7 +156,7 @@ class LogDatabase:
     async def add(self, table: Table, rows: Sequence[Row]) -> None:
         """Add rows."""
         columns: tuple[str, ...] = ("bucket", *table.columns)
-        values = [(_bucket(table, row), *row) for row in rows]
+        values = in_buckets(table, rows)
         if table is MESSAGES:
             columns = (*columns, "keys", "tokens")
             values = [(*row, *words_of(wire.decode(row[1 + _WIRE]))) for row in values]
@@ -175,10 +176,9 @@ class LogDatabase:
     async def finish(self, given: HandOver) -> None:
         """Make the copy a log. Removals are kept until the server that had it has wiped them out of its indexes."""
         follow_buckets(self.directory.vectors)
-        last_id = given.last_id.to_bytes(NUMBER_BYTES, "big") if given.last_id else b""
         follower = follower_name(self.directory.follower)
         async with self.connection.transaction():
-            await self.connection.execute("UPDATE buckets SET last_id = $1", last_id)
+            await self.connection.execute("UPDATE buckets SET last_id = $1", id_bytes(given.last_id))
             sequence = given.position.sequence
             await self.connection.execute("SELECT setval('log_sequence', greatest($1, 1), $1 > 0)", sequence)
             await self.connection.execute("INSERT INTO followers (name) VALUES ($1) ON CONFLICT DO NOTHING", follower)
@@ -285,7 +285,3 @@ async def _versions(connection: Connection) -> set[int]:
     if not await connection.fetchval("SELECT to_regclass('schema_versions') IS NOT NULL"):
         return set()
     return {version for (version,) in await connection.fetch("SELECT version FROM schema_versions")}
-
-
-def _bucket(table: Table, row: Row) -> int:
-    return bucket_of(row[table.columns.index("user_id")])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.log.move import MOVED, UNFINISHED, Condition, Row, Table
+from nomemory.server.log.move import MOVED, UNFINISHED, Condition
 from nomemory.server.log.position import FeedPosition, LogPosition
 from nomemory.server.log.protocol import LogUnusableError
 from nomemory.server.log.sqlite.schema import (
@@ -20,15 +20,18 @@ from nomemory.server.log.sqlite.schema import (
     LAST_ID,
     SCHEMA_VERSION,
     be_durable,
+    insert_rows,
     latest_sequence,
+    listed,
     locked,
-    meta,
     open_for_reading,
     open_for_writing,
     position,
     put_meta,
     remove_log,
+    state_of,
 )
+from nomemory.server.log.tables import Row, Table
 from nomemory.server.maintenance.loss import read_record, write_record
 from nomemory.server.maintenance.move import ALREADY, HandOver, MigrationError, refuse
 from nomemory.server.private_files import sync
@@ -50,14 +53,6 @@ directory `vectors` there, and have it built anew; or choose another directory""
 _OLD: Final = "{log} has schema {version}: start a server of this version on it first"
 
 _IS_EMPTY: Final = "SELECT NOT EXISTS (SELECT 1 FROM users) AND NOT EXISTS (SELECT 1 FROM meta WHERE key <> 'log_id')"
-_NAMES: Final = {
-    "ts_us": "ts",
-    "sequence": "seq",
-    "removed_sequence": "removed_seq",
-    "latest_sequence": "latest_seq",
-    "checksum": "crc",
-}
-"""Columns that have other names here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +81,15 @@ class LogFile:
 
     async def page(self, table: Table, after: Row | None, limit: int) -> list[Row]:
         """Return up to `limit` rows after a row, in the order of their keys."""
-        key, places = _listed(table.key), ", ".join("?" * len(table.key))
+        key, places = listed(table.key), ", ".join("?" * len(table.key))
         beyond = f"WHERE ({key}) > ({places})" if after else ""
-        statement = f"SELECT {_listed(table.columns)} FROM {table.name} {beyond} ORDER BY {key} LIMIT ?"  # noqa: S608
+        statement = f"SELECT {listed(table.columns)} FROM {table.name} {beyond} ORDER BY {key} LIMIT ?"  # noqa: S608
         return self.connection.execute(statement, (*(after or ())[: len(table.key)], limit)).fetchall()
 
     async def handed_over(self) -> HandOver:
         """Return what the target has to know."""
         log = await self.position()
-        last_id = int(meta(self.connection, LAST_ID) or "0")
-        return HandOver(log, last_id, FeedPosition.at(log.sequence), {})
+        return HandOver(log, state_of(self.connection).last_id, FeedPosition.at(log.sequence), {})
 
     async def mark_moved(self) -> None:
         """Mark the file. The index of words goes: nothing would take out of it what is deleted."""
@@ -105,9 +99,8 @@ class LogFile:
 
     async def add(self, table: Table, rows: Sequence[Row]) -> None:
         """Add rows."""
-        columns, places = _listed(table.columns), ", ".join("?" * len(table.columns))
         with locked(self.connection):
-            self.connection.executemany(f"INSERT INTO {table.name} ({columns}) VALUES ({places})", rows)  # noqa: S608
+            insert_rows(self.connection, table, rows)
 
     async def clear(self, *tables: Table) -> None:
         """Delete all rows of some tables."""
@@ -227,7 +220,3 @@ def _open_copy(directory: DataDirectory) -> sqlite3.Connection:
     connection = sqlite3.connect(directory.log, isolation_level=None)
     be_durable(connection)
     return connection
-
-
-def _listed(columns: Iterable[str]) -> str:
-    return ", ".join(_NAMES.get(column, column) for column in columns)
