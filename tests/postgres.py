@@ -87,14 +87,13 @@ def _write(file: IO[str], text: str) -> None:
     file.flush()
 
 
-def statements_of(monkeypatch: pytest.MonkeyPatch, where: str = "") -> list[str]:
-    """Return what databases are asked from now on, as they are asked; only those with a text in their URL."""
+def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what databases are asked from now on, as they are asked."""
     statements, original = list[str](), Database.connect
 
     async def connect(database: Database) -> asyncpg.Connection[asyncpg.Record]:
         connection = await original(database)
-        if where in database.url:
-            connection.add_query_logger(lambda record: statements.append(record.query))
+        connection.add_query_logger(lambda record: statements.append(record.query))
         return connection
 
     monkeypatch.setattr(Database, "connect", connect)

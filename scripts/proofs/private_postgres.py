@@ -146,16 +146,6 @@ def execute(server: PrivatePostgres, statement: str) -> str:
     ).stdout
 
 
-def standby_of(primary: PrivatePostgres) -> PrivatePostgres:
-    """Make a standby of a server that runs; it is not started yet."""
-    standby = PrivatePostgres(_directory())
-    data, where = standby.root / "data", f"host={primary.root} user={_USER}"
-    standby.run(
-        "pg_basebackup", "-D", str(data), "-d", where, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"
-    )
-    return standby
-
-
 def made(owner: str = _USER) -> PrivatePostgres:
     """Make the files of an empty server in a directory of its own."""
     server = PrivatePostgres(_directory())

@@ -14,13 +14,12 @@ from cli.command_line import Run
 from click.testing import Result
 from server.fleet import until
 
-from nomemory.server.log.move import TABLES, LogTables
-from nomemory.server.log.postgres.changes import no_words
-from nomemory.server.log.postgres.move import PostgresTables
-from nomemory.server.log.sqlite.move import SqliteTables
+from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.sqlite.schema import open_for_reading
-from nomemory.server.maintenance.move_database import DatabaseTarget
-from nomemory.server.maintenance.move_file import FileTarget
+from nomemory.server.log.tables import TABLES
+from nomemory.server.maintenance.move import LogPlace
+from nomemory.server.maintenance.move_database import LogDatabase
+from nomemory.server.maintenance.move_file import LogFile
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
@@ -67,9 +66,7 @@ class Move:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(
-                DatabaseTarget if self.target.startswith("postgresql://") else FileTarget, moment, is_killed
-            )
+            patched.setattr(LogDatabase if self.target.startswith("postgresql://") else LogFile, moment, is_killed)
             assert self.run(run).exit_code == 1
 
 
@@ -77,21 +74,22 @@ def rows_of(place: str) -> Rows:
     """Return all rows of a log: of a database by its URL, or of a directory."""
     if place.startswith("postgresql://"):
         return asyncio.run(_in_database(place))
-    with closing(open_for_reading(Path(place) / "log.db")) as connection:
-        return asyncio.run(_rows(SqliteTables(connection)))
+    directory = DataDirectory(Path(place))
+    with closing(open_for_reading(directory.log)) as connection:
+        return asyncio.run(_rows(LogFile(directory, connection)))
 
 
 async def _in_database(url: str) -> Rows:
     connection = await asyncpg.connect(url)
     try:
-        return await _rows(PostgresTables(connection, no_words))
+        return await _rows(LogDatabase(connection, DataDirectory(Path())))
     finally:
         await connection.close()
 
 
-async def _rows(tables: LogTables) -> Rows:
-    rows: Rows = {table.name: sorted(await tables.page(table, None, 100_000), key=repr) for table in TABLES}
-    return {"position": await tables.position(), "last_id": await tables.last_id(), **rows}
+async def _rows(log: LogPlace) -> Rows:
+    rows: Rows = {table.name: sorted(await log.page(table, None, 100_000), key=repr) for table in TABLES}
+    return {"position": await log.position(), "last_id": (await log.handed_over()).last_id, **rows}
 
 
 def write(server: Server, *messages: m.ChatMessage, request_id: str = "") -> i.WriteMessagesResponse:

@@ -20,8 +20,8 @@ from postgres import PrivatePostgres, count, fresh_schema
 
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.protocol import LogUnusableError
-from nomemory.server.log.sqlite.move import mark_moved
 from nomemory.server.maintenance import move_database, move_file
+from nomemory.server.maintenance.move_file import LogFile
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from served import Server
@@ -110,12 +110,14 @@ def test_the_index_of_words_of_a_moved_log_goes_whenever_it_is_killed(
     words = DataDirectory(move.former.server.data).lexical
     assert words.exists()
 
-    def is_marked_and_killed(log: Path) -> None:
-        mark_moved(log)
+    mark_moved = LogFile.mark_moved
+
+    async def is_marked_and_killed(log: LogFile) -> None:
+        await mark_moved(log)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(move_file, "mark_moved", is_marked_and_killed)
+        patched.setattr(LogFile, "mark_moved", is_marked_and_killed)
         assert move.run(run).exit_code == 1
     move.complete(run)
     assert not words.exists()

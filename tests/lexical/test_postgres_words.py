@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from lexical.shelf import message
 
 from nomemory.server.lexical.form import form_of
-from nomemory.server.lexical.postgres.words import Sought, keys_of, sought_leaf, sought_names, words_of
+from nomemory.server.lexical.postgres.words import Sought, Words, keys_of, sought_leaf, sought_names, words_of
 from nomemory.server.lexical.query.tree import Leaf, Sign, Stream
-from nomemory.server.log.postgres.changes import Words
 from nomemory.text.analysis import streams
 from nomemory.text.names import name_terms, naming_terms
 

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from postgres import PrivatePostgres, schema_url
 
 from nomemory.server import wire
+from nomemory.server.lexical.postgres.words import words_of
 from nomemory.server.log.expiry import ExpiredMessages, Lifetimes
 from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.postgres.connections import Database
@@ -97,7 +98,12 @@ class PostgresEngine:
         database = self.database(directory)
         await bring_forward(database)
         writer = PostgresLogWriter(
-            database, queue_max=100, queue_max_bytes=10**9, announce=lambda: None, lifetimes=lifetimes
+            database,
+            queue_max=100,
+            queue_max_bytes=10**9,
+            read_words=words_of,
+            announce=lambda: None,
+            lifetimes=lifetimes,
         )
         reader, feed = PostgresLogReader(database, lifetimes), PostgresChangeFeed(database)
 

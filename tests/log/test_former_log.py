@@ -14,7 +14,6 @@ from log.test_message_log import said
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError, Outcome
 from nomemory.server.log.sqlite.writer import SqliteLogWriter
-from nomemory.server.message import derived_id
 
 STORED = [
     said("one", message_id="a", ts_us=1)._replace(embedding=b"\0\0\x80?"),
@@ -53,17 +52,6 @@ async def test_a_former_log_has_the_shape_of_a_new_one_afterwards(tmp_path: Path
     (tmp_path / "new").mkdir()
     await (await open_sqlite_log(tmp_path / "new")).close()
     assert shape(tmp_path / "log.db") == shape(tmp_path / "new" / "log.db")
-
-
-async def test_a_request_that_comes_again_after_the_upgrade_is_stored_once(tmp_path: Path) -> None:
-    ids = [derived_id("r", "u", place) for place in range(2)]
-    make_former_log(tmp_path / "log.db", "u", [said(f"m{n}", message_id=ids[n]) for n in range(2)])
-    log = await open_sqlite_log(tmp_path)
-    again = await log.write_nameless(said("m0"), said("m1"), request_id="r")
-    assert (list(again.message_ids), set(again.outcomes)) == (ids, {Outcome.UNCHANGED})
-    other = await log.write_nameless(said("m0"), said("m1"), request_id="another")
-    assert set(other.outcomes) == {Outcome.CREATED}
-    await log.close()
 
 
 async def test_a_greatest_age_holds_for_a_former_log(tmp_path: Path) -> None:

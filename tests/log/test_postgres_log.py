@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from postgres import PrivatePostgres, execute, fresh_schema, private_postgres, statements_of
 
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.lexical.postgres.words import words_of
+from nomemory.server.log.commit import CommitPlan
 from nomemory.server.log.postgres.connections import Database, faults
 from nomemory.server.log.postgres.reader import PostgresLogReader
 from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.log.postgres.transaction import PostgresTransaction
 from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict, Outcome, Position
+from nomemory.server.log.writing import PlannedJob
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 
 
@@ -27,7 +29,9 @@ def said(message_id: str, ts_us: int = 0) -> Message:
 
 
 def _writer(database: Database) -> PostgresLogWriter:
-    return PostgresLogWriter(database, queue_max=1000, queue_max_bytes=10**9, announce=lambda: None)
+    return PostgresLogWriter(
+        database, queue_max=1000, queue_max_bytes=10**9, read_words=words_of, announce=lambda: None
+    )
 
 
 @asynccontextmanager
@@ -163,7 +167,7 @@ async def test_a_job_that_cannot_be_written_spoils_no_other(postgres_url: str) -
 async def test_a_fault_of_the_program_leaves_nobody_waiting(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with _writers(postgres_url, 1) as ((writer,), reader):
         with monkeypatch.context() as broken:
-            broken.setattr(PostgresTransaction, "write", lambda *_arguments: 1 / 0)
+            broken.setattr(CommitPlan, "write", lambda *_arguments: 1 / 0)
             calls = (writer.write([said("a")], on_conflict=OnConflict.REFUSE), writer.delete_matching("u", EVERYTHING))
             answers = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(answer) for answer in answers] == [ZeroDivisionError, ZeroDivisionError]
@@ -220,16 +224,17 @@ async def test_a_database_that_hangs_keeps_nobody_for_long() -> None:
 async def test_what_came_during_a_fault_of_the_program_is_committed(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, taken, may_go_on = PostgresTransaction.look_up, asyncio.Event(), asyncio.Event()
+    original, taken, may_go_on = PostgresTransaction.do, asyncio.Event(), asyncio.Event()
 
-    async def look_up(transaction: PostgresTransaction, *args: Any) -> int:  # noqa: ANN401 - as the original
+    async def do(transaction: PostgresTransaction, jobs: Sequence[PlannedJob]) -> None:
         if taken.is_set():
-            return await original(transaction, *args)
+            await original(transaction, jobs)
+            return
         taken.set()
         await may_go_on.wait()
         raise ZeroDivisionError
 
-    monkeypatch.setattr(PostgresTransaction, "look_up", look_up)
+    monkeypatch.setattr(PostgresTransaction, "do", do)
     async with _writers(postgres_url, 1) as ([writer], reader):
         first = asyncio.create_task(writer.write([said("first")], on_conflict=OnConflict.REFUSE))
         await taken.wait()

@@ -7,7 +7,6 @@ What stands for a metadata entry in an index: short, of one length, and equal on
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -156,12 +155,6 @@ class IdNumbers:
 def id_of(number: int) -> str:
     """Return the id of a number. Ids sort as their numbers do."""
     return f"m_{_crockford(number)}"
-
-
-def derived_id(request_id: str, user_id: str, position: int) -> str:
-    """Return the id that logs of schema 1 gave to the message at a place of a request's batch."""
-    digest = hashlib.blake2b(f"{request_id}\0{user_id}\0{position}".encode(), digest_size=16).digest()
-    return f"m_{_crockford(int.from_bytes(digest, 'big'))}"
 
 
 def _crockford(number: int) -> str:

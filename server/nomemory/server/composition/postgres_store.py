@@ -17,12 +17,11 @@ from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import LogPosition
-from nomemory.server.log.postgres.connections import Database, ReadPool
+from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.erasure import PostgresLogErasure, follower_name, join_followers
 from nomemory.server.log.postgres.feed import DatabaseAwayError, PostgresChangeFeed, wait_for
 from nomemory.server.log.postgres.reader import PostgresLogReader
 from nomemory.server.log.postgres.schema import begin_epoch, bring_forward
-from nomemory.server.log.postgres.standby import StandbyPool
 from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import LogReader, LogUnusableError
 from nomemory.server.maintenance.loss import read_record
@@ -50,7 +49,12 @@ class PostgresStore:
         self._settings = settings
         self._directory = directory
         self._lifetimes = Lifetimes.of_days(settings.retention.days)
-        self._database = self._database_at(url)
+        self._database = Database(
+            url,
+            pool_max=settings.postgres.pool_max,
+            connect_timeout_s=settings.postgres.connect_timeout_s,
+            statement_timeout_s=settings.postgres.statement_timeout_s,
+        )
 
     def position(self) -> LogPosition:
         """Return which log the database holds, and how far. An empty database gets one."""
@@ -93,13 +97,13 @@ class PostgresStore:
 
     def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
         """Open the log for reading."""
-        log = PostgresLogReader(self._database, self._lifetimes, damage, self._read_pool())
+        log = PostgresLogReader(self._database, self._lifetimes, damage)
         stack.push_async_callback(log.close)
         return log
 
     def words(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex:
         """Open the index by words: it reads the same tables, over connections of its own."""
-        pool = self._read_pool()
+        pool = self._database.pool()
         stack.push_async_callback(pool.close)
         return PostgresLexicalIndex(pool, self._lifetimes, damage)
 
@@ -116,18 +120,3 @@ class PostgresStore:
 
     def inspector(self, damage: LogDamage) -> None:
         """Return nothing: reads check what they return, and pages are the database's own."""
-
-    def _database_at(self, url: str) -> Database:
-        settings = self._settings
-        return Database(
-            url,
-            pool_max=settings.postgres.pool_max,
-            connect_timeout_s=settings.postgres.connect_timeout_s,
-            statement_timeout_s=settings.postgres.statement_timeout_s,
-        )
-
-    def _read_pool(self) -> ReadPool:
-        standby, primary = self._settings.postgres.standby, self._database.pool()
-        if standby is None:
-            return primary
-        return StandbyPool(primary, self._database_at(standby.get_secret_value()).pool())

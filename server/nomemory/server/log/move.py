@@ -1,15 +1,9 @@
-"""What is moved when a log goes from one engine to another: the rows of six tables, and how a log is marked meanwhile.
-
-The tables are the same in every engine, but for names of columns and the order in which rows are kept.
-"""
+"""How a log is marked while it is moved from one engine to another, and afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol
-
-from nomemory.server.log.position import LogPosition
+from typing import Final
 
 UNFINISHED: Final = 1_000_001
 """In the place of the schema's version: the copy of another log, which is not complete yet. No server serves it."""
@@ -47,61 +41,3 @@ class Condition(Enum):
     IN_USE = "in use"
     MOVED = "moved"
     """Its messages were moved elsewhere."""
-
-
-class Table(NamedTuple):
-    """A table of a log: the columns by which a row is found, and the others."""
-
-    name: str
-    key: tuple[str, ...]
-    others: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns, in the order of a row."""
-        return self.key + self.others
-
-
-MESSAGES: Final = Table(
-    "messages",
-    ("user_id", "ts_us", "message_id"),
-    ("sequence", "role", "conversation_id", "wire", "expire_us", "checksum"),
-)
-VECTORS: Final = Table("embeddings", ("user_id", "message_id"), ("vector",))
-METADATA: Final = Table("metadata_entries", ("user_id", "mark", "ts_us", "message_id"))
-USERS: Final = Table("users", ("user_id",), ("latest_sequence", "messages"))
-REQUESTS: Final = Table("requests", ("user_id", "digest"), ("first_id", "size"))
-REMOVALS: Final = Table("removals", ("sequence",), ("user_id", "message_id", "removed_sequence"))
-
-TABLES: Final = (MESSAGES, VECTORS, METADATA, USERS, REQUESTS, REMOVALS)
-SHRINKING: Final = (USERS, REQUESTS, REMOVALS)
-"""Tables of which rows can go without a change of the log's sequence."""
-
-Row = tuple[Any, ...]
-"""The values of a table's columns."""
-
-
-class LogTables(Protocol):
-    """Reads all rows of a log, expired ones, too. What it returns is not checked."""
-
-    async def position(self) -> LogPosition:
-        """Return which log it is, and the sequence of its latest change. A copy has the position of what it is of."""
-
-    async def last_id(self) -> int:
-        """Return the number of the last id that was made; 0: none was."""
-
-    async def count(self, table: Table) -> int:
-        """Return how many rows a table has."""
-
-    async def page(self, table: Table, after: Row | None, limit: int) -> list[Row]:
-        """Return up to `limit` rows that come after a row, or the first ones, in an order that the engine chooses."""
-
-
-class LogCopy(LogTables, Protocol):
-    """The copy of a log. Each change is one durable commit."""
-
-    async def add(self, table: Table, rows: Sequence[Row]) -> None:
-        """Add those of some rows whose keys are not there yet."""
-
-    async def clear(self, table: Table) -> None:
-        """Delete all rows of a table."""

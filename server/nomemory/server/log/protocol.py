@@ -6,10 +6,9 @@ An engine may be in this process or across a network: reads are awaited, and one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from nomemory.server.log.position import FeedPosition, LogIdentity
 from nomemory.server.message import Filter, LoggedMessage, Message
@@ -277,17 +276,6 @@ class UserCount(NamedTuple):
 
     user_id: str
     messages: int
-
-
-class ReadAfter(NamedTuple):
-    """A user whose messages are read, and the sequence that the answer has to have."""
-
-    user_id: str
-    sequence: int
-
-
-READ_AFTER: Final[ContextVar[ReadAfter | None]] = ContextVar("READ_AFTER", default=None)
-"""Set for the reads of a call. None: they have to have everything that was acknowledged before they began."""
 
 
 def beyond(narrowed: Filter, after: Position | None, *, oldest_first: bool) -> Filter:

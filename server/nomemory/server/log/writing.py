@@ -1,32 +1,28 @@
-"""What happens to a batch before an engine writes it: it waits in a queue, gets ids, and is planned."""
+"""What callers ask a log's writer to do: jobs, which wait in a queue, and share commits where they can."""
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, TypeVar
+from itertools import groupby
+from typing import Generic, TypeVar
 
-from nomemory.server import wire
-from nomemory.server.faults import Fault, Reason, Violation, bad_field
-from nomemory.server.log.protocol import Deleted, Erased, LogWriter, OnConflict, Outcome, Written
-from nomemory.server.message import Filter, Message, id_of
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.log.commit import Batch, CommitPlan, Key, RequestKey, digest_of
+from nomemory.server.log.expiry import Swept
+from nomemory.server.log.protocol import Deleted, Erased, LogWriter, OnConflict, Written
+from nomemory.server.message import Filter, Message
 from nomemory.server.metrics.meters import ChangeMeter
 
 _RETRY_AFTER_S = 0.2
 
-Job = TypeVar("Job")
+Queued = TypeVar("Queued")
 
 
-def size_of(message: Message) -> int:
-    """Return about how many bytes a message takes, from its content, metadata and vector."""
-    metadata = sum(len(key) + len(value) for key, value in message.metadata.items())
-    return len(message.content.encode()) + metadata + len(message.embedding or b"")
-
-
-class WriteQueue(Generic[Job]):
+class WriteQueue(Generic[Queued]):
     """First in, first out, between the event loop that puts and the thread that takes.
 
     Args:
@@ -38,12 +34,12 @@ class WriteQueue(Generic[Job]):
     def __init__(self, jobs_max: int, bytes_max: int, partitions: int = 1) -> None:
         self._jobs_max = jobs_max
         self._bytes_max = bytes_max
-        self._partitions: list[deque[tuple[Job, int]]] = [deque() for _ in range(partitions)]
+        self._partitions: list[deque[tuple[Queued, int]]] = [deque() for _ in range(partitions)]
         self._waiting = 0
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def put(self, job: Job, size: int, partition: int = 0) -> None:
+    def put(self, job: Queued, size: int, partition: int = 0) -> None:
         """Append a job of `size` bytes to a partition.
 
         Raises:
@@ -61,7 +57,7 @@ class WriteQueue(Generic[Job]):
         """How many jobs wait."""
         return self._waiting
 
-    def take(self, most: int, partition: int = 0) -> list[Job]:
+    def take(self, most: int, partition: int = 0) -> list[Queued]:
         """Take up to `most` jobs of a partition."""
         jobs = self._partitions[partition]
         with self._lock:
@@ -74,125 +70,135 @@ class WriteQueue(Generic[Job]):
         return self._waiting >= self._jobs_max or (self._waiting > 0 and self._bytes + size > self._bytes_max)
 
 
-NUMBER_BYTES: Final = 16
-"""How a number is kept: big-endian, in so many bytes."""
+def _size_of(message: Message) -> int:
+    metadata = sum(len(key) + len(value) for key, value in message.metadata.items())
+    return len(message.content.encode()) + metadata + len(message.embedding or b"")
 
 
-class Named(NamedTuple):
-    """A batch in which every message has an id, and what to remember of its request.
+Receipt = TypeVar("Receipt", Written, Deleted, Erased, Swept)
 
-    `requests` has the user, the digest of the request's id, the first number and the size of the batch.
-    """
+
+@dataclass(slots=True, kw_only=True)
+class Job(Generic[Receipt]):
+    """What a caller asks a log's writer to do, and what to tell the caller, who waits."""
+
+    done: Future[Receipt] = field(default_factory=Future)
+    answer: Receipt | Fault | None = None
+
+    def settle(self, failure: BaseException | None = None) -> None:
+        """Set the result for the caller: a fault is an answer, too, and spoils nobody else's commit."""
+        if self.done.done():
+            return
+        if failure is not None:
+            self.done.set_exception(failure)
+        elif isinstance(self.answer, Fault):
+            self.done.set_exception(self.answer)
+        elif self.answer is not None:
+            self.done.set_result(self.answer)
+
+
+@dataclass(slots=True, kw_only=True)
+class WriteJob(Job[Written]):
+    """Store a batch. It is planned in memory, so that it may share a commit with others."""
 
     messages: Sequence[Message]
-    requests: Sequence[tuple[str, bytes, bytes, int]] = ()
+    on_conflict: OnConflict
+    request_id: str
+
+    def user_ids(self) -> Iterator[str]:
+        """Return the users whose messages it may change, some of them more than once."""
+        return (message.user_id for message in self.messages)
+
+    def size(self) -> int:
+        """Return about how many bytes it takes."""
+        return sum(map(_size_of, self.messages))
+
+    def numbers(self) -> int:
+        """Return how many sequences it needs at most: two where something may stand that has to go."""
+        known = len(self.messages) if self.request_id else sum(bool(message.message_id) for message in self.messages)
+        return len(self.messages) + known
+
+    def wanted(self) -> Iterator[Key]:
+        """Return the messages that have to be looked up."""
+        return ((message.user_id, message.message_id) for message in self.messages if message.message_id)
+
+    def batches(self) -> list[Batch]:
+        """Return the batch, if its request may have come before, and it has messages without an id."""
+        is_nameless = self.request_id and any(not message.message_id for message in self.messages)
+        return [(self.request_id, self.messages)] if is_nameless else []
+
+    def plan(self, plan: CommitPlan) -> None:
+        """Do the work."""
+        try:
+            self.answer = plan.write(self.messages, self.on_conflict, self.request_id)
+        except Fault as fault:
+            self.answer = fault
 
 
-def digest_of(request_id: str) -> bytes:
-    """Return the digest of a request's id."""
-    return hashlib.blake2b(request_id.encode(), digest_size=16).digest()
+@dataclass(slots=True, kw_only=True)
+class DeleteJob(Job[Deleted]):
+    """Delete messages by their ids. It is planned as a write is."""
+
+    user_id: str
+    message_ids: Sequence[str]
+
+    def user_ids(self) -> Iterator[str]:
+        """Return the user."""
+        return iter([self.user_id])
+
+    def size(self) -> int:
+        """Return about how many bytes it takes."""
+        return sum(map(len, self.message_ids))
+
+    def numbers(self) -> int:
+        """Return one for each message."""
+        return len(self.message_ids)
+
+    def wanted(self) -> Iterator[Key]:
+        """Return the messages to delete."""
+        return ((self.user_id, message_id) for message_id in self.message_ids)
+
+    def batches(self) -> list[Batch]:
+        """Return none."""
+        return []
+
+    def plan(self, plan: CommitPlan) -> None:
+        """Do the work."""
+        self.answer = plan.delete(self.user_id, self.message_ids)
 
 
-def nameless_users(messages: Sequence[Message]) -> set[str]:
-    """Return the users of the messages that have no id."""
-    return {message.user_id for message in messages if not message.message_id}
+PlannedJob = WriteJob | DeleteJob
 
 
-def numbered(messages: Sequence[Message], first: Mapping[str, int]) -> list[Message]:
-    """Name the messages by their places, counted from the first number of their user."""
-    return [
-        message if message.message_id else message._replace(message_id=id_of(first[message.user_id] + place))
-        for place, message in enumerate(messages)
-    ]
+def requests_of(jobs: Iterable[PlannedJob]) -> set[RequestKey]:
+    """Return the requests that may have come before, for each user whom they would have got ids for."""
+    return {
+        (message.user_id, digest_of(request_id))
+        for job in jobs
+        for request_id, messages in job.batches()
+        for message in messages
+        if not message.message_id
+    }
 
 
-def to_remember(users: set[str], digest: bytes, first: int, size: int) -> list[tuple[str, bytes, bytes, int]]:
-    """Return what is remembered of a request, for each user who got ids."""
-    encoded = first.to_bytes(NUMBER_BYTES, "big")
-    return [(user, digest, encoded, size) for user in sorted(users)]
+def keys_of(plan: CommitPlan, jobs: Iterable[PlannedJob]) -> list[Key]:
+    """Return the messages that have to be looked up for jobs, when their requests have been."""
+    wanted = set[Key]()
+    for job in jobs:
+        wanted |= {*job.wanted(), *plan.named_before(job.batches())}
+    return sorted(wanted)
 
 
-def reused() -> Fault:
-    """Return the fault of a request id that was another batch's."""
-    violation = Violation("request_id", "was used for a batch of another size")
-    return bad_field(Reason.ERROR_REASON_MESSAGE_CONFLICT, violation)
+AnyJob = Job[Written] | Job[Deleted] | Job[Erased] | Job[Swept]
 
 
-Key = tuple[str, str]
-"""`(user_id, message_id)`: what identifies a message, whatever its version."""
-
-CONFLICT = "exists with other content or fields"
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A version of a message that the log holds."""
-
-    ts_us: int
-    sequence: int
-    wire: bytes
-    embedding: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """A version that is to be written."""
-
-    message: Message
-    wire: bytes
-
-
-@dataclass(slots=True)
-class BatchPlan:
-    """What is to be stored, which versions go, and the outcome of each message of the batch."""
-
-    stores: dict[Key, Store] = field(default_factory=dict)
-    removes: dict[Key, Version] = field(default_factory=dict)
-    outcomes: list[Outcome] = field(default_factory=list)
-    covering: int = 0
-
-
-def plan_batch(messages: Sequence[Message], existing: Mapping[Key, Version], on_conflict: OnConflict) -> BatchPlan:
-    """Plan a batch against the versions that exist.
-
-    Raises:
-        Fault: MESSAGE_CONFLICT, naming every message whose id exists with other content.
-    """
-    plan = BatchPlan()
-    for message in messages:
-        plan.outcomes.append(_place(plan, message, existing, on_conflict))
-    conflicts = [position for position, outcome in enumerate(plan.outcomes) if outcome is Outcome.CONFLICT]
-    if conflicts and on_conflict is OnConflict.REFUSE:
-        raise _conflict(conflicts)
-    return plan
-
-
-def _conflict(positions: Sequence[int]) -> Fault:
-    violations = [Violation(f"messages[{position}].message_id", CONFLICT) for position in positions]
-    return bad_field(Reason.ERROR_REASON_MESSAGE_CONFLICT, *violations)
-
-
-def _place(plan: BatchPlan, message: Message, existing: Mapping[Key, Version], on_conflict: OnConflict) -> Outcome:
-    key = (message.user_id, message.message_id)
-    encoded = wire.encode(message)
-    present = _present(plan, key, existing)
-    if present == (encoded, message.embedding):
-        plan.covering = max(plan.covering, existing[key].sequence if key in existing else 0)
-        return Outcome.UNCHANGED
-    if present is not None and on_conflict is not OnConflict.REPLACE:
-        return Outcome.CONFLICT
-    if key in existing:
-        plan.removes[key] = existing[key]
-    plan.stores[key] = Store(message, encoded)
-    return Outcome.CREATED if present is None else Outcome.REPLACED
-
-
-def _present(plan: BatchPlan, key: Key, existing: Mapping[Key, Version]) -> tuple[bytes, bytes | None] | None:
-    if key in plan.stores:
-        return plan.stores[key].wire, plan.stores[key].message.embedding
-    if key in existing:
-        return existing[key].wire, existing[key].embedding
-    return None
+def groups(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
+    """Return the jobs in their order: those that can be planned together, others alone."""
+    for together, some in groupby(jobs, lambda job: isinstance(job, PlannedJob)):
+        if together:
+            yield list(some)
+        else:
+            yield from ([job] for job in some)
 
 
 class MeteredLog:

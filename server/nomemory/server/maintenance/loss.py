@@ -23,8 +23,8 @@ from nomemory.server.lexical.tantivy.schema import discard_index, lexical_checkp
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import Checkpoint, LogPosition
 from nomemory.server.log.sqlite.inspection import check_counts, inspect, mend_counts
-from nomemory.server.log.sqlite.schema import latest_sequence, open_for_writing, position
-from nomemory.server.log.sqlite.transaction import GivenIds, Transaction
+from nomemory.server.log.sqlite.schema import locked, open_for_writing, position, state_of
+from nomemory.server.log.sqlite.transaction import Step
 from nomemory.server.private_files import put
 from nomemory.server.vector.collection import vector_checkpoint
 
@@ -177,10 +177,11 @@ def delete_damaged(directory: DataDirectory) -> int:
     """
     with directory.taken(), closing(open_for_writing(directory.log)) as log:
         damaged = inspect(directory.log).messages
-        if damaged:
-            with Transaction(log, latest_sequence(log), GivenIds(log), Lifetimes()) as transaction:
-                for message in damaged:
-                    transaction.delete_version(message.user_id, message.sequence)
+        with locked(log):
+            step = Step(log, state_of(log), Lifetimes())
+            for message in damaged:
+                step.delete_version(message.user_id, message.sequence)
+            step.flush()
     return len(damaged)
 
 

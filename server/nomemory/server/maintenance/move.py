@@ -6,14 +6,16 @@ have followed it stay good. What was copied before a run ended stays, and is not
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol
 
+from nomemory.server.data_directory import DataDirectory
 from nomemory.server.log.damage import checksum
-from nomemory.server.log.move import MESSAGES, SHRINKING, TABLES, LogCopy, LogTables, Row, Table
+from nomemory.server.log.move import Condition
 from nomemory.server.log.position import FeedPosition, LogPosition
+from nomemory.server.log.tables import MESSAGES, REMOVALS, REQUESTS, TABLES, USERS, Row, Table
 from nomemory.server.vector.shared.protocol import Filled
 
 _PAGE: Final = 500
@@ -40,10 +42,11 @@ class Sum(NamedTuple):
     rows: int = 0
     digest: int = 0
 
-    def with_row(self, row: Row) -> Sum:
-        """Return the sum of these rows and one more."""
-        one = blake2b(repr(row).encode(), digest_size=16).digest()
-        return Sum(self.rows + 1, (self.digest + int.from_bytes(one, "big")) % 2**128)
+    def with_rows(self, rows: Sequence[Row]) -> Sum:
+        """Return the sum of these rows and more."""
+        digests = (blake2b(repr(row).encode(), digest_size=16).digest() for row in rows)
+        total = sum((int.from_bytes(digest, "big") for digest in digests), self.digest)
+        return Sum(self.rows + len(rows), total % 2**128)
 
 
 @dataclass(slots=True)
@@ -85,43 +88,51 @@ class HandOver:
     shared: Mapping[str, Filled]
 
 
-class Source(Protocol):
-    """A log that is to be moved. Nobody writes to it until the move is over."""
+class LogPlace(Protocol):
+    """Where a log is moved from or to. Nobody writes to it until the move is over. Each change is a durable commit."""
 
-    @property
-    def tables(self) -> LogTables:
-        """Its rows."""
+    async def position(self) -> LogPosition:
+        """Return which log it is, and the sequence of its latest change. A copy has the position of what it is of."""
 
-    @property
-    def was_moved(self) -> bool:
-        """Whether it was marked as moved before, for a copy that was not finished."""
+    async def count(self, table: Table) -> int:
+        """Return how many rows a table has."""
+
+    async def page(self, table: Table, after: Row | None, limit: int) -> list[Row]:
+        """Return up to `limit` rows that come after a row, or the first ones, in an order of the engine's.
+
+        All rows are read, expired ones, too. What is returned is not checked.
+        """
 
     async def handed_over(self) -> HandOver:
-        """Return what the target has to know."""
+        """Return what the target has to know of this log."""
 
     async def mark_moved(self) -> None:
-        """Mark it, durably, so that no server serves it any more."""
+        """Mark it so that no server serves it any more, if it is not marked yet."""
 
+    async def add(self, table: Table, rows: Sequence[Row]) -> None:
+        """Add rows to a copy."""
 
-class Target(Protocol):
-    """Where a log is moved to."""
-
-    @property
-    def copy(self) -> LogCopy:
-        """The rows of the copy."""
+    async def clear(self, *tables: Table) -> None:
+        """Delete all rows of some tables of a copy."""
 
     async def prepare(self) -> None:
-        """Do what takes long and is left to do when all rows are there."""
+        """Do what takes long and is left to do when all rows of a copy are there."""
 
     async def finish(self, given: HandOver) -> None:
-        """Make the copy a log that servers start on."""
+        """Make a copy a log that servers start on."""
 
 
 Tell = Callable[[int, int], None]
 """Called after each commit of messages with how many of them were read, and how many the log has."""
 
 
-async def move(source: Source, target: Target, tell: Tell) -> Outcome:
+def refuse(condition: Condition, texts: Mapping[Condition, str], directory: DataDirectory) -> None:
+    """Raise MigrationError if there is a text that says why a log in this condition is of no use."""
+    if condition in texts:
+        raise MigrationError(texts[condition].format(root=directory.root, log=directory.log))
+
+
+async def move(source: LogPlace, target: LogPlace, tell: Tell) -> Outcome:
     """Copy what the copy lacks, compare, and hand the log over. With damage or differences it stays where it is.
 
     A copy that differs is emptied, for the next run to begin anew.
@@ -129,59 +140,56 @@ async def move(source: Source, target: Target, tell: Tell) -> Outcome:
     The source is marked before the target is finished: no server can start on both. A run that ends in between is
     completed by the next one.
     """
-    outcome = Outcome(await source.tables.position())
-    await _clear(target.copy, SHRINKING)
+    outcome = Outcome(await source.position())
+    await target.clear(USERS, REQUESTS, REMOVALS)  # of which rows can go without a change of the log's sequence
     for table in TABLES:
-        outcome.sums[table.name] = await _copied(source.tables, target.copy, table, outcome.damaged, tell)
+        outcome.sums[table.name] = await _copied(source, target, table, outcome.damaged, tell)
     if outcome.damaged:
         return outcome
-    outcome.differences += [text async for text in _differences(target.copy, outcome.sums)]
+    outcome.differences += [text async for text in _differences(target, outcome.sums)]
     if outcome.differences:
-        await _clear(target.copy, TABLES)
+        await target.clear(*TABLES)
         return outcome
     await target.prepare()
     given = await source.handed_over()
-    if not source.was_moved:
-        await source.mark_moved()
+    await source.mark_moved()
     await target.finish(given)
     return outcome
 
 
-async def _clear(copy: LogCopy, tables: Iterable[Table]) -> None:
-    for table in tables:
-        await copy.clear(table)
+async def _copied(source: LogPlace, target: LogPlace, table: Table, damaged: list[Damaged], tell: Tell) -> Sum:
+    """Copy a table; return the sum of what was read. Messages that are damaged are noted and left out.
 
-
-async def _copied(source: LogTables, copy: LogCopy, table: Table, damaged: list[Damaged], tell: Tell) -> Sum:
-    """Copy a table; return the sum of what was read. Messages that are damaged are noted and left out."""
-    total, found = await source.count(table), Sum()
+    Rows come in the same order in every run: as many as the copy has are those that it has.
+    """
+    total, found, present = await source.count(table), Sum(), await target.count(table)
     async for page in _pages(source, table):
         unsound = [row for row in page if table is MESSAGES and not _is_sound(row)]
         damaged += [Damaged(user_id, message_id, sequence) for user_id, _, message_id, sequence, *_ in unsound]
-        await copy.add(table, [row for row in page if row not in unsound] if unsound else page)
-        for row in page:
-            found = found.with_row(row)
+        sound = [row for row in page if row not in unsound] if unsound else page
+        await target.add(table, sound[present:])
+        present = max(0, present - len(sound))
+        found = found.with_rows(page)
         if table is MESSAGES:
             tell(found.rows, total)
     return found
 
 
-async def _differences(copy: LogTables, sums: Mapping[str, Sum]) -> AsyncIterator[str]:
+async def _differences(copy: LogPlace, sums: Mapping[str, Sum]) -> AsyncIterator[str]:
     """Say in words which tables of a copy do not have exactly the rows that were read."""
     for table in TABLES:
         found, wanted = Sum(), sums[table.name]
         async for page in _pages(copy, table):
-            for row in page:
-                found = found.with_row(row)
+            found = found.with_rows(page)
         if found.rows != wanted.rows:
             yield f"{table.name}: {wanted.rows:,} in the source, {found.rows:,} in the copy"
         elif found != wanted:
             yield f"{table.name}: as many in both, but not the same"
 
 
-async def _pages(tables: LogTables, table: Table) -> AsyncIterator[list[Row]]:
+async def _pages(place: LogPlace, table: Table) -> AsyncIterator[list[Row]]:
     last: Row | None = None
-    while page := await tables.page(table, last, _PAGE):
+    while page := await place.page(table, last, _PAGE):
         yield page
         last = page[-1]
 

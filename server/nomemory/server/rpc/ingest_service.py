@@ -16,8 +16,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.caller import Scope
+from nomemory.server.log.commit import CONFLICT
 from nomemory.server.log.protocol import Deleted, Erased, LogWriter, Outcome, Written
-from nomemory.server.log.writing import CONFLICT
 from nomemory.server.rpc.audit import NO_AUDIT, Action, Audit
 from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
 from nomemory.server.rpc.decode_ingest import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nomemory.server.hybrid.search import HybridMessages, HybridQuery
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.caller import Scope
-from nomemory.server.log.protocol import READ_AFTER, LogReader, ReadAfter
+from nomemory.server.log.protocol import LogReader
 from nomemory.server.reads.conversation_listing import ConversationListing
 from nomemory.server.reads.export import Export
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
@@ -99,7 +99,7 @@ class QueryService:
     async def list_messages(self, request: pb.ListMessagesRequest, call: Call) -> bytes:
         """Read by time, in either order."""
         query = decode_list(request, self.settings)
-        await self._reach_log(query.listing.user_id, query.at_least, call, query.cursor)
+        await self._reach_log(query.at_least, call)
         page = await self.by_time.wire_page(query.listing, query.page_size, query.cursor)
         return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
@@ -191,7 +191,7 @@ class QueryService:
     async def count_messages(self, request: pb.CountMessagesRequest, call: Call) -> pb.CountMessagesResponse:
         """Count what a filter admits."""
         query = decode_count(request, self.settings)
-        await self._reach_log(query.user_id, query.at_least, call)
+        await self._reach_log(query.at_least, call)
         return pb.CountMessagesResponse(count=await self.log.count(query.user_id, query.narrowed))
 
     async def list_conversations(
@@ -199,7 +199,7 @@ class QueryService:
     ) -> pb.ListConversationsResponse:
         """Sum up conversations, the latest first."""
         query = decode_conversations(request, self.settings)
-        await self._reach_log(query.listing.user_id, query.at_least, call, query.cursor)
+        await self._reach_log(query.at_least, call)
         page = await self.conversations.page(query.listing, query.page_size, query.cursor)
         return pb.ListConversationsResponse(
             conversations=map(conversation, page.conversations), next_cursor=page.next_cursor
@@ -219,27 +219,18 @@ class QueryService:
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
     async def _page_by_words(self, query: LexicalQuery, call: Call) -> RankedPage:
-        await self._reach_words(query.listing.user_id, query.at_least, call, query.cursor)
+        await self._reach_words(query.listing.user_id, query.at_least, call)
         beside = room(self.settings, query.snippet_chars)
         return await self.by_words.page(query.listing, query.query, query.page_size, query.cursor, beside)
 
     async def _page_by_time(self, query: LexicalQuery, call: Call) -> RankedPage:
-        await self._reach_log(query.listing.user_id, query.at_least, call, query.cursor)
+        await self._reach_log(query.at_least, call)
         beside = room(self.settings, query.snippet_chars)
         page = await self.by_time.page(query.listing, query.page_size, query.cursor, beside)
         return RankedPage([Ranked(message, 0.0) for message in page.messages], page.next_cursor, behind=False)
 
-    def _required(self, user_id: str, at_least: str, cursor: str = "") -> int:
-        """Return what a token asks for, and let the reads of this call be answered by whatever has it.
-
-        A further page has to have more: what the first page saw.
-        """
+    async def _reach_log(self, at_least: str, call: Call) -> None:
         sequence = self.tokens.read(at_least)
-        READ_AFTER.set(ReadAfter(user_id, sequence) if sequence and not cursor else None)
-        return sequence
-
-    async def _reach_log(self, user_id: str, at_least: str, call: Call, cursor: str = "") -> None:
-        sequence = self._required(user_id, at_least, cursor)
         if not sequence:
             return
 
@@ -248,13 +239,13 @@ class QueryService:
 
         await self._wait(reached, "log", call)
 
-    async def _reach_words(self, user_id: str, at_least: str, call: Call, cursor: str = "") -> None:
-        sequence = self._required(user_id, at_least, cursor)
+    async def _reach_words(self, user_id: str, at_least: str, call: Call) -> None:
+        sequence = self.tokens.read(at_least)
         if sequence:
             await self._wait(lambda: self.by_words.reached(user_id, sequence), "lexical index", call)
 
     async def _reach_meaning(self, space: VectorSpace, user_id: str, at_least: str, call: Call) -> None:
-        sequence = self._required(user_id, at_least)
+        sequence = self.tokens.read(at_least)
         if sequence:
             await self._wait(lambda: self.by_meaning.reached(space, user_id, sequence), "vector index", call)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from nomemory.server.settings.group import Fixed, SettingsGroup, variables
 
@@ -38,11 +38,6 @@ class PostgresSettings(SettingsGroup):
     """Seconds that a connection may take, and a wait for one."""
     statement_timeout_s: float = Field(
         30.0, ge=0.1, description="Seconds after which a statement is given up, whatever the deadline of its call."
-    )
-    standby: SecretStr | None = Field(
-        None,
-        description="URL of a standby of the log's database. Reads that bring a write token are answered from it, if "
-        "it has that write. Unset: the primary answers all.",
     )
     lease_s: float = Field(
         6.0,

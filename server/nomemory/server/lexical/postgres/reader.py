@@ -21,7 +21,7 @@ from nomemory.server.lexical.rarity import rarity, weight_of_sign
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import bucket_of
-from nomemory.server.log.postgres.connections import ERRORS, RETRY_AFTER_S, ReadPool
+from nomemory.server.log.postgres.connections import ERRORS, RETRY_AFTER_S, Pool
 from nomemory.server.log.postgres.rows import Expiry, PostgresRows
 from nomemory.server.message import Filter, LoggedMessage
 
@@ -45,7 +45,7 @@ class PostgresLexicalIndex:
 
     lags: Final = False
 
-    def __init__(self, pool: ReadPool, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
+    def __init__(self, pool: Pool, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
         self._pool = pool
         self._lifetimes = lifetimes or Lifetimes()
         self._rows = PostgresRows(pool, Expiry(self._lifetimes), damage or LogDamage())

@@ -18,7 +18,6 @@ import numpy as np
 
 from nomemory.server.lexical.form import FORMS, form_of
 from nomemory.server.lexical.query.tree import Leaf, Sign, Stream
-from nomemory.server.log.postgres.changes import Words
 from nomemory.server.message import Message
 from nomemory.text.analysis import streams
 from nomemory.text.names import name_terms
@@ -38,6 +37,13 @@ _FIRST_UNSPACED: Final = "\u0e00"
 """Scripts that are written without spaces begin here. Others do, too: that makes keys, and changes no answer."""
 
 _USERS_KEPT: Final = 4096
+
+
+class Words(NamedTuple):
+    """A number of 64 bits for each text that a look-up finds a message by, and its tokens, which decide."""
+
+    keys: Sequence[int]
+    tokens: bytes
 
 
 class Sought(NamedTuple):

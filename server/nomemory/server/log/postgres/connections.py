@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
@@ -86,28 +86,14 @@ class Database:
         }
 
 
-class ReadPool(Protocol):
-    """Lends connections for reads."""
-
-    def connection(self) -> AbstractAsyncContextManager[Connection]:
-        """Lend a connection. Raises one of ERRORS."""
-
-    async def close(self) -> None:
-        """Close all connections."""
-
-
 class Pool:
     """Connections, opened as they are needed; those that broke are replaced.
 
     Args:
         database: where they lead.
-
-    Attributes:
-        opened: how many were opened by now. A new one may lead to another server than those before.
     """
 
     def __init__(self, database: Database) -> None:
-        self.opened = 0
         self._database = database
         self._opening = asyncio.Lock()
         self._pool: _Pool | None = None
@@ -138,15 +124,10 @@ class Pool:
                 self._pool = await asyncpg.create_pool(
                     min_size=0,
                     max_size=self._database.pool_max,
-                    connect=lambda *_args, **_options: self._connect(),
+                    connect=lambda *_args, **_options: self._database.connect(),
                     reset=_keep,
                 )
             return self._pool
-
-    async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await self._database.connect()
-        self.opened += 1
-        return connection
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Final
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import BUCKETS, FeedPosition, LogIdentity, bucket_of
-from nomemory.server.log.postgres.connections import Database, ReadPool
+from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.rows import (
     CHECKED,
     COLUMNS,
@@ -98,17 +98,10 @@ class PostgresLogReader:
         database: where the log is.
         lifetimes: what has expired is not read.
         damage: told of what is found to be damaged.
-        pool: the connections, which it closes; its own if there are none.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        lifetimes: Lifetimes | None = None,
-        damage: LogDamage | None = None,
-        pool: ReadPool | None = None,
-    ) -> None:
-        self._pool = pool or database.pool()
+    def __init__(self, database: Database, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
+        self._pool = database.pool()
         self._expiry = Expiry(lifetimes or Lifetimes())
         self._rows = PostgresRows(self._pool, self._expiry, damage or LogDamage())
 

@@ -9,8 +9,9 @@ from typing import Any, Final, NamedTuple
 from nomemory.server.log.damage import DamagedRow, LogDamage, checksum, hold, start_of
 from nomemory.server.log.expiry import NEVER_US, Lifetimes
 from nomemory.server.log.position import bucket_of
-from nomemory.server.log.postgres.connections import ReadPool, faults
+from nomemory.server.log.postgres.connections import Pool, faults
 from nomemory.server.log.protocol import FirstPage, Position, beyond
+from nomemory.server.log.tables import Table
 from nomemory.server.message import Filter, LoggedMessage, stored_mark
 
 Value = str | int | bytes | Sequence[str] | Sequence[int] | Sequence[bytes] | None
@@ -43,6 +44,12 @@ def numbered(statement: str) -> str:
 def joined(some: Sequence[Clause]) -> Clause:
     """Return one condition that holds where all of them hold."""
     return Clause(" AND ".join(one.condition for one in some), [value for one in some for value in one.values])
+
+
+def in_buckets(table: Table, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Return rows of a table, or what begins as they do, each with the bucket of its user before it."""
+    place = table.columns.index("user_id")
+    return [(bucket_of(row[place]), *row) for row in rows]
 
 
 def of_user(user_id: str) -> Clause:
@@ -149,7 +156,7 @@ class PostgresRows:
     Raises (any method): Fault STORAGE_UNAVAILABLE if the database cannot answer, or a message is damaged.
     """
 
-    def __init__(self, pool: ReadPool, expiry: Expiry, damage: LogDamage) -> None:
+    def __init__(self, pool: Pool, expiry: Expiry, damage: LogDamage) -> None:
         self._pool = pool
         self._expiry = expiry
         self._damage = damage

@@ -111,9 +111,7 @@ CREATE TABLE requests (
   PRIMARY KEY (bucket, user_id, digest)
 );
 """
-_SECOND: Final = """
-CREATE INDEX messages_by_words ON messages USING gin (keys) WITH (fastupdate = off);
-"""
+WORDS: Final = "CREATE INDEX IF NOT EXISTS messages_by_words ON messages USING gin (keys) WITH (fastupdate = off)"
 _THIRD: Final = """
 LOCK TABLE log_state, messages, removals IN ACCESS EXCLUSIVE MODE;
 CREATE TABLE buckets (
@@ -172,7 +170,7 @@ ALTER TABLE followers ALTER COLUMN wiped DROP DEFAULT;
 ALTER TABLE followers ALTER COLUMN wiped TYPE bigint[] USING array_fill(wiped, ARRAY[64]);
 ALTER TABLE followers ALTER COLUMN wiped SET DEFAULT array_fill(0::bigint, ARRAY[64]);
 """
-MIGRATIONS: Final = (_FIRST, _SECOND, _THIRD, _FOURTH)
+MIGRATIONS: Final = (_FIRST, WORDS, _THIRD, _FOURTH)
 """What brings a database forward: the statements at place n make schema n + 1 out of schema n. None is ever changed."""
 
 

@@ -93,22 +93,14 @@ FROM unnest(?::smallint[], ?::bigint[], ?::bytea[]) AS n(bucket, sequence, last_
 """
 """What a commit has put together, but for the messages, which are copied."""
 
-MESSAGE_COLUMNS: Final = (
-    "bucket",
-    "user_id",
-    "ts_us",
-    "message_id",
-    "sequence",
-    "expire_us",
-    "checksum",
-    "role",
-    "conversation_id",
-    "wire",
-    "keys",
-    "tokens",
+EXPIRED: Final = "SELECT user_id, message_id FROM messages WHERE expire_us <= ? ORDER BY expire_us LIMIT ?"
+NEXT_USERS: Final = (
+    "SELECT max(user_id) FROM (SELECT user_id FROM users WHERE user_id > ? ORDER BY user_id LIMIT ?) AS next"
 )
-"""The columns of a message, in the order in which they are copied."""
+TOO_OLD: Final = """
+SELECT m.user_id, m.message_id FROM users AS u JOIN messages AS m USING (bucket, user_id)
+WHERE m.ts_us <= ? AND u.user_id > ? AND u.user_id <= ? LIMIT ?
+"""
 
 FORGET_REQUESTS: Final = "DELETE FROM requests WHERE bucket = ? AND user_id = ?"
-
 KNOWN_USER: Final = "SELECT 1 FROM users WHERE bucket = ? AND user_id = ?"

@@ -7,252 +7,177 @@ sequences of one bucket become visible in their order. How many are needed is no
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.commit import NUMBER_BYTES, BucketState, CommitPlan, Key, StoredRequest, Version
+from nomemory.server.log.expiry import Lifetimes, Swept
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.postgres import statements
-from nomemory.server.log.postgres.changes import Changes, ReadWords, columns
 from nomemory.server.log.postgres.connections import NumbersBehindError
-from nomemory.server.log.postgres.rows import Clause, Expiry
-from nomemory.server.log.postgres.rows import numbered as with_numbers
-from nomemory.server.log.protocol import Deleted, OnConflict, Written
-from nomemory.server.log.writing import (
-    NUMBER_BYTES,
-    BatchPlan,
-    Key,
-    Named,
-    Version,
-    digest_of,
-    nameless_users,
-    numbered,
-    plan_batch,
-    reused,
-    to_remember,
-)
-from nomemory.server.message import IdNumbers, Message, id_of
+from nomemory.server.log.postgres.rows import Clause, Expiry, all_clauses, in_buckets, joined, numbered, of_user
+from nomemory.server.log.protocol import Deleted, Erased
+from nomemory.server.log.tables import MESSAGES
+from nomemory.server.log.writing import PlannedJob, keys_of, requests_of
+from nomemory.server.message import Filter, Message
 
 if TYPE_CHECKING:
     from nomemory.server.log.postgres.connections import Connection
 
-RequestKey = tuple[str, bytes]
-"""A user, and the digest of a request's id."""
+ReadWords = Callable[[Message], tuple[Sequence[int], bytes]]
+"""Reads what a row holds for search by words: its keys and its tokens. It depends on nothing but the message."""
 
-
-class BucketState(NamedTuple):
-    """The latest sequence of a bucket, and the number of the latest id that was made in it, if any was."""
-
-    sequence: int
-    last_id: bytes
+_USERS_MAX: Final = 1_000
+"""Users that one piece of a sweep looks at for messages that are too old."""
 
 
 class PostgresTransaction:
     """One commit. What exists is looked up at once for all its jobs. They are planned one after another, in memory.
 
-    First `begin`, then `lock`, then anything else, `commit` at last.
-
-    What has expired does not exist for them; it is removed.
+    First `begin`, then one of the methods that do something, `commit` at last. What has expired does not exist for it;
+    it is removed.
 
     Args:
         connection: to the log; nobody else uses it meanwhile.
         lifetimes: tells what has expired.
         read_words: reads what a row holds for search by words.
 
-    Raises (any method that is awaited): one of the database's errors.
+    Raises (any method that is awaited): one of the database's errors; NumbersBehindError: the log cannot be written
+        before a server is started again, which mends it.
     """
 
     def __init__(self, connection: Connection, lifetimes: Lifetimes, read_words: ReadWords) -> None:
         self._connection = connection
+        self._lifetimes = lifetimes
         self._expiry = Expiry(lifetimes)
-        self._existing: dict[Key, Version] = {}
-        self._known: dict[RequestKey, tuple[int, int]] = {}
-        self._held: dict[int, BucketState] = {}
-        self._last_ids: dict[int, int] = {}
-        self.changes = Changes(read_words)
+        self._read_words = read_words
+        self._plan = CommitPlan()
 
     @property
     def has_changes(self) -> bool:
         """Whether the log is another one after it."""
-        return bool(self.changes.sequence)
+        return bool(self._plan.sequence)
 
     async def begin(self) -> None:
         """Begin it. Nothing is locked yet."""
         await self._connection.execute(statements.BEGIN)
 
-    async def lock(self, user_ids: Iterable[str], numbers: int) -> None:
-        """Wait until nobody else writes to the buckets of some users, and take up where the last commits ended.
+    async def do(self, jobs: Sequence[PlannedJob]) -> None:
+        """Do jobs that are planned in memory."""
+        await self._lock((user_id for job in jobs for user_id in job.user_ids()), sum(job.numbers() for job in jobs))
+        if requests := requests_of(jobs):
+            places = _columns([(bucket_of(user), user, digest) for user, digest in sorted(requests)], 3)
+            for user, digest, first, size in await self._fetch(statements.REQUESTS, *places):
+                self._plan.learn_request((user, digest), StoredRequest(int.from_bytes(first, "big"), size))
+        await self._look_up(keys_of(self._plan, jobs))
+        for job in jobs:
+            job.plan(self._plan)
 
-        Once in a transaction, for all users whom it may change.
+    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
+        """Delete what a filter admits."""
+        await self._lock([user_id], 1)
+        deleted = await self._remove_where(user_id, [*all_clauses(user_id, narrowed), self._expiry.living()])
+        return Deleted(deleted, (), self._plan.latest_of(user_id))
 
-        Args:
-            user_ids: the users.
-            numbers: how many sequences `write`, `delete`, `remove` and `look_up` may need at most.
+    async def erase(self, user_id: str) -> Erased:
+        """Delete all of a user. What has expired goes, too, and is not counted."""
+        await self._lock([user_id], 1)
+        user = (bucket_of(user_id), user_id)
+        was_known = bool(await self._fetch(statements.KNOWN_USER, *user))
+        living = self._expiry.living()
+        await self._remove_where(user_id, [of_user(user_id), Clause(f"NOT ({living.condition})", living.values)])
+        deleted = await self._remove_where(user_id, [of_user(user_id)])
+        await self._fetch(statements.FORGET_REQUESTS, *user)
+        return Erased(deleted, self._plan.latest_of(user_id), was_known)
 
-        Raises:
-            NumbersBehindError: it cannot be written before a server is started again, which mends it.
+    async def remove_expired(self, after: str, most: int) -> Swept:
+        """Remove up to `most` messages that have expired, wherever; then those too old, of users after `after`.
+
+        They are found first. Then their buckets are locked, and what is found there still goes.
         """
-        wanted = sorted(set(map(bucket_of, user_ids)))
-        ((buckets, sequences, last_ids, drawn),) = await self.fetch(statements.LOCKED, wanted, numbers)
-        if drawn and drawn[0] <= max(sequences):
-            raise NumbersBehindError
-        self._held = dict(zip(buckets, map(BucketState, sequences, last_ids), strict=True))
-        self._last_ids = {bucket: int.from_bytes(held.last_id, "big") for bucket, held in self._held.items()}
-        self.changes.may_change(dict(zip(buckets, sequences, strict=True)), drawn)
+        found = await self._keys(statements.EXPIRED, self._lifetimes.now_us(), most)
+        oldest_us = self._lifetimes.oldest_us()
+        ((until,),) = await self._fetch(statements.NEXT_USERS, after, _USERS_MAX)
+        if len(found) == most:
+            until = after
+        elif oldest_us is None or until is None:
+            until = None
+        else:
+            too_old = await self._keys(statements.TOO_OLD, oldest_us, after, until, most - len(found))
+            until = after if len(found) + len(too_old) == most else until
+            found |= too_old
+        if not found:
+            return Swept(0, until)
+        await self._lock({user_id for user_id, _ in found}, len(found))
+        return Swept(await self._look_up(sorted(found)), until)
 
     async def commit(self) -> None:
         """Write what was put together, durably."""
-        changes, buckets = self.changes, self._changed_buckets()
+        plan, buckets = self._plan, self._plan.changed_buckets()
         if buckets:
-            dropped, messages = changes.dropped(), changes.messages()
-            if dropped[0]:
-                await self.fetch(statements.REMOVE, *dropped)
-            if messages:
-                await self._connection.copy_records_to_table(
-                    "messages", records=messages, columns=statements.MESSAGE_COLUMNS
-                )
-            await self.fetch(statements.FINISH, *changes.others(), *columns(buckets, 3))
+            if plan.dropped:
+                await self._fetch(statements.REMOVE, *_columns(in_buckets(MESSAGES, list(plan.dropped)), 3))
+            records = [(bucket_of(m.user_id), *row, *self._read_words(m)) for m, row in plan.messages()]
+            if records:
+                names = ("bucket", *MESSAGES.columns, "keys", "tokens")
+                await self._connection.copy_records_to_table("messages", records=records, columns=names)
+            others = [
+                column
+                for table, rows in plan.others().items()
+                for column in _columns(in_buckets(table, rows), len(table.columns) + 1)
+            ]
+            states = [(bucket, state.sequence, id_bytes(state.last_id)) for bucket, state in buckets.items()]
+            await self._fetch(statements.FINISH, *others, *_columns(states, 3))
         await self._connection.execute("COMMIT")
 
-    async def rollback(self) -> None:
-        """Undo everything."""
-        await self._connection.execute("ROLLBACK")
+    async def _lock(self, user_ids: Iterable[str], numbers: int) -> None:
+        """Wait until nobody else writes to the buckets of some users, and take up where the last commits ended.
 
-    async def fetch(self, statement: str, *values: Any) -> list[Any]:  # noqa: ANN401 - as the statement says
-        """Return all rows of a statement with question marks."""
-        return list(await self._connection.fetch(with_numbers(statement), *values))
-
-    def latest_of(self, user_id: str) -> int:
-        """Return the latest sequence of a user's bucket, with what is planned by now."""
-        return self.changes.latest[bucket_of(user_id)]
-
-    async def look_up(self, keys: Iterable[Key], requests: Iterable[tuple[str, Sequence[Message]]] = ()) -> int:
-        """Learn which of some messages exist, and which of some batches with a request's id came before.
-
-        What has expired is removed; return how many messages that was. Once in a transaction, before anything is
-        planned.
+        Once in a transaction, for all users whom it may change. `numbers` is how many sequences are needed at most;
+        what its own statements draw comes on top.
         """
-        wanted = set(keys)
-        if batches := [batch for batch in requests if nameless_users(batch[1])]:
-            await self._look_up_requests(batches)
-            wanted |= self._ids_of_requests(batches)
+        wanted = sorted(set(map(bucket_of, user_ids)))
         if not wanted:
+            return
+        ((buckets, sequences, last_ids, drawn),) = await self._fetch(statements.LOCKED, wanted, numbers)
+        if drawn and drawn[0] <= max(sequences):
+            raise NumbersBehindError
+        states = map(BucketState, sequences, (int.from_bytes(last, "big") for last in last_ids))
+        self._plan.begin(dict(zip(buckets, states, strict=True)), drawn)
+
+    async def _look_up(self, keys: Sequence[Key]) -> int:
+        """Learn which of some messages exist. What has expired is removed; return how many messages that was."""
+        if not keys:
             return 0
         living = self._expiry.living()
-        places = columns([(bucket_of(user), user, message) for user, message in sorted(wanted)], 3)
         statement = statements.EXISTING.format(living=living.condition)
-        expired = dict[Key, Version]()
-        for lives, user, message_id, *version in await self.fetch(statement, *living.values, *places):
-            (self._existing if lives else expired)[user, message_id] = Version(*version)
-        self.remove(expired)
+        places = _columns(in_buckets(MESSAGES, keys), 3)
+        existing, expired = dict[Key, Version](), dict[Key, Version]()
+        for lives, user, message_id, *version in await self._fetch(statement, *living.values, *places):
+            (existing if lives else expired)[user, message_id] = Version(*version)
+        self._plan.learn(existing, expired)
         return len(expired)
 
-    def write(self, messages: Sequence[Message], on_conflict: OnConflict, request_id: str) -> Written:
-        """Store a batch.
-
-        Raises:
-            Fault: MESSAGE_CONFLICT; then nothing of the batch is stored.
-        """
-        named = self._name(messages, request_id)
-        plan = plan_batch(named.messages, self._existing, on_conflict)
-        self._store(plan)
-        self.changes.remember(named.requests)
-        self._known |= {
-            (user, digest): (int.from_bytes(first, "big"), size) for user, digest, first, size in named.requests
-        }
-        ids = tuple(message.message_id for message in named.messages)
-        return Written(tuple(plan.outcomes), self.changes.sequence if plan.stores else plan.covering, ids)
-
-    def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
-        """Delete messages of one user."""
-        wanted = [(user_id, message_id) for message_id in dict.fromkeys(message_ids)]
-        found = {key: self._existing[key] for key in wanted if key in self._existing}
-        self.remove(found)
-        missing = tuple(
-            message_id for key, message_id in zip(wanted, dict.fromkeys(message_ids), strict=True) if key not in found
-        )
-        return Deleted(len(found), missing, self.latest_of(user_id))
-
-    def remove(self, versions: Mapping[Key, Version]) -> None:
-        """Remove versions that nothing takes the place of."""
-        self.changes.remove(versions)
-        for key in versions:
-            self._existing.pop(key, None)
-        for user_id, messages in Counter(user for user, _ in versions).items():
-            self.changes.count(user_id, -messages)
-
-    async def remove_where(self, user_id: str, which: Clause) -> int:
-        """Remove at once what a condition admits of a user; return how many messages that was."""
-        statement = statements.REMOVE_WHERE.format(which=which.condition)
-        ((removed, latest),) = await self.fetch(statement, *which.values)
-        if removed:
-            self.changes.sequence = latest
-            self.changes.count(user_id, -removed)
+    async def _remove_where(self, user_id: str, which: Sequence[Clause]) -> int:
+        """Remove at once what conditions admit of a user; return how many messages that was."""
+        condition, values = joined(which)
+        ((removed, latest),) = await self._fetch(statements.REMOVE_WHERE.format(which=condition), *values)
+        self._plan.note_removed(user_id, removed, latest)
         return int(removed)
 
-    def _store(self, plan: BatchPlan) -> None:
-        self.changes.remove(plan.removes)
-        for key, store in plan.stores.items():
-            sequence = self.changes.store(key, store)
-            self._existing[key] = Version(store.message.ts_us, sequence, store.wire, store.message.embedding)
-        created = Counter(user for user, message in plan.stores if (user, message) not in plan.removes)
-        for user_id in dict.fromkeys(user for user, _ in plan.stores):
-            self.changes.count(user_id, created[user_id])
+    async def _keys(self, statement: str, *values: str | int) -> set[Key]:
+        return {(user_id, message_id) for user_id, message_id in await self._fetch(statement, *values)}
 
-    def _name(self, messages: Sequence[Message], request_id: str) -> Named:
-        """Give an id to every message that has none.
+    async def _fetch(self, statement: str, *values: Any) -> list[Any]:  # noqa: ANN401 - as the statement says
+        """Return all rows of a statement with question marks."""
+        return list(await self._connection.fetch(numbered(statement), *values))
 
-        Raises:
-            Fault: MESSAGE_CONFLICT, the request id was another batch's.
-        """
-        nameless = nameless_users(messages)
-        if not nameless:
-            return Named(messages)
-        if not request_id:
-            return Named(numbered(messages, dict.fromkeys(nameless, self._take_ids(nameless, len(messages)))))
-        digest = digest_of(request_id)
-        known = {user: self._known[user, digest] for user in nameless if (user, digest) in self._known}
-        if any(size != len(messages) for _, size in known.values()):
-            raise reused()
-        first = {user: number for user, (number, _) in known.items()}
-        new = nameless - first.keys()
-        if not new:
-            return Named(numbered(messages, first))
-        taken = self._take_ids(new, len(messages))
-        return Named(
-            numbered(messages, {**first, **dict.fromkeys(new, taken)}), to_remember(new, digest, taken, len(messages))
-        )
 
-    def _take_ids(self, user_ids: Iterable[str], count: int) -> int:
-        """Return the first of so many numbers of ids in a row, larger than all that any of the users got."""
-        buckets = set(map(bucket_of, user_ids))
-        ids = IdNumbers(max(self._last_ids[bucket] for bucket in buckets))
-        first = ids.take(count)
-        self._last_ids |= dict.fromkeys(buckets, ids.last)
-        return first
+def id_bytes(number: int) -> bytes:
+    """Return the number of an id as a bucket keeps it; nothing for 0."""
+    return number.to_bytes(NUMBER_BYTES, "big") if number else b""
 
-    def _changed_buckets(self) -> list[tuple[int, int, bytes]]:
-        """Return the state of each bucket that is another one now."""
-        now = {
-            bucket: BucketState(self.changes.latest[bucket], number.to_bytes(NUMBER_BYTES, "big") if number else b"")
-            for bucket, number in self._last_ids.items()
-        }
-        return [(bucket, *state) for bucket, state in now.items() if state != self._held[bucket]]
 
-    async def _look_up_requests(self, batches: Sequence[tuple[str, Sequence[Message]]]) -> None:
-        wanted = {(user, digest_of(request)) for request, messages in batches for user in nameless_users(messages)}
-        places = columns([(bucket_of(user), user, digest) for user, digest in sorted(wanted)], 3)
-        for user, digest, first, size in await self.fetch(statements.REQUESTS, *places):
-            self._known[user, digest] = int.from_bytes(first, "big"), size
-
-    def _ids_of_requests(self, batches: Sequence[tuple[str, Sequence[Message]]]) -> set[Key]:
-        """Return the messages that batches which came before have got ids for."""
-        found = set[Key]()
-        for request_id, messages in batches:
-            digest = digest_of(request_id)
-            for place, message in enumerate(messages):
-                known = self._known.get((message.user_id, digest))
-                if known is not None and not message.message_id:
-                    found.add((message.user_id, id_of(known[0] + place)))
-        return found
+def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
+    """Return rows as columns, of which there are `width`."""
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from nomemory.server.log.expiry import Lifetimes, Swept
 from nomemory.server.log.position import bucket_of
-from nomemory.server.log.postgres.changes import ReadWords, no_words
 from nomemory.server.log.postgres.connections import ERRORS, EVERY_JOB, TURNED_BACK, Database, storage_fault
-from nomemory.server.log.postgres.jobs import (
-    AnyJob,
-    DeleteJob,
-    Job,
-    OwnCommit,
-    WriteJob,
-    delete_matching,
-    erase,
-    remove_expired,
-)
-from nomemory.server.log.postgres.transaction import PostgresTransaction
+from nomemory.server.log.postgres.transaction import PostgresTransaction, ReadWords
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
-from nomemory.server.log.writing import WriteQueue, size_of
+from nomemory.server.log.writing import AnyJob, DeleteJob, Job, PlannedJob, Receipt, WriteJob, WriteQueue, groups
 from nomemory.server.message import Filter, Message
 
 if TYPE_CHECKING:
@@ -82,7 +71,7 @@ class Committer:
         """Commit until nothing is queued. A caller who has gone before a job was taken has not made the call."""
         while taken := self._take(_GROUP_MAX):
             try:
-                for group in _groups([job for job in taken if not job.done.done()]):
+                for group in groups(job for job in taken if job.done.set_running_or_notify_cancel()):
                     await self._commit_together(group)
             except BaseException as error:
                 # A fault of the program. Nobody is left waiting, and the next commit gets another connection.
@@ -126,12 +115,11 @@ class Committer:
             self._connection = await self._database.connect()
         transaction = PostgresTransaction(self._connection, self._lifetimes, self._read_words)
         await transaction.begin()
-        if user_ids := {user_id for job in group for user_id in job.user_ids()}:
-            await transaction.lock(user_ids, sum(job.numbers() for job in group))
-        keys = [key for job in group for key in job.wanted()]
-        await transaction.look_up(keys, [request for job in group for request in job.requests()])
+        if planned := [job for job in group if isinstance(job, PlannedJob)]:
+            await transaction.do(planned)
         for job in group:
-            await job.attempt(transaction)
+            if isinstance(job, _OwnCommit):
+                job.answer = await job.work(transaction)
         await transaction.commit()
         if transaction.has_changes:
             self._announce()
@@ -151,15 +139,6 @@ class Committer:
             self._connection = None
 
 
-def _groups(jobs: Sequence[AnyJob]) -> Iterator[list[AnyJob]]:
-    """Return the jobs in their order: those that can share a commit together, others alone."""
-    for together, some in groupby(jobs, lambda job: job.can_be_grouped):
-        if together:
-            yield list(some)
-        else:
-            yield from ([job] for job in some)
-
-
 def _settle(group: Sequence[AnyJob], failure: BaseException | None) -> None:
     if isinstance(failure, ERRORS):
         failure = storage_fault(failure, "written")
@@ -167,7 +146,11 @@ def _settle(group: Sequence[AnyJob], failure: BaseException | None) -> None:
         job.settle(failure)
 
 
-Receipt = TypeVar("Receipt", Written, Deleted, Erased, Swept)
+@dataclass(slots=True, kw_only=True)
+class _OwnCommit(Job[Receipt]):
+    """Anything that takes statements of its own."""
+
+    work: Callable[[PostgresTransaction], Awaitable[Receipt]]
 
 
 class PostgresLogWriter:
@@ -197,12 +180,13 @@ class PostgresLogWriter:
         announce: Callable[[], None],
         connections: int = 1,
         lifetimes: Lifetimes | None = None,
-        read_words: ReadWords = no_words,
+        read_words: ReadWords,
     ) -> None:
-        self._lifetimes = lifetimes or Lifetimes()
         self._queue: WriteQueue[AnyJob] = WriteQueue(queue_max, queue_max_bytes, connections)
         self._committers = [
-            Committer(database, partial(self._queue.take, partition=partition), announce, self._lifetimes, read_words)
+            Committer(
+                database, partial(self._queue.take, partition=partition), announce, lifetimes or Lifetimes(), read_words
+            )
             for partition in range(connections)
         ]
 
@@ -214,39 +198,36 @@ class PostgresLogWriter:
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
         """Store a batch, all or nothing; returns when it is durable."""
         job = WriteJob(messages=messages, on_conflict=on_conflict, request_id=request_id)
-        return await self._submit(job, sum(map(size_of, messages)))
+        return await self._submit(job, job.size(), next(job.user_ids(), ""))
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of one user; returns when it is durable."""
-        return await self._submit(DeleteJob(user_id=user_id, message_ids=message_ids), sum(map(len, message_ids)))
+        job = DeleteJob(user_id=user_id, message_ids=message_ids)
+        return await self._submit(job, job.size(), user_id)
 
     async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
         """Delete whatever a filter admits, all or nothing; returns when it is durable."""
-        work = partial(delete_matching, user_id=user_id, narrowed=narrowed, lifetimes=self._lifetimes)
-        return await self._submit(OwnCommit[Deleted](work=work, user_id=user_id), 0)
+        work = partial(PostgresTransaction.delete_matching, user_id=user_id, narrowed=narrowed)
+        return await self._submit(_OwnCommit[Deleted](work=work), 0, user_id)
 
     async def erase(self, user_id: str) -> Erased:
         """Delete everything of one user; returns when it is durable."""
-        work = partial(erase, user_id=user_id, lifetimes=self._lifetimes)
-        return await self._submit(OwnCommit[Erased](work=work, user_id=user_id), 0)
+        work = partial(PostgresTransaction.erase, user_id=user_id)
+        return await self._submit(_OwnCommit[Erased](work=work), 0, user_id)
 
     async def remove_expired(self, after: str, most: int) -> Swept:
         """Remove up to `most` messages that have expired."""
-        work = partial(remove_expired, after=after, most=most, lifetimes=self._lifetimes)
-        return await self._submit(OwnCommit[Swept](work=work), 0)
+        work = partial(PostgresTransaction.remove_expired, after=after, most=most)
+        return await self._submit(_OwnCommit[Swept](work=work), 0, "")
 
     async def close(self) -> None:
         """Finish what is queued, then close the connections."""
         for committer in self._committers:
             await committer.close()
 
-    async def _submit(self, job: Job[Receipt], size: int) -> Receipt:
-        partition = self._partition_of(job)
+    async def _submit(self, job: Job[Receipt], size: int, user_id: str) -> Receipt:
+        """Do a job, in the partition of its first user's bucket: jobs that need the same lock share a commit."""
+        partition = bucket_of(user_id) % len(self._committers)
         self._queue.put(job, size, partition)
         self._committers[partition].wake()
-        return await job.done
-
-    def _partition_of(self, job: Job[Receipt]) -> int:
-        """Return the partition of the first user's bucket: jobs that need the same lock share a commit."""
-        user_id = next(job.user_ids(), None)
-        return 0 if user_id is None else bucket_of(user_id) % len(self._committers)
+        return await asyncio.wrap_future(job.done)

@@ -10,11 +10,10 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from google.protobuf.message import DecodeError
-
 from nomemory.server import wire
+from nomemory.server.log.commit import entries_of
 from nomemory.server.log.expiry import NEVER_US, Lifetimes
-from nomemory.server.message import Entry, Filter, Message, stored_mark
+from nomemory.server.message import Entry, Filter, stored_mark
 
 TABLE: Final = "metadata_entries"
 
@@ -37,43 +36,12 @@ HAS_ENTRY: Final = (
 BY_ENTRY: Final = f"{TABLE} CROSS JOIN messages USING (user_id, ts, message_id)"
 """The messages that have an entry, in their order, as a source of statements: bind `mark`."""
 
-_FORGET: Final = f"DELETE FROM {TABLE} WHERE (user_id, mark, ts, message_id) = (?, ?, ?, ?)"  # noqa: S608
-_FORGET_ALL: Final = f"DELETE FROM {TABLE} WHERE (user_id, ts, message_id) = (?, ?, ?)"  # noqa: S608
 _INSERT: Final = f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?)"  # noqa: S608
 _COUNT: Final = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE user_id=? AND mark=? LIMIT ?)"  # noqa: S608
 _FEW: Final = 1024
 """What more messages than this have is common: how common does not matter."""
 _AT_ONCE: Final = 1024
 """Messages that are read at once when the table is filled from an older log."""
-
-Row = tuple[str, bytes, int, str]
-
-
-class Place(NamedTuple):
-    """Where a message stands, and its bytes as a ChatMessage."""
-
-    user_id: str
-    ts_us: int
-    message_id: str
-    wire: bytes
-
-
-def rows_of(message: Message) -> Iterator[Row]:
-    """Return the rows of a message."""
-    for entry in message.metadata.items():
-        yield message.user_id, stored_mark(entry), message.ts_us, message.message_id
-
-
-def forget_entries(connection: sqlite3.Connection, places: Iterable[Place]) -> None:
-    """Delete the rows of messages."""
-    damaged, rows = list[tuple[str, int, str]](), list[Row]()
-    for place in places:
-        try:
-            rows += rows_of(wire.decode(place.wire))
-        except DecodeError:
-            damaged.append(place[:3])
-    connection.executemany(_FORGET, rows)
-    connection.executemany(_FORGET_ALL, damaged)
 
 
 def rarest_first(connection: sqlite3.Connection, user_id: str, entries: Iterable[Entry]) -> list[bytes]:
@@ -88,7 +56,7 @@ def fill_entries(connection: sqlite3.Connection) -> None:
     """Fill the empty table from the messages of a log that had none. Call it within a transaction."""
     stored = connection.execute("SELECT wire FROM messages")
     while some := stored.fetchmany(_AT_ONCE):
-        connection.executemany(_INSERT, [row for (each,) in some for row in rows_of(wire.decode(each))])
+        connection.executemany(_INSERT, [row for (each,) in some for row in entries_of(wire.decode(each))])
 
 
 class Clause(NamedTuple):

@@ -10,7 +10,6 @@ import os
 import sqlite3
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -20,7 +19,7 @@ import orjson
 
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import Removals
-from nomemory.server.log.sqlite.schema import FORGOTTEN
+from nomemory.server.log.sqlite.schema import FORGOTTEN, locked, put_meta
 from nomemory.server.log.sqlite.writer import SqliteLogWriter
 
 _PATIENCE_MS = 100
@@ -32,7 +31,6 @@ _PAGES_MAX = 2**25
 """From here on the number of a page, with which others begin, could be taken for the kind of a page of rows."""
 
 _UNTIL = "SELECT max(seq) FROM (SELECT seq FROM removals WHERE seq <= ? ORDER BY seq LIMIT ?)"
-_NOTE = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2"
 _OF_USERS = "user_id IN (SELECT value FROM json_each(?))"
 _DROP_USERS = f"DELETE FROM users WHERE {_OF_USERS} AND messages = 0 AND latest_seq <= ?"  # noqa: S608 - ours
 _DROP_REQUESTS = (
@@ -134,7 +132,7 @@ def _forget(connection: sqlite3.Connection, until: int, most: int) -> bool:
         connection.execute("DELETE FROM removals WHERE seq <= ?", (last,))
         connection.execute(_DROP_USERS, (users, until))
         connection.execute(_DROP_REQUESTS, (users, users))
-        connection.execute(_NOTE, (FORGOTTEN, str(last)))
+        put_meta(connection, FORGOTTEN, last)
     return bool(last < until)
 
 
@@ -147,18 +145,6 @@ def _checkpointed(connection: sqlite3.Connection) -> bool:
     finally:
         connection.execute(f"PRAGMA busy_timeout={patience}")
     return not is_busy
-
-
-@contextmanager
-def locked(connection: sqlite3.Connection) -> Iterator[None]:
-    """Keep every other writer out, and commit at the end."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from nomemory.server.log.damage import DamagedMessage, LogDamage, checksum
-from nomemory.server.log.sqlite.schema import open_for_reading
+from nomemory.server.log.sqlite.schema import locked, open_for_reading
 from nomemory.server.structured_logs import get_logger
 
 _log = get_logger("log")
@@ -158,10 +158,9 @@ def check_counts(connection: sqlite3.Connection) -> CountCheck:
 
 def mend_counts(connection: sqlite3.Connection) -> None:
     """Make counts and rows agree with the messages, in one transaction."""
-    connection.execute("BEGIN IMMEDIATE")
-    for statement in (_RECOUNT, _NONE_LEFT, f"DELETE {_OWNERLESS_ENTRY}", f"DELETE {_OWNERLESS_VECTOR}"):
-        connection.execute(statement)
-    connection.execute("COMMIT")
+    with locked(connection):
+        for statement in (_RECOUNT, _NONE_LEFT, f"DELETE {_OWNERLESS_ENTRY}", f"DELETE {_OWNERLESS_VECTOR}"):
+            connection.execute(statement)
 
 
 def _number(connection: sqlite3.Connection, statement: str) -> int:

@@ -13,21 +13,22 @@ log's name and its epoch (`identity`).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from nomemory.server.log.commit import BucketState
 from nomemory.server.log.damage import SQL_NAME, add_checksum
 from nomemory.server.log.move import refusal_of_file
 from nomemory.server.log.position import LogIdentity, LogPosition
 from nomemory.server.log.protocol import LogMovedError, LogUnusableError, LogVersionError
 from nomemory.server.log.sqlite.conditions import METADATA_TABLE, fill_entries
+from nomemory.server.log.tables import Row, Table
 
 SCHEMA_VERSION = 3
 
-DERIVED_IDS = "derived_ids"
-"""The key in `meta` of a log that may have messages whose ids were derived from their requests."""
 EPOCH = "epoch"
 """The key in `meta` of the log's epoch; none: the first."""
 LAST_ID = "last_id"
@@ -92,9 +93,8 @@ ALTER TABLE messages ADD COLUMN expire_us INTEGER;
 {_EXPIRY}
 {_REQUESTS}
 {METADATA_TABLE}
-INSERT INTO meta VALUES ('{DERIVED_IDS}', '1');
-"""  # noqa: S608 - as above
-"""Brings a log of schema 1 to schema 2: it has no messages that expire, and derived ids from requests."""
+"""
+"""Brings a log of schema 1 to schema 2: it has no messages that expire."""
 
 _FROM_2 = f"""
 ALTER TABLE messages ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
@@ -106,6 +106,19 @@ _LATEST = """
 SELECT max(ifnull((SELECT max(seq) FROM messages), 0), ifnull((SELECT max(seq) FROM removals), 0),
   ifnull((SELECT CAST(value AS INTEGER) FROM meta WHERE key=?), 0))
 """
+
+
+_NAMES: Final = {
+    "ts_us": "ts",
+    "sequence": "seq",
+    "removed_sequence": "removed_seq",
+    "latest_sequence": "latest_seq",
+    "checksum": "crc",
+}
+"""Columns that have other names here than in other engines."""
+
+_ROWS_MAX: Final = 512
+"""Rows in one statement. The interpreter's lock is let go with each step of SQLite, and has to be waited for again."""
 
 
 def _nothing_more(_connection: sqlite3.Connection) -> None:
@@ -131,7 +144,9 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         with ExitStack() as unless_it_works:
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             unless_it_works.callback(connection.close)
-            _prepare(connection)
+            be_durable(connection)
+            _create(connection)
+            position(connection)  # what every start needs, so that a damaged file is found here
             unless_it_works.pop_all()
     except sqlite3.Error as error:
         raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
@@ -208,23 +223,62 @@ def meta(connection: sqlite3.Connection, key: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def put_meta(connection: sqlite3.Connection, key: str, value: str | int) -> None:
+    """Keep something under a key."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(value)))
+
+
+@contextmanager
+def locked(connection: sqlite3.Connection) -> Iterator[None]:
+    """Keep every other writer out, and commit at the end."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
 def latest_sequence(connection: sqlite3.Connection) -> int:
     """Return the sequence of the latest change (0 in an empty log)."""
     return int(connection.execute(_LATEST, (FORGOTTEN,)).fetchone()[0])
 
 
+def state_of(connection: sqlite3.Connection) -> BucketState:
+    """Return what the last commit left."""
+    return BucketState(latest_sequence(connection), int(meta(connection, LAST_ID) or "0"))
+
+
+def listed(columns: Iterable[str]) -> str:
+    """Return the columns of a table by the names that they have here."""
+    return ", ".join(_NAMES.get(column, column) for column in columns)
+
+
+def insert_rows(connection: sqlite3.Connection, table: Table, rows: Sequence[Row], otherwise: str = "") -> None:
+    """Insert rows, many in one statement, with what is to be done about those whose keys are there."""
+    row = f"({', '.join('?' * len(table.columns))})"
+    for at in range(0, len(rows), _ROWS_MAX):
+        some = rows[at : at + _ROWS_MAX]
+        values = ", ".join([row] * len(some))
+        connection.execute(
+            f"INSERT INTO {table.name} ({listed(table.columns)}) VALUES {values} {otherwise}",  # noqa: S608 - ours
+            list(chain.from_iterable(some)),
+        )
+
+
 def be_durable(connection: sqlite3.Connection) -> None:
-    """Have each commit on a connection kept by the disk when it returns, and what is deleted overwritten."""
+    """Have each commit on a connection kept by the disk when it returns, and what is deleted overwritten.
+
+    Commits of many users' messages touch thousands of pages, so as many are remembered. And the write-ahead log grows
+    before its pages are copied into the file: one that was written often is then copied once.
+    """
+    connection.execute("PRAGMA cache_size=4096")
+    connection.execute("PRAGMA wal_autocheckpoint=8192")
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file, and of one that is rewritten
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA secure_delete=ON")
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    be_durable(connection)
-    _create(connection)
-    _probe(connection)
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -233,12 +287,11 @@ def _create(connection: sqlite3.Connection) -> None:
         return
     _refuse_unknown(version)
     add_checksum(connection)
-    connection.execute("BEGIN IMMEDIATE")
-    for statements, then in _STEPS[version]:
-        _execute_all(connection, statements)
-        then(connection)
-    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-    connection.execute("COMMIT")
+    with locked(connection):
+        for statements, then in _STEPS[version]:
+            _execute_all(connection, statements)
+            then(connection)
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
 def _refuse_unknown(version: int) -> None:
@@ -252,8 +305,3 @@ def _execute_all(connection: sqlite3.Connection, statements: str) -> None:
     """Execute statements within the transaction that is open: a script would end it first."""
     for statement in statements.split(";"):
         connection.execute(statement)
-
-
-def _probe(connection: sqlite3.Connection) -> None:
-    """Read what every start needs, so that a damaged file is found here."""
-    position(connection)

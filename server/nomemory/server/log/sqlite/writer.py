@@ -5,57 +5,32 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import TypeVar
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.expiry import Lifetimes, Swept
 from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
-from nomemory.server.log.sqlite.schema import latest_sequence, open_for_writing
-from nomemory.server.log.sqlite.transaction import GivenIds, Transaction
-from nomemory.server.log.writing import WriteQueue, size_of
+from nomemory.server.log.sqlite.schema import locked, open_for_writing, state_of
+from nomemory.server.log.sqlite.transaction import Step
+from nomemory.server.log.writing import AnyJob, DeleteJob, Job, PlannedJob, Receipt, WriteJob, WriteQueue, groups
 from nomemory.server.message import Filter, Message
-
-Receipt = TypeVar("Receipt", Written, Deleted, Erased, Swept)
 
 Answer = TypeVar("Answer")
 
 _GROUP_MAX = 64
 """Most jobs in one commit: enough to share its cost, few enough that no caller waits long for the others."""
 
-TUNING: Final = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
-"""How many pages of 4 KB are remembered: a commit of many users' messages touches thousands. And how far the WAL grows
-before its pages are copied into the file: one that was written often is then copied once."""
 
+@dataclass(slots=True, kw_only=True)
+class _StatementJob(Job[Receipt]):
+    """Anything that takes statements of its own."""
 
-@dataclass(slots=True)
-class _Job(Generic[Receipt]):
-    apply: Callable[[Transaction], Receipt]
-    done: Future[Receipt] = field(default_factory=Future)
-    answer: Receipt | Fault | None = None
-
-    def attempt(self, transaction: Transaction) -> None:
-        """Do the work; a fault is an answer, too, and spoils nobody else's commit."""
-        try:
-            self.answer = self.apply(transaction)
-        except Fault as fault:
-            self.answer = fault
-
-    def settle(self, failure: BaseException | None) -> None:
-        """Set the result for the waiting caller."""
-        if failure is not None:
-            self.done.set_exception(failure)
-        elif isinstance(self.answer, Fault):
-            self.done.set_exception(self.answer)
-        elif self.answer is not None:
-            self.done.set_result(self.answer)
-
-
-_AnyJob = _Job[Written] | _Job[Deleted] | _Job[Erased] | _Job[Swept]
+    work: Callable[[Step], Receipt]
 
 
 class SqliteLogWriter:
@@ -83,13 +58,10 @@ class SqliteLogWriter:
         lifetimes: Lifetimes | None = None,
     ) -> None:
         self._connection = open_for_writing(path)
-        for pragma in TUNING:
-            self._connection.execute(pragma)
-        self._sequence = latest_sequence(self._connection)
-        self._ids = GivenIds(self._connection)
+        self._state = state_of(self._connection)
         self._lifetimes = lifetimes or Lifetimes()
         self._announce = announce
-        self._queue: WriteQueue[_AnyJob] = WriteQueue(queue_max, queue_max_bytes)
+        self._queue: WriteQueue[AnyJob] = WriteQueue(queue_max, queue_max_bytes)
         self._thread = ThreadPoolExecutor(1, "log-writer")
 
     @property
@@ -99,25 +71,26 @@ class SqliteLogWriter:
 
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
         """Store a batch, all or nothing; returns when it is durable."""
-        apply = partial(Transaction.write, messages=messages, on_conflict=on_conflict, request_id=request_id)
-        return await self._submit(_Job(apply), sum(map(size_of, messages)))
+        job = WriteJob(messages=messages, on_conflict=on_conflict, request_id=request_id)
+        return await self._submit(job, job.size())
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of one user; returns when it is durable."""
-        size = sum(map(len, message_ids))
-        return await self._submit(_Job(partial(Transaction.delete, user_id=user_id, message_ids=message_ids)), size)
+        job = DeleteJob(user_id=user_id, message_ids=message_ids)
+        return await self._submit(job, job.size())
 
     async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
         """Delete whatever a filter admits, all or nothing; returns when it is durable."""
-        return await self._submit(_Job(partial(Transaction.delete_matching, user_id=user_id, narrowed=narrowed)), 0)
+        work = partial(Step.delete_matching, user_id=user_id, narrowed=narrowed)
+        return await self._submit(_StatementJob[Deleted](work=work))
 
     async def erase(self, user_id: str) -> Erased:
         """Delete everything of one user; returns when it is durable."""
-        return await self._submit(_Job(partial(Transaction.erase, user_id=user_id)), 0)
+        return await self._submit(_StatementJob[Erased](work=partial(Step.erase, user_id=user_id)))
 
     async def remove_expired(self, after: str, most: int) -> Swept:
         """Remove up to `most` messages that have expired."""
-        return await self._submit(_Job(partial(Transaction.remove_expired, after=after, most=most)), 0)
+        return await self._submit(_StatementJob[Swept](work=partial(Step.remove_expired, after=after, most=most)))
 
     async def between_commits(self, job: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """Do something with the connection while no commit is under way. Writes wait for it."""
@@ -128,7 +101,7 @@ class SqliteLogWriter:
         self._thread.shutdown()
         self._connection.close()
 
-    async def _submit(self, job: _Job[Receipt], size: int) -> Receipt:
+    async def _submit(self, job: Job[Receipt], size: int = 0) -> Receipt:
         self._queue.put(job, size)
         self._thread.submit(self._commit_queued)
         return await asyncio.wrap_future(job.done)
@@ -138,14 +111,14 @@ class SqliteLogWriter:
         group = [job for job in self._queue.take(_GROUP_MAX) if job.done.set_running_or_notify_cancel()]
         if not group:
             return
-        before = self._sequence
+        before = self._state.sequence
         try:
             self._commit_together(group)
         finally:
-            if self._sequence != before:
+            if self._state.sequence != before:
                 self._announce()
 
-    def _commit_together(self, group: Sequence[_AnyJob]) -> None:
+    def _commit_together(self, group: Sequence[AnyJob]) -> None:
         """Commit jobs at once; where that fails, each of them alone: one that cannot be written spoils no other."""
         with ExitStack() as one_by_one:
             for job in reversed(group):
@@ -153,9 +126,9 @@ class SqliteLogWriter:
             self._commit(group)
             one_by_one.pop_all()
         for job in group:
-            job.settle(None)
+            job.settle()
 
-    def _commit_alone(self, job: _AnyJob) -> None:
+    def _commit_alone(self, job: AnyJob) -> None:
         failure: BaseException | None = None
         try:
             self._commit([job])
@@ -167,11 +140,17 @@ class SqliteLogWriter:
         finally:
             job.settle(failure)
 
-    def _commit(self, group: Sequence[_AnyJob]) -> None:
-        with Transaction(self._connection, self._sequence, self._ids, self._lifetimes) as transaction:
-            for job in group:
-                job.attempt(transaction)
-        self._sequence = transaction.sequence
+    def _commit(self, group: Sequence[AnyJob]) -> None:
+        state = self._state
+        with locked(self._connection):
+            for jobs in groups(group):
+                step = Step(self._connection, state, self._lifetimes)
+                step.plan([job for job in jobs if isinstance(job, PlannedJob)])
+                for job in jobs:
+                    if isinstance(job, _StatementJob):
+                        job.answer = job.work(step)
+                state = step.flush()
+        self._state = state
 
 
 def _storage_fault(error: sqlite3.Error) -> Fault:
