@@ -15,12 +15,12 @@ from cli.command_line import Run
 from click.testing import Result
 from client.scripted import Scripted
 
+from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.cli.doctor import installation
 from nomemory.cli.doctor.installation import check_embedder, check_packages, check_sqlite
 from nomemory.cli.doctor.server import check_version
 from nomemory.cli.human import Human
-from nomemory.cli.output import Check
-from nomemory.cli.terminal import stderr_console, stdout_console
+from nomemory.cli.output import Check, Diagnosis
 from nomemory.server import __version__
 from nomemory.server.composition.services import make_services
 from nomemory.server.data_directory import DataDirectory
@@ -186,7 +186,7 @@ def test_what_the_doctor_shows(
         Check("Message log", "fail", "database disk image is malformed", "Restore data/log.db from a backup."),
         Check("Embedder", "skip", "an OpenAI-compatible endpoint, which costs to ask"),
     ]
-    Human(stdout_console(), stderr_console()).checks(checks)
+    Human(stdout_console(), stderr_console()).show(Diagnosis(checks))
     golden("doctor.txt", capsys.readouterr().out)
 
 

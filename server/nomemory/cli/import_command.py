@@ -15,9 +15,9 @@ from zoneinfo import ZoneInfo
 import click
 
 from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.console import stderr_console
 from nomemory.cli.options import FORMS, moment_option, output_option, span_option
 from nomemory.cli.output import Output
-from nomemory.cli.terminal import stderr_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.importing import progress
@@ -136,7 +136,7 @@ def import_(
     rejected = 0
     with connect(target) as client:
         for summary in _import_all(files, plan, client):
-            output.imported(summary)
+            output.show(summary)
             rejected += summary.tally.rejected
         late = wait and not plan.dry_run and not _caught_up(client, timeout)
     if late:

@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import click
 
-from nomemory.cli import figures
 from nomemory.cli.configuration import configured
-from nomemory.cli.terminal import one_line, stderr_console
+from nomemory.cli.console import stderr_console
+from nomemory.cli.terminal import counted, one_line
 from nomemory.importing.progress import moving
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _tell_damage(ends: _Ends, found: Sequence[Damaged]) -> None:
         else "delete them with `nomemory delete`, or restore the database"
     )
     click.echo(
-        f"{figures.counted(len(found), 'message')} of {ends.source} cannot be copied, because the checksum does not"
+        f"{counted(len(found), 'message')} of {ends.source} cannot be copied, because the checksum does not"
         f" hold: {advice}. Then run this again. The log stays where it is.",
         err=True,
     )
@@ -180,7 +180,7 @@ def _tell_damage(ends: _Ends, found: Sequence[Damaged]) -> None:
 def _tell_comparison(ends: _Ends, outcome: Outcome) -> None:
     rows = {name: found.rows for name, found in outcome.sums.items()}
     click.echo(
-        f"{figures.counted(rows['messages'], 'message')} moved to {ends.target}, up to change"
+        f"{counted(rows['messages'], 'message')} moved to {ends.target}, up to change"
         f" {outcome.position.sequence:,}. Verified, every row: {rows['embeddings']:,} vectors that messages brought,"
         f" {rows['metadata_entries']:,} entries of metadata, {rows['users']:,} users, {rows['requests']:,} requests,"
         f" {rows['removals']:,} removals."

@@ -13,7 +13,7 @@ from nomemory.cli.connection import Target, target_option
 from nomemory.cli.doctor.installation import check_embedder, check_packages, check_python, check_sqlite, check_storage
 from nomemory.cli.doctor.server import check_server
 from nomemory.cli.options import output_option
-from nomemory.cli.output import Check, Output
+from nomemory.cli.output import Check, Diagnosis, Output
 from nomemory.server.settings import Settings
 
 
@@ -51,7 +51,7 @@ def doctor(
             check_server(target),
         )
     )
-    output.checks(checks)
+    output.show(Diagnosis(checks))
     if any(check.state == "fail" for check in checks):
         raise click.exceptions.Exit(1)
 
