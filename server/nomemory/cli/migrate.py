@@ -15,7 +15,7 @@ import click
 from nomemory.cli.configuration import configured
 from nomemory.cli.console import stderr_console
 from nomemory.cli.terminal import counted, one_line
-from nomemory.importing.progress import moving
+from nomemory.importing.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,10 +102,14 @@ async def _move(settings: Settings, ends: _Ends) -> Outcome:
     database = Database(
         ends.url, connect_timeout_s=settings.postgres.connect_timeout_s, statement_timeout_s=LONG_S, pool_max=1
     )
-    with moving(stderr_console()) as tell:
+    with progress(stderr_console(), "Copying", "messages") as tell:
+
+        def copied(messages: int, all_of_them: int) -> None:
+            tell(messages, messages, all_of_them)
+
         if ends.to_database:
-            return await move_to_database(directory, database, tell)
-        return await move_to_file(database, directory, tell)
+            return await move_to_database(directory, database, copied)
+        return await move_to_file(database, directory, copied)
 
 
 @contextmanager

@@ -11,17 +11,25 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.cli.output import Check
-from nomemory.server.embedding.factory import EmbedderSettingsError, local_embedder, local_model, models_directory
+from nomemory.server.embedding.factory import (
+    EMBEDDERS,
+    EmbedderSettingsError,
+    local_embedder,
+    local_model,
+    models_directory,
+)
 from nomemory.server.embedding.local import local_is_available
 from nomemory.server.embedding.local_model import load, measured
 from nomemory.server.embedding.onnx.converted import is_kept
 from nomemory.server.embedding.onnx.session import Capacity
+from nomemory.server.extension_point import ExtensionError
 from nomemory.server.faults import Fault
 from nomemory.server.settings import Settings
 
 _SQLITE: Final = (3, 37, 0)
 _SPACE_FAIL: Final = 100 * 1024**2
 _SPACE_WARN: Final = 1024**3
+_LOCAL: Final = ("auto", "local", "fastembed")
 _LET_IT_KEEP: Final = "Set NOMEMORY_EMBEDDING_MODELS to a directory that can be written and has room for 31 MB."
 _EMBEDDERS: Final = "docs/embedders.md says what each embedder needs."
 
@@ -57,13 +65,17 @@ def check_embedder(settings: Settings) -> Check:
     kind = settings.embedder.kind
     if kind == "none":
         return Check("Embedder", "warn", "none: no search by meaning", "Set NOMEMORY_EMBEDDER to local or openai.")
-    if kind not in {"auto", "local", "fastembed"}:
-        return Check("Embedder", "skip", f"{kind}: not asked, because it may cost")
     try:
+        if kind not in _LOCAL:
+            if kind != "openai":
+                EMBEDDERS.load(kind)
+            return Check("Embedder", "skip", f"{kind}: not asked, because it may cost")
         told = asyncio.run(_local(settings))
     except (EmbedderSettingsError, Fault) as error:
         does_without = kind == "auto" and settings.embedder.directory is None and not local_is_available()
         return Check("Embedder", "warn" if does_without else "fail", f"local: {error}", _EMBEDDERS)
+    except ExtensionError as error:
+        return Check("Embedder", "fail", str(error), "Set NOMEMORY_EMBEDDER to another one.")
     models = models_directory(settings)
     if kind != "fastembed" and settings.embedder.directory is None and not is_kept(models):
         told += f"; converted again at each start, because it cannot be kept in {models}"
