@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.importing.formats import IMPORTERS, Given, named_format
+from nomemory.importing.draft import Given
+from nomemory.importing.formats import IMPORTERS, named_format
 from nomemory.server.embedding.factory import EMBEDDERS, choose_embedder
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.settings import Settings

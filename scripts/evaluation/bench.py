@@ -36,7 +36,7 @@ from evaluation.summary import summarise
 from evaluation.table import left_out_table, tables
 from evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
 from evaluation.variants import Asked, ablation, ablation_tables, leave_one_out
-from nomemory.cli.terminal import stderr_console, stdout_console
+from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.importing.progress import catching_up

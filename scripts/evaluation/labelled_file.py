@@ -5,13 +5,13 @@ These are read line by line, and everything in them that is wrong is named.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from nomemory.importing.draft import Accepted, Record, Refused
+from nomemory.importing.draft import Accepted, Given, Record, Refused
 from nomemory.importing.fields import Fields
 from nomemory.importing.files import Source
 from nomemory.importing.json_stream import records
@@ -83,9 +83,9 @@ def read_messages(path: Path) -> list[Accepted]:
         LabelledDataError: lines that are no messages.
         OSError: the file cannot be read.
     """
-    form = MessageLines("")
+    form = MessageLines(Given())
     accepted, faults = [], []
-    for record in _records(path):
+    for record in records(Source(str(path))):
         for parsed in [record] if isinstance(record, Refused) else form.parse(record):
             if isinstance(parsed, Accepted):
                 accepted.append(parsed)
@@ -109,7 +109,7 @@ def read_questions(path: Path, known: frozenset[tuple[str, str]] | None = None) 
     """
     questions: dict[str, Question] = {}
     faults = []
-    for record in _records(path):
+    for record in records(Source(str(path))):
         question = _question(record)
         if isinstance(question, Question):
             question = _checked(record, question, questions.keys(), known)
@@ -128,11 +128,6 @@ def fault(path: Path, refused: Accepted | Refused, reasons: tuple[str, ...] = ()
     """Write what is wrong with a line, for people."""
     reasons = reasons or (refused.reasons if isinstance(refused, Refused) else ())
     return f"{path}:{refused.place.number}: {'; '.join(reasons)}"
-
-
-def _records(path: Path) -> Iterator[Record | Refused]:
-    with Source(str(path)) as source:
-        yield from records(source)
 
 
 def _question(record: Record | Refused) -> Question | Refused:

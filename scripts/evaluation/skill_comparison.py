@@ -24,8 +24,8 @@ from evaluation.summary import summarise
 from evaluation.table import skill_table
 from evaluation.temporary_server import ServerStartError, temporary_server
 from nomemory.cli.connection import Target, connect, target_option
-from nomemory.cli.figures import counted
-from nomemory.cli.terminal import one_line, stderr_console, stdout_console
+from nomemory.cli.console import stderr_console, stdout_console
+from nomemory.cli.terminal import counted, one_line
 from nomemory.client.sync import Client
 from nomemory.importing.progress import catching_up
 from nomemory.recall.skills.folder import SKILL_FILE

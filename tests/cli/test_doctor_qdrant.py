@@ -23,7 +23,7 @@ def qdrant() -> Iterator[StandIn]:
 
 
 def found(own_settings: Settings, url: str) -> tuple[str, str]:
-    (check,) = check_qdrant(own_settings.with_changes(qdrant_url=url))
+    check = check_qdrant(own_settings, url)
     return check.state, check.finding
 
 

@@ -12,9 +12,9 @@ from cli.command_line import Run
 from client.scripted import Scripted
 from rich.console import Console
 
+from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.cli.human import Human
 from nomemory.cli.json_lines import JsonLines
-from nomemory.cli.terminal import Terminal
 from nomemory.client import Client
 from nomemory.client.messages import chat_message, timestamp
 from nomemory.v1 import message_pb2
@@ -58,8 +58,9 @@ ANSWER = pb.RecallResponse(
 def test_what_people_see(explain: bool, golden: Golden) -> None:  # noqa: FBT001 - pytest gives it by name
     shown, beside = io.StringIO(), io.StringIO()
     human = Human(Console(file=shown, width=88, markup=False), Console(file=beside, width=88, markup=False))
-    human.recall_step(STEP, explain=explain)
-    human.recalled(ANSWER, explain=explain)
+    if explain:
+        human.step(STEP)
+    human.show(ANSWER, explain=explain)
     golden(f"recall{'-explained' if explain else ''}.txt", f"{beside.getvalue()}---\n{shown.getvalue()}")
     assert "\x1b" not in shown.getvalue()
 
@@ -67,8 +68,8 @@ def test_what_people_see(explain: bool, golden: Golden) -> None:  # noqa: FBT001
 def test_what_programs_see(capsys: pytest.CaptureFixture[str]) -> None:
     traced = pb.RecallResponse(trace=[STEP])
     traced.MergeFrom(ANSWER)
-    JsonLines().recall_step(STEP, explain=True)
-    JsonLines().recalled(traced, explain=True)
+    JsonLines().step(STEP)
+    JsonLines().show(traced, explain=True)
     (answer,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert answer["trace"][0]["arguments"]["filter"] == {"role": "user"}
     assert answer["verdict"] == "VERDICT_CONFLICTING"
@@ -85,7 +86,7 @@ def test_what_programs_see(capsys: pytest.CaptureFixture[str]) -> None:
 def test_roles_are_spelled_as_an_import_takes_them(capsys: pytest.CaptureFixture[str]) -> None:
     limited = pb.RecallResponse(limits=pb.RecallLimits(role=message_pb2.ROLE_ASSISTANT))
     limited.MergeFrom(ANSWER)
-    JsonLines().recalled(limited, explain=False)
+    JsonLines().show(limited)
     written = capsys.readouterr().out
     assert json.loads(written)["limits"]["role"] == "assistant"
     assert "ROLE_" not in written
@@ -93,13 +94,13 @@ def test_roles_are_spelled_as_an_import_takes_them(capsys: pytest.CaptureFixture
 
 def test_an_answer_without_statements_shows_the_nearest_messages(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT)
-    Human(Terminal(), Terminal(stderr=True)).recalled(nothing, explain=False)
+    Human(stdout_console(), stderr_console()).show(nothing)
     assert capsys.readouterr().out == "– Nothing was found that answers this.\n"
     pending = pb.RecallResponse(verdict=pb.VERDICT_PENDING)
-    Human(Terminal(), Terminal(stderr=True)).recalled(pending, explain=False)
+    Human(stdout_console(), stderr_console()).show(pending)
     assert capsys.readouterr().out == "… Messages were stored that are not searchable yet; ask again.\n"
     near = pb.RecallResponse(verdict=pb.VERDICT_INSUFFICIENT, evidence=ANSWER.evidence)
-    Human(Terminal(), Terminal(stderr=True)).recalled(near, explain=False)
+    Human(stdout_console(), stderr_console()).show(near)
     shown = capsys.readouterr().out
     assert shown.startswith("– This is probably not answered. What comes nearest to an answer:\n")
     assert "Nearest messages" in shown
@@ -152,7 +153,7 @@ def test_statements_say_what_took_their_place_and_whose_words_they_are(golden: G
         evidence=ANSWER.evidence,
     )
     human = Human(Console(file=shown, width=88, markup=False), Console(file=beside, width=88, markup=False))
-    human.recalled(reply, explain=False)
+    human.show(reply)
     golden("recall-nearest.txt", shown.getvalue())
     assert "\x1b" not in shown.getvalue()
 
@@ -162,7 +163,7 @@ def test_a_contradiction_that_is_a_guess_is_shown_as_one() -> None:
     reply = pb.RecallResponse()
     reply.CopyFrom(ANSWER)
     reply.conflicts[0].possible = True
-    Human(Console(file=shown, width=88, markup=False), Console(file=io.StringIO())).recalled(reply, explain=False)
+    Human(Console(file=shown, width=88, markup=False), Console(file=io.StringIO())).show(reply)
     assert shown.getvalue().startswith("≠ The evidence may contradict itself. Neither side is left out.\n")
     assert "These may contradict each other" in shown.getvalue()
 

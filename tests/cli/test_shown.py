@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -222,16 +221,6 @@ def test_what_a_terminal_shows_in_colour(name: str, run: Run, script: Scripted, 
     script.will(rpc, reply)
     result = run(*arguments, "--target", script.target, colour=True)
     golden(f"{name}.ansi", result.stdout)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_no_line_ends_with_blanks(name: str, run: Run, script: Scripted) -> None:
-    arguments, rpc, reply = COMMANDS[name]
-    script.will(rpc, reply)
-    for colour in (False, True):
-        shown = run(*arguments, "--target", script.target, colour=colour).output
-        plain = re.sub(r"\x1b\[[\d;]*m", "", shown)
-        assert [line for line in plain.splitlines() if line.endswith(" ")] == []
 
 
 @pytest.mark.parametrize(("no_color", "escapes"), [("1", False), ("", True)])

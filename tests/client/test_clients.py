@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -193,6 +194,15 @@ async def test_an_option_that_does_not_exist_is_refused_before_anything_is_sent(
     with pytest.raises(TypeError, match="'conversation'"):
         await asking(*args, conversation="c1")
     assert script.asked == []
+
+
+@pytest.mark.parametrize(("method", "args"), METHODS, ids=[name for name, _ in METHODS])
+async def test_a_method_says_what_it_takes_and_does(script: Scripted, method: str, args: tuple[Any, ...]) -> None:
+    with Client(script.target) as client:
+        blocking_one, awaited_one = getattr(client, method), getattr(AsyncClient(script.target), method)
+        assert blocking_one.__doc__ == awaited_one.__doc__
+        assert list(inspect.signature(blocking_one).parameters) == list(inspect.signature(awaited_one).parameters)
+        inspect.signature(blocking_one).bind(*args)
 
 
 BATCH = query_service_pb2.ExportMessagesResponse(messages=[SAID], next_cursor="c")

@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from importing.test_formats import ANN, NOBODY, accepted, parsed, refusals
 
-from nomemory.importing.draft import Place, Record, Skipped
+from nomemory.importing.draft import Given, Place, Record, Skipped
 from nomemory.importing.files import Source
-from nomemory.importing.formats import Given, detect, records
+from nomemory.importing.formats import detect, records
 from nomemory.importing.letta import Letta
 
 SHANGHAI = Given(user="ann", zone=ZoneInfo("Asia/Shanghai"))
@@ -34,8 +34,8 @@ SHANGHAI = Given(user="ann", zone=ZoneInfo("Asia/Shanghai"))
     ],
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
-    with Source(f"tests/importing/files/{name}") as source:
-        chosen, _ = detect(records(source, None), NOBODY)
+    source = Source(f"tests/importing/files/{name}")
+    chosen, _ = detect(records(source, None), NOBODY)
     assert chosen.name == expected
 
 
@@ -157,5 +157,5 @@ def letta(*contents: str) -> dict[str, object]:
 def test_json_that_a_user_said_is_kept_and_a_file_of_one_agent_is_read() -> None:
     said = '{"type": "object", "message": "my own json"}'
     record = Record(Place("item", 1), letta(said, '{"type": "login"}'), "")
-    kept = accepted(list(Letta("ann").parse(record)))
+    kept = accepted(list(Letta(ANN).parse(record)))
     assert [one["content"] for one in kept] == [said]

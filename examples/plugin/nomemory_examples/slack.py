@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from nomemory.importing.draft import Draft, Parsed, Record, Skipped
+from nomemory.importing.draft import Draft, Given, Parsed, Record, Skipped
 from nomemory.importing.fields import Fields, instant
-from nomemory.importing.formats import Given
 
 
 class Slack:
@@ -36,9 +35,8 @@ class Slack:
             role="user",
             name=fields.text("user", required=True),
             content=fields.text("text", required=True),
-            reasons=tuple(fields.reasons),
         )
-        yield draft.finish(record.place, record.original)
+        yield draft.finish(record.place, record.original, fields.reasons)
 
 
 def _moment(ts: str) -> datetime | None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 import click
 
 from nomemory.cli.connection import Target, connect, target_option
-from nomemory.cli.figures import counted
 from nomemory.cli.options import narrowing_options, output_option, user_option
 from nomemory.cli.output import Output
-from nomemory.client import Client
+from nomemory.cli.terminal import counted
 from nomemory.client.options import Narrowing
-from nomemory.v1 import ingest_service_pb2
-
-_BATCH: Final = 1_000
 
 
 @click.command("delete")
@@ -31,14 +25,14 @@ def delete(
 ) -> None:
     """Delete messages. No read returns them any more.
 
-    Name them by their ids, or by what holds for all of them; `nomemory erase` deletes everything of a user.
+    Name up to 1,000 by their ids, or by what holds for all of them; `nomemory erase` deletes everything of a user.
     """
     _check(message_ids, narrowing)
     what = counted(len(message_ids), "message") if message_ids else "all messages that these options admit"
     if not (yes or click.confirm(f"Delete {what} of {user}?", err=True)):
         raise click.ClickException("nothing was deleted.")
     with connect(target) as client:
-        output.deleted(_delete(client, user, message_ids) if message_ids else client.delete_matching(user, **narrowing))
+        output.show(client.delete(user, message_ids) if message_ids else client.delete_matching(user, **narrowing))
 
 
 def _check(message_ids: Sequence[str], narrowing: Narrowing) -> None:
@@ -47,21 +41,6 @@ def _check(message_ids: Sequence[str], narrowing: Narrowing) -> None:
             "Give either ids of messages, or some of --since, --until, --role, --conversation and --metadata. "
             "`nomemory erase` deletes everything of a user."
         )
-
-
-def _delete(client: Client, user: str, message_ids: Sequence[str]) -> ingest_service_pb2.DeleteMessagesResponse:
-    replies = [client.delete(user, batch) for batch in _batches(message_ids)]
-    return ingest_service_pb2.DeleteMessagesResponse(
-        deleted=sum(reply.deleted for reply in replies),
-        missing_message_ids=[message_id for reply in replies for message_id in reply.missing_message_ids],
-        write_token=replies[-1].write_token,
-    )
-
-
-def _batches(message_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    rest = iter(message_ids)
-    while batch := list(itertools.islice(rest, _BATCH)):
-        yield batch
 
 
 @click.command("erase")
@@ -77,4 +56,4 @@ def erase(*, user: str, yes: bool, output: Output, target: Target) -> None:
     if not (yes or click.confirm(f"Erase everything of {user}?", err=True)):
         raise click.ClickException("nothing was erased.")
     with connect(target) as client:
-        output.erased(client.erase_user(user))
+        output.show(client.erase_user(user))

@@ -52,7 +52,7 @@ def export(*, user: str | None, narrowing: Narrowing, out: Path | None, output: 
             return
         with _new_file(out) as file:
             file.writelines(utf8_line(message_record(message)) for message in messages)
-    output.exported(Exported(str(out), len(tally), tally.total()))
+    output.show(Exported(str(out), len(tally), tally.total()))
 
 
 def _messages(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC
-from typing import Final
+from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from rich.console import RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli.output import Check
-from nomemory.cli.terminal import one_line
+from nomemory.cli.output import Count, Diagnosis, Exported
+from nomemory.cli.terminal import counted, one_line
 from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb2
 
@@ -27,20 +29,16 @@ _LIMITS: Final = {
     "caller_reads": ("Expensive reads of one caller", "read"),
 }
 """What people call the limits of a server, and what each counts."""
+_MOMENT: Final = "%Y-%m-%d %H:%M:%S"
 _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
 
 
-def counted(number: int, noun: str) -> str:
-    """Write a number with its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def shown(answer: Any) -> Iterable[RenderableType]:  # noqa: ANN401 - by its type
+    """Return the lines or the table for an answer."""
+    return _SHOWN[type(answer)](answer)
 
 
-def explanation(made_of: query_service_pb2.ScoreExplanation) -> str:
-    """Say what a score is made of; nothing where that was not asked for."""
-    return " · ".join(f"{one_line(part.name)} {part.value:+.2f}" for part in made_of.components)
-
-
-def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Table:
+def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Iterable[Table]:
     """Lay out the state of the log and the indexes."""
     log, embedder = reply.log, reply.embedder
     table = Table.grid(padding=(0, 2))
@@ -63,11 +61,13 @@ def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Table:
         table.add_row(_label("To come"), _progress(coming), Text(one_line(coming.name), style="dim"))
         table.add_row("", *_embedder(reply.coming_embedder))
     for fault in reply.faults:
-        table.add_row(Text("Fault", style="bold red"), *_fault(fault))
-    return table
+        said = Text(f"{one_line(fault.part)}: {one_line(fault.detail or fault.kind)}", style="red")
+        since = Text(f"since {fault.since.ToDatetime(tzinfo=UTC):{_MOMENT}} UTC", style="dim")
+        table.add_row(Text("Fault", style="bold red"), said, since)
+    return [table]
 
 
-def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Table:
+def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Iterable[Table]:
     """Lay out what a server is. What it has nothing to do with is left out."""
     table = Table.grid(padding=(0, 2))
     table.add_row(_label("Version"), one_line(reply.version))
@@ -81,7 +81,7 @@ def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Table:
         reads = reply.reads
         now = f"{reads.running:,} running, {reads.waiting:,} waiting, {reads.refused:,} refused since the start"
         table.add_row(_label("Expensive reads now"), now)
-    return table
+    return [table]
 
 
 def embedding_model(reply: server_service_pb2.GetServerInfoResponse) -> str:
@@ -113,34 +113,66 @@ def summary(done: Summary) -> Iterator[Text]:
         yield Text(f"  The rejects and their reasons: {one_line(str(done.rejects))}", style="red")
 
 
-def checks(found: Sequence[Check]) -> Table:
-    """Lay out a diagnosis, with what to do below each finding."""
+def diagnosis(found: Diagnosis) -> Iterable[Table]:
+    """Lay out what was checked, with what to do below each finding."""
     table = Table.grid(padding=(0, 2))
-    for check in found:
+    for check in found.checks:
         sign, style = _STATES[check.state]
         finding = Text(one_line(check.finding))
         if check.advice:
             finding.append(f"\n{check.advice}", style="yellow" if check.state == "warn" else style)
         table.add_row(Text(sign, style=f"bold {style}"), Text(check.name), finding)
-    return table
+    return [table]
 
 
-def conversations(found: Sequence[query_service_pb2.Conversation]) -> Table:
+def conversations(reply: query_service_pb2.ListConversationsResponse) -> Iterable[RenderableType]:
     """Lay out conversations: when they were, how long they are, and what they are called."""
+    if not reply.conversations:
+        return [Text("No conversations found.", style="dim")]
     table = Table("first", "last", "messages", "conversation", box=None, pad_edge=False)
     table.columns[2].justify = "right"
-    for one in found:
+    for one in reply.conversations:
         table.add_row(_minute(one.first_ts), _minute(one.last_ts), f"{one.message_count:,}", _id(one.conversation_id))
-    return table
+    return [table]
 
 
-def users(found: Sequence[query_service_pb2.UserSummary]) -> Table:
+def users(reply: query_service_pb2.ListUsersResponse) -> Iterable[RenderableType]:
     """Lay out users: how much they have said, and who they are."""
+    if not reply.users:
+        return [Text("No user has messages.", style="dim")]
     table = Table("messages", "user", box=None, pad_edge=False)
     table.columns[0].justify = "right"
-    for one in found:
+    for one in reply.users:
         table.add_row(f"{one.message_count:,}", _id(one.user_id))
-    return table
+    return [table]
+
+
+def count(found: Count) -> Iterable[Text]:
+    """Say how many there are."""
+    return [Text(f"{counted(found.count, 'message')}.")]
+
+
+def exported(done: Exported) -> Iterable[Text]:
+    """Say what is in the file."""
+    return [Text(f"{one_line(done.file)}: {counted(done.messages, 'message')} of {counted(done.users, 'user')}.")]
+
+
+def deleted(reply: ingest_service_pb2.DeleteMessagesResponse) -> Iterator[Text]:
+    """Say how many are gone, and which were not there."""
+    yield Text(f"Deleted {counted(reply.deleted, 'message')}.")
+    for message_id in reply.missing_message_ids:
+        yield Text(f"  There was no {one_line(message_id)}.", style="yellow")
+
+
+def erased(reply: ingest_service_pb2.EraseUserResponse) -> Iterator[RenderableType]:
+    """Say how many are gone, and where bytes of them still are, which no read can reach."""
+    at = reply.erase_ts.ToDatetime(tzinfo=UTC)
+    yield Text(f"Erased at {at:{_MOMENT}}: {counted(reply.deleted, 'message')}.")
+    if reply.residues:
+        yield Text("No read finds anything of this user. Bytes are still in:")
+    for residue in reply.residues:
+        by = f" By {residue.expire_ts.ToDatetime(tzinfo=UTC):{_MOMENT}}." if residue.HasField("expire_ts") else ""
+        yield Padding(Text(f"{residue.place}: {residue.until}{by}", style="dim"), (0, 0, 0, 2))
 
 
 def _minute(ts: Timestamp) -> str:
@@ -170,13 +202,20 @@ def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
     return Text(", ").join(parts)
 
 
-def _fault(fault: ingest_service_pb2.ServerFault) -> tuple[Text, Text]:
-    said = f"{one_line(fault.part)}: {one_line(fault.detail or fault.kind)}"
-    return Text(said, style="red"), Text(
-        f"since {fault.since.ToDatetime(tzinfo=UTC):%Y-%m-%d %H:%M:%S} UTC", style="dim"
-    )
-
-
 def _embedder(embedder: ingest_service_pb2.EmbedderStatus) -> tuple[Text, Text]:
     facts = f"{counted(embedder.dimension, 'dimension')}, {counted(embedder.texts_embedded, 'text')} since the start"
     return Text(f"{one_line(embedder.kind)}: {one_line(embedder.model)}"), Text(facts, style="dim")
+
+
+_SHOWN: Final[Mapping[type, Callable[[Any], Iterable[RenderableType]]]] = {
+    ingest_service_pb2.GetIndexStatusResponse: status,
+    ingest_service_pb2.DeleteMessagesResponse: deleted,
+    ingest_service_pb2.EraseUserResponse: erased,
+    query_service_pb2.ListConversationsResponse: conversations,
+    query_service_pb2.ListUsersResponse: users,
+    server_service_pb2.GetServerInfoResponse: server_info,
+    Count: count,
+    Diagnosis: diagnosis,
+    Exported: exported,
+    Summary: summary,
+}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -15,18 +15,18 @@ from zoneinfo import ZoneInfo
 import click
 
 from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.console import stderr_console
 from nomemory.cli.options import FORMS, moment_option, output_option, span_option
 from nomemory.cli.output import Output
-from nomemory.cli.terminal import stderr_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
-from nomemory.importing import progress
-from nomemory.importing.draft import Format, Parsed, Record, Refused
+from nomemory.importing.draft import Format, Given, Parsed, Refused
 from nomemory.importing.files import STDIN, FileOrder, Rejects, Source, rejects_path
-from nomemory.importing.formats import FORMATS, Given, detect, named_format, records
-from nomemory.importing.upload import Send, Summary, Upload, wait_until_indexed
+from nomemory.importing.formats import FORMATS, detect, named_format, records
+from nomemory.importing.progress import catching_up, progress
+from nomemory.importing.upload import Summary, Upload, wait_until_indexed
 from nomemory.server.extension_point import ExtensionError
-from nomemory.v1 import ingest_service_pb2, message_pb2
+from nomemory.v1 import ingest_service_pb2
 
 _WITH_REJECTS: Final = 1  # exit code
 
@@ -46,19 +46,16 @@ class FormatName(click.Choice[str]):
         return str(value)
 
 
-class ZoneName(click.ParamType[tzinfo]):
-    """Reads an IANA name such as `Asia/Shanghai`."""
+def zone_option(text: str) -> tzinfo:
+    """Read an IANA name such as `Asia/Shanghai`.
 
-    name = "name"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tzinfo:
-        """Return the zone, or refuse the name."""
-        if isinstance(value, tzinfo):
-            return value
-        try:
-            return ZoneInfo(str(value))
-        except (ValueError, OSError, KeyError):
-            return self.fail(f"{value!r} is no time zone; try one like Europe/Berlin.", param, ctx)
+    Raises:
+        click.BadParameter: there is no such zone.
+    """
+    try:
+        return ZoneInfo(text)
+    except (ValueError, OSError, KeyError):
+        raise click.BadParameter(f"{text!r} is no time zone; try one like Europe/Berlin.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,58 +69,49 @@ class Plan:
     dry_run: bool
 
 
-def plan_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say how to import, as one `plan`."""
-
-    @click.option("--user", default="", metavar="USER", help="Whose messages these are, whatever the file says.")
-    @click.option("--format", type=FormatName(), help="What the files are. Default: found out from each file.")
-    @click.option(
-        "--start", type=moment_option, metavar="TIME", help=f"When the first message without a time was said: {FORMS}."
-    )
-    @click.option(
-        "--step", type=span_option, metavar="SPAN", default="1s", show_default=True, help="Time between such messages."
-    )
-    @click.option(
-        "--time-zone", type=ZoneName(), metavar="NAME", help="Where times without a zone were said: Asia/Shanghai."
-    )
-    @click.option("--replace", is_flag=True, help="Let a message take the place of another one with the same id.")
-    @click.option(
-        "--rejects",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Where to write what was not stored. Default: FILE.rejects.jsonl.",
-    )
-    @click.option("--dry-run", is_flag=True, help="Read and check the files, store nothing.")
-    @functools.wraps(command)
-    def collected(
-        *,
-        user: str,
-        format: str | None,  # noqa: A002 - click names it after the option
-        start: datetime | None,
-        step: timedelta,
-        time_zone: tzinfo | None,
-        replace: bool,
-        rejects: Path | None,
-        dry_run: bool,
-        **others: object,
-    ) -> None:
-        command(plan=Plan(Given(user, start, step, time_zone), format, rejects, replace, dry_run), **others)
-
-    return collected
-
-
 @click.command("import")
 @click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, allow_dash=True)
 )
-@plan_options
+@click.option("--user", default="", metavar="USER", help="Whose messages these are, whatever the file says.")
+@click.option("--format", "name", type=FormatName(), help="What the files are. Default: found out from each file.")
+@click.option(
+    "--start", type=moment_option, metavar="TIME", help=f"When the first message without a time was said: {FORMS}."
+)
+@click.option(
+    "--step", type=span_option, metavar="SPAN", default="1s", show_default=True, help="Time between such messages."
+)
+@click.option(
+    "--time-zone", type=zone_option, metavar="NAME", help="Where times without a zone were said: Asia/Shanghai."
+)
+@click.option("--replace", is_flag=True, help="Let a message take the place of another one with the same id.")
+@click.option(
+    "--rejects",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write what was not stored. Default: FILE.rejects.jsonl.",
+)
+@click.option("--dry-run", is_flag=True, help="Read and check the files, store nothing.")
 @click.option("--wait", is_flag=True, help="Wait until the indexes have caught up.")
 @click.option(
     "--timeout", type=span_option, metavar="SPAN", default="10m", show_default=True, help="How long to wait at most."
 )
 @target_option
 @output_option
-def import_(
-    *, files: Sequence[str], plan: Plan, wait: bool, timeout: timedelta, target: Target, output: Output
+def import_(  # noqa: PLR0913 - a parameter for each option
+    *,
+    files: Sequence[str],
+    user: str,
+    name: str | None,
+    start: datetime | None,
+    step: timedelta,
+    time_zone: tzinfo | None,
+    replace: bool,
+    rejects: Path | None,
+    dry_run: bool,
+    wait: bool,
+    timeout: timedelta,
+    target: Target,
+    output: Output,
 ) -> None:
     """Store the messages of files; - is standard input.
 
@@ -132,13 +120,14 @@ def import_(
     so that is how to go on after an interruption. What cannot be stored goes to a file of rejects with the reasons;
     the exit code is then 1.
     """
-    _protect(files, plan.rejects)
+    _protect(files, rejects)
+    plan = Plan(Given(user, start, step, time_zone), name, rejects, replace, dry_run)
     rejected = 0
     with connect(target) as client:
         for summary in _import_all(files, plan, client):
-            output.imported(summary)
+            output.show(summary)
             rejected += summary.tally.rejected
-        late = wait and not plan.dry_run and not _caught_up(client, timeout)
+        late = wait and not dry_run and not _caught_up(client, timeout)
     if late:
         output.notice("The indexes have not caught up yet; nomemory status shows how far they are.")
     if rejected or late:
@@ -157,30 +146,24 @@ def _import_all(files: Sequence[str], plan: Plan, client: Client) -> Iterator[Su
     with ExitStack() as stack:
         shared = stack.enter_context(Rejects(plan.rejects)) if plan.rejects else None
         for name in files:
-            with (
-                Rejects(rejects_path(name)) if shared is None else _kept_open(shared) as rejects,
-                Source(name) as source,
-            ):
-                yield _import(source, plan, client, rejects)
-
-
-@contextmanager
-def _kept_open(rejects: Rejects) -> Iterator[Rejects]:
-    yield rejects
+            own = nullcontext(shared) if shared else Rejects(rejects_path(name))
+            with own as rejects:
+                yield _import(Source(name), plan, client, rejects)
 
 
 def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Summary:
     found, items = _parsed(source, plan)
     upload = Upload(
-        _send(client, plan),
-        lambda refused, reasons: rejects.write(source.name, refused, reasons),
+        _pretend if plan.dry_run else functools.partial(client.import_messages, replace=plan.replace),
+        functools.partial(rejects.write, source.name),
         functools.cache(lambda: client.server_info().limits.request_bytes),
     )
     before = rejects.count
+    label = "standard input" if source.name == STDIN else Path(source.name).name
     try:
-        with progress.importing(source, stderr_console()) as tell:
+        with progress(stderr_console(), label, "messages") as tell:
             for tally in upload.run(items):
-                tell(tally)
+                tell(tally.sent, source.consumed, len(source.content))
     except NoMemoryError:
         stopped = f"Stopped in {source.name} after {upload.tally.sent:,} messages."
         click.echo(f"{stopped} Run the import again to go on: nothing is stored twice.", err=True)
@@ -203,24 +186,14 @@ def _parsed(source: Source, plan: Plan) -> tuple[Format, Iterator[Parsed]]:
         found, items = detect(items, plan.given)
     else:
         found = named_format(plan.format)(plan.given)
-    parsed = itertools.chain.from_iterable(_parse(found, item) for item in items)
+    parsed = itertools.chain.from_iterable([item] if isinstance(item, Refused) else found.parse(item) for item in items)
     return found, map(FileOrder().placed, parsed)
 
 
-def _parse(found: Format, item: Record | Refused) -> Iterator[Parsed]:
-    return iter([item]) if isinstance(item, Refused) else found.parse(item)
-
-
-def _send(client: Client, plan: Plan) -> Send:
-    def send(messages: Sequence[message_pb2.ChatMessage]) -> ingest_service_pb2.ImportMessagesResponse:
-        return client.import_messages(messages, replace=plan.replace)
-
-    def pretend(_: Sequence[message_pb2.ChatMessage]) -> ingest_service_pb2.ImportMessagesResponse:
-        return ingest_service_pb2.ImportMessagesResponse()
-
-    return pretend if plan.dry_run else send
+def _pretend(_: object) -> ingest_service_pb2.ImportMessagesResponse:
+    return ingest_service_pb2.ImportMessagesResponse()
 
 
 def _caught_up(client: Client, timeout: timedelta) -> bool:
-    with progress.catching_up(stderr_console()) as tell:
+    with catching_up(stderr_console()) as tell:
         return wait_until_indexed(client.status, timeout.total_seconds(), tell)

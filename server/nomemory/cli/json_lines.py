@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC
-from typing import Final
+from typing import Any, Final
 
 import click
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from nomemory.cli.output import Check, Exported
+from nomemory.cli.output import Check, Diagnosis
 from nomemory.cli.terminal import json_line
-from nomemory.client.messages import LexicalHit, role_name
+from nomemory.client.messages import LexicalHit, lexical_hits, role_name
 from nomemory.client.prompt import oldest_first
 from nomemory.importing.upload import Summary
-from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
+from nomemory.v1 import message_pb2, recall_service_pb2, server_service_pb2
+from nomemory.v1 import query_service_pb2 as query
 
 Json = dict[str, object]
 
@@ -44,6 +45,12 @@ def message_record(message: message_pb2.ChatMessage) -> Json:
     return record
 
 
+def neighbor_records(reply: query.GetNeighborsResponse) -> Iterator[Json]:
+    """Return messages; that of the anchor says so."""
+    for place, message in enumerate(reply.items):
+        yield message_record(message) | ({"anchor": True} if place == reply.anchor_index else {})
+
+
 def lexical_record(hit: LexicalHit) -> Json:
     """Return a hit: the message, its score and, if asked for, its highlight."""
     record = {**message_record(hit.message), "score": round(hit.score, 6)}
@@ -56,12 +63,24 @@ def lexical_record(hit: LexicalHit) -> Json:
     return record
 
 
-def semantic_record(item: query_service_pb2.SemanticItem) -> Json:
+def semantic_record(item: query.SemanticItem) -> Json:
     """Return a hit: the message and its score."""
     return {**message_record(item.message), "semantic_score": round(item.score, 6)}
 
 
-def hybrid_record(item: query_service_pb2.HybridItem) -> Json:
+def hybrid_records(reply: query.HybridSearchResponse) -> Iterator[Json]:
+    """Return the hits; on each stands what holds of the answer as a whole, and how that was found out."""
+    answered = {
+        "sufficiency": round(reply.sufficiency, 6),
+        "told_apart": reply.told_apart,
+        "words_only": reply.words_only,
+        "embedding_model": reply.embedding_model,
+    }
+    for item in reply.items:
+        yield hybrid_record(item) | answered
+
+
+def hybrid_record(item: query.HybridItem) -> Json:
     """Return a hit: the message, its score and, if asked for, what that is made of."""
     record = {**message_record(item.message), "score": round(item.score, 6)}
     if item.HasField("explanation"):
@@ -73,16 +92,6 @@ def hybrid_record(item: query_service_pb2.HybridItem) -> Json:
             "components": {part.name: round(part.value, 6) for part in made_of.components},
         }
     return record
-
-
-def answered_record(reply: query_service_pb2.HybridSearchResponse) -> Json:
-    """Return how likely it is that what was found answers the question, and how that was found out."""
-    return {
-        "sufficiency": round(reply.sufficiency, 6),
-        "told_apart": reply.told_apart,
-        "words_only": reply.words_only,
-        "embedding_model": reply.embedding_model,
-    }
 
 
 def server_info_record(reply: server_service_pb2.GetServerInfoResponse) -> Json:
@@ -150,96 +159,46 @@ def _value(value: object) -> object:
             return value
 
 
+_RECORDS: Final[Mapping[type, Callable[[Any], Iterable[Json]]]] = {
+    query.ListMessagesResponse: lambda reply: map(message_record, reply.items),
+    query.GetNeighborsResponse: neighbor_records,
+    query.LexicalSearchResponse: lambda reply: map(lexical_record, lexical_hits(reply)),
+    query.SemanticSearchResponse: lambda reply: map(semantic_record, reply.items),
+    query.HybridSearchResponse: hybrid_records,
+    query.ListConversationsResponse: lambda reply: map(whole_record, reply.conversations),
+    query.ListUsersResponse: lambda reply: map(whole_record, reply.users),
+    server_service_pb2.GetServerInfoResponse: lambda reply: [server_info_record(reply)],
+    recall_service_pb2.RecallResponse: lambda reply: [recall_record(reply)],
+    Diagnosis: lambda diagnosis: map(check_record, diagnosis.checks),
+    Summary: lambda summary: [summary_record(summary)],
+}
+"""The lines of what is not one line with all fields."""
+
+
 class JsonLines:
     """Writes records to standard output; what is not a record goes to standard error."""
 
-    def messages(self, messages: Iterable[message_pb2.ChatMessage]) -> None:
-        """Write a line for each message."""
-        for message in messages:
-            _write(message_record(message))
+    def show(self, answer: object, *, explain: bool = False) -> None:  # noqa: ARG002 - all of it anyway
+        """Write a line for each thing that an answer has."""
+        for record in _records(answer):
+            click.echo(json_line(record))
 
-    def neighbors(self, reply: query_service_pb2.GetNeighborsResponse) -> None:
-        """Write a line for each message; that of the anchor says so."""
-        for place, message in enumerate(reply.items):
-            anchor: Json = {"anchor": True} if place == reply.anchor_index else {}
-            _write(message_record(message) | anchor)
-
-    def lexical(self, hits: Iterable[LexicalHit]) -> None:
-        """Write a line for each hit."""
-        for hit in hits:
-            _write(lexical_record(hit))
-
-    def semantic(self, items: Iterable[query_service_pb2.SemanticItem]) -> None:
-        """Write a line for each hit."""
-        for item in items:
-            _write(semantic_record(item))
-
-    def hybrid(self, reply: query_service_pb2.HybridSearchResponse) -> None:
-        """Write a line for each hit; what holds of the answer as a whole stands on each."""
-        for item in reply.items:
-            _write(hybrid_record(item) | answered_record(reply))
+    def step(self, step: recall_service_pb2.RecallStep) -> None:
+        """Write nothing: the answer has the steps."""
 
     def nothing(self) -> None:
         """Write nothing."""
 
     def more(self, cursor: str) -> None:
         """Name the cursor on standard error."""
-        click.echo(f"next_cursor: {cursor}", err=True)
+        self.notice(f"next_cursor: {cursor}")
 
     def notice(self, text: str) -> None:
         """Write a text to standard error."""
         click.echo(text, err=True)
 
-    def status(self, reply: ingest_service_pb2.GetIndexStatusResponse) -> None:
-        """Write the whole status as one line."""
-        _write(whole_record(reply))
 
-    def server_info(self, reply: server_service_pb2.GetServerInfoResponse) -> None:
-        """Write the whole description as one line."""
-        _write(server_info_record(reply))
-
-    def deleted(self, reply: ingest_service_pb2.DeleteMessagesResponse) -> None:
-        """Write the receipt."""
-        _write(whole_record(reply))
-
-    def erased(self, reply: ingest_service_pb2.EraseUserResponse) -> None:
-        """Write the receipt."""
-        _write(whole_record(reply))
-
-    def count(self, messages: int) -> None:
-        """Write the count."""
-        _write({"count": messages})
-
-    def conversations(self, conversations: Sequence[query_service_pb2.Conversation]) -> None:
-        """Write a line for each conversation."""
-        for conversation in conversations:
-            _write(whole_record(conversation))
-
-    def users(self, users: Sequence[query_service_pb2.UserSummary]) -> None:
-        """Write a line for each user."""
-        for user in users:
-            _write(whole_record(user))
-
-    def exported(self, exported: Exported) -> None:
-        """Write the receipt."""
-        _write(asdict(exported))
-
-    def imported(self, summary: Summary) -> None:
-        """Write a line for each file."""
-        _write(summary_record(summary))
-
-    def recall_step(self, step: recall_service_pb2.RecallStep, *, explain: bool) -> None:
-        """Write nothing: the answer has the steps."""
-
-    def recalled(self, reply: recall_service_pb2.RecallResponse, *, explain: bool) -> None:  # noqa: ARG002 - all of it anyway
-        """Write the whole answer as one line."""
-        _write(recall_record(reply))
-
-    def checks(self, checks: Sequence[Check]) -> None:
-        """Write a line for each check."""
-        for check in checks:
-            _write(check_record(check))
-
-
-def _write(record: Json) -> None:
-    click.echo(json_line(record))
+def _records(answer: Any) -> Iterable[Json]:  # noqa: ANN401 - by its type
+    if type(answer) in _RECORDS:
+        return _RECORDS[type(answer)](answer)
+    return [whole_record(answer) if isinstance(answer, Message) else asdict(answer)]

@@ -12,8 +12,8 @@ from typing import Final
 import click
 from rich.table import Table
 
+from nomemory.cli.console import stdout_console
 from nomemory.cli.options import span_option
-from nomemory.cli.terminal import stdout_console
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.identity.api_key import new_key
 from nomemory.server.identity.api_keys import KeyFile, KeyRecord, locked, read_keys, write_keys

@@ -11,8 +11,6 @@ from typing import Final
 
 import click
 
-from nomemory.server.composition.serving import loading
-
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
@@ -59,8 +57,7 @@ class _OnDemand(Mapping[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         module, _, attribute = self._places[name].partition(":")
-        with loading():
-            command: click.Command = getattr(import_module(module), attribute)
+        command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def __iter__(self) -> Iterator[str]:

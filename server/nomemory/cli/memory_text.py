@@ -86,23 +86,22 @@ def step(taken: pb.RecallStep) -> Iterator[RenderableType]:
         yield Padding(Text(printable(remark), style="dim italic"), _INDENT)
 
 
-def answer(reply: pb.RecallResponse, *, full: bool) -> Iterator[RenderableType]:
-    """Show the verdict and every statement with its quotes. Where there is none, show the nearest messages."""
-    yield from _view(reply)
-    if reply.evidence and not reply.memory_view.ByteSize():
-        yield Text("\nNearest messages", style="bold")
-        for item in reply.evidence[:_NEAREST]:
-            yield from _message(item, full=full)
+def recalled(reply: pb.RecallResponse, *, full: bool, explain: bool) -> Iterator[RenderableType]:
+    """Show the verdict and every statement with its quotes. Where there is none, show the nearest messages.
 
-
-def explained(reply: pb.RecallResponse, *, full: bool) -> Iterator[RenderableType]:
-    """Show the verdict and the statements, all the evidence with its scores, and what was looked at."""
+    Explained, show all the evidence with its scores, and what was looked at.
+    """
     yield from _view(reply)
-    if reply.evidence:
-        yield Text("\nEvidence", style="bold")
-    for item in reply.evidence:
-        yield from _message(item, full=full, facts=f" · {item.score:.3f}")
-    yield from _limits(reply)
+    if explain:
+        shown, title = len(reply.evidence), "Evidence"
+    else:
+        shown, title = 0 if reply.memory_view.ByteSize() else _NEAREST, "Nearest messages"
+    if reply.evidence and shown:
+        yield Text(f"\n{title}", style="bold")
+    for item in reply.evidence[:shown]:
+        yield from _message(item, full=full, facts=f" · {item.score:.3f}" if explain else "")
+    if explain:
+        yield from _limits(reply)
 
 
 def _view(reply: pb.RecallResponse) -> Iterator[RenderableType]:
@@ -133,7 +132,7 @@ def _is_guessed(reply: pb.RecallResponse) -> bool:
     return bool(reply.conflicts) and all(conflict.possible for conflict in reply.conflicts)
 
 
-def _message(item: pb.EvidenceMessage, *, full: bool, facts: str = "") -> Iterator[RenderableType]:
+def _message(item: pb.EvidenceMessage, *, full: bool, facts: str) -> Iterator[RenderableType]:
     message = item.message
     where = f"  {_day(message.ts)} · {one_line(message.message_id)}{facts}"
     yield Padding(Text.assemble(speaker(message), (where, "dim")), _INDENT)

@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import click
 
-from nomemory.cli import figures
 from nomemory.cli.configuration import configured
-from nomemory.cli.terminal import one_line, stderr_console
-from nomemory.importing.progress import moving
+from nomemory.cli.console import stderr_console
+from nomemory.cli.terminal import counted, one_line
+from nomemory.importing.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,10 +102,14 @@ async def _move(settings: Settings, ends: _Ends) -> Outcome:
     database = Database(
         ends.url, connect_timeout_s=settings.postgres.connect_timeout_s, statement_timeout_s=LONG_S, pool_max=1
     )
-    with moving(stderr_console()) as tell:
+    with progress(stderr_console(), "Copying", "messages") as tell:
+
+        def copied(messages: int, all_of_them: int) -> None:
+            tell(messages, messages, all_of_them)
+
         if ends.to_database:
-            return await move_to_database(directory, database, tell)
-        return await move_to_file(database, directory, tell)
+            return await move_to_database(directory, database, copied)
+        return await move_to_file(database, directory, copied)
 
 
 @contextmanager
@@ -171,7 +175,7 @@ def _tell_damage(ends: _Ends, found: Sequence[Damaged]) -> None:
         else "delete them with `nomemory delete`, or restore the database"
     )
     click.echo(
-        f"{figures.counted(len(found), 'message')} of {ends.source} cannot be copied, because the checksum does not"
+        f"{counted(len(found), 'message')} of {ends.source} cannot be copied, because the checksum does not"
         f" hold: {advice}. Then run this again. The log stays where it is.",
         err=True,
     )
@@ -180,7 +184,7 @@ def _tell_damage(ends: _Ends, found: Sequence[Damaged]) -> None:
 def _tell_comparison(ends: _Ends, outcome: Outcome) -> None:
     rows = {name: found.rows for name, found in outcome.sums.items()}
     click.echo(
-        f"{figures.counted(rows['messages'], 'message')} moved to {ends.target}, up to change"
+        f"{counted(rows['messages'], 'message')} moved to {ends.target}, up to change"
         f" {outcome.position.sequence:,}. Verified, every row: {rows['embeddings']:,} vectors that messages brought,"
         f" {rows['metadata_entries']:,} entries of metadata, {rows['users']:,} users, {rows['requests']:,} requests,"
         f" {rows['removals']:,} removals."

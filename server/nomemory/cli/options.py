@@ -10,23 +10,21 @@ from typing import Final, get_args
 
 import click
 
-from nomemory.cli.human import Human
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.output import Output
 from nomemory.cli.paging import PAGE_MAX, Paging
-from nomemory.cli.terminal import stderr_console, stdout_console
 from nomemory.client.messages import RoleName
 from nomemory.client.options import Narrowing
 
 Entry = tuple[str, str]
-_AGO: Final = re.compile(r"(\d{1,6})([smhdw])")
+_SPAN: Final = re.compile(r"[0-9]{1,6}[smhdw]")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 FORMS: Final = "a date, a date and time (UTC unless it says otherwise), or how long ago, like 7d, 12h, 30m"
 Command = Callable[..., None]
 
 
 def entry_option(text: str) -> Entry:
-    """Read an entry for click: the first equals sign ends the key, and the value may be empty.
+    """Read an entry: the first equals sign ends the key, and the value may be empty.
 
     Raises:
         click.BadParameter: it is none.
@@ -50,59 +48,32 @@ def entries_by_key(entries: Iterable[Entry]) -> dict[str, str]:
     return chosen
 
 
-def parse_moment(text: str, now: datetime) -> datetime:
+def moment_option(text: str) -> datetime:
     """Read a moment. A date is its first instant; a date and a naive time are UTC.
 
     Raises:
-        ValueError: it is none of the forms, or out of range.
+        click.BadParameter: it is none of the forms, or out of range.
     """
-    if ago := _AGO.fullmatch(text):
-        return _before(now, timedelta(**{_UNITS[ago[2]]: int(ago[1])}))
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.now(UTC) - _span(text) if _SPAN.fullmatch(text) else datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(f"{text!r} is not a time: give {FORMS}.") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def parse_span(text: str) -> timedelta:
-    """Read a length of time, like 1s or 5m.
-
-    Raises:
-        ValueError: it is not a number with one of the units s, m, h, d, w.
-    """
-    span = _AGO.fullmatch(text)
-    if span is None:
-        raise ValueError("not a length of time")
-    return timedelta(**{_UNITS[span[2]]: int(span[1])})
-
-
-def _before(now: datetime, span: timedelta) -> datetime:
-    try:
-        return now - span
-    except OverflowError:
-        raise ValueError("too long ago") from None
-
-
-def moment_option(text: str) -> datetime:
-    """Read a moment for click.
-
-    Raises:
-        click.BadParameter: it is none.
-    """
-    try:
-        return parse_moment(text, datetime.now(UTC))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a time: give {FORMS}.") from None
-
-
 def span_option(text: str) -> timedelta:
-    """Read a length of time for click.
+    """Read a length of time.
 
     Raises:
-        click.BadParameter: it is none.
+        click.BadParameter: it is not a number with one of the units s, m, h, d, w.
     """
-    try:
-        return parse_span(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a length of time: give a number and a unit, like 5m.") from None
+    if _SPAN.fullmatch(text) is None:
+        raise click.BadParameter(f"{text!r} is not a length of time: give a number and a unit, like 5m.")
+    return _span(text)
+
+
+def _span(text: str) -> timedelta:
+    return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
 
 
 user_option = click.option(
@@ -125,22 +96,16 @@ def output_option(command: Command) -> Command:
 
     @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
     @functools.wraps(command)
-    def chosen(*, as_json: bool, **others: object) -> None:
-        command(output=_output(as_json=as_json, full=False), **others)
+    def chosen(*, as_json: bool, full: bool = False, **others: object) -> None:
+        command(output=_output(as_json=as_json, full=full), **others)
 
     return chosen
 
 
 def content_output_option(command: Command) -> Command:
     """Add --json and --full, and give the command its `output`."""
-
-    @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
-    @click.option("--full", is_flag=True, help="Show long messages whole.")
-    @functools.wraps(command)
-    def chosen(*, as_json: bool, full: bool, **others: object) -> None:
-        command(output=_output(as_json=as_json, full=full), **others)
-
-    return chosen
+    full = click.option("--full", is_flag=True, help="Show long messages whole.")
+    return output_option(full(command))
 
 
 def narrowing_options(command: Command) -> Command:
@@ -204,4 +169,9 @@ def paging_options(noun: str) -> Callable[[Command], Command]:
 
 
 def _output(*, as_json: bool, full: bool) -> Output:
-    return JsonLines() if as_json else Human(stdout_console(), stderr_console(), full=full)
+    if as_json:
+        return JsonLines()
+    from nomemory.cli.console import stderr_console, stdout_console  # noqa: PLC0415 - loads rich
+    from nomemory.cli.human import Human  # noqa: PLC0415 - the same
+
+    return Human(stdout_console(), stderr_console(), full=full)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from nomemory.client.messages import LexicalHit
-from nomemory.importing.upload import Summary
-from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
+from nomemory.v1 import recall_service_pb2
 
 State = Literal["ok", "warn", "fail", "skip"]
 
@@ -24,6 +22,13 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All findings."""
+
+    checks: Sequence[Check]
+
+
+@dataclass(frozen=True, slots=True)
 class Exported:
     """A file, and how many messages of how many users are in it."""
 
@@ -32,23 +37,21 @@ class Exported:
     messages: int
 
 
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many messages there are."""
+
+    count: int
+
+
 class Output(Protocol):
     """Shows answers on standard output, and notices on standard error."""
 
-    def messages(self, messages: Iterable[message_pb2.ChatMessage]) -> None:
-        """Show messages in the order of time."""
+    def show(self, answer: object, *, explain: bool = False) -> None:
+        """Show a reply of the contract, or one of the above. A recall is explained if that is asked for."""
 
-    def neighbors(self, reply: query_service_pb2.GetNeighborsResponse) -> None:
-        """Show messages around an anchor."""
-
-    def lexical(self, hits: Iterable[LexicalHit]) -> None:
-        """Show what a search for words found."""
-
-    def semantic(self, items: Iterable[query_service_pb2.SemanticItem]) -> None:
-        """Show what a search for meaning found."""
-
-    def hybrid(self, reply: query_service_pb2.HybridSearchResponse) -> None:
-        """Show what a search for an answer found, and how likely it is that it answers."""
+    def step(self, step: recall_service_pb2.RecallStep) -> None:
+        """Show a step of a recall as it happens."""
 
     def nothing(self) -> None:
         """Show that nothing was found."""
@@ -58,39 +61,3 @@ class Output(Protocol):
 
     def notice(self, text: str) -> None:
         """Tell something beside the answer."""
-
-    def status(self, reply: ingest_service_pb2.GetIndexStatusResponse) -> None:
-        """Show the state of the log and the indexes."""
-
-    def server_info(self, reply: server_service_pb2.GetServerInfoResponse) -> None:
-        """Show what the server is."""
-
-    def deleted(self, reply: ingest_service_pb2.DeleteMessagesResponse) -> None:
-        """Show the receipt of a deletion."""
-
-    def erased(self, reply: ingest_service_pb2.EraseUserResponse) -> None:
-        """Show the receipt of an erasure."""
-
-    def count(self, messages: int) -> None:
-        """Show how many messages there are."""
-
-    def conversations(self, conversations: Sequence[query_service_pb2.Conversation]) -> None:
-        """Show conversations, the latest first."""
-
-    def users(self, users: Sequence[query_service_pb2.UserSummary]) -> None:
-        """Show who has messages."""
-
-    def exported(self, exported: Exported) -> None:
-        """Show what an export wrote."""
-
-    def imported(self, summary: Summary) -> None:
-        """Show what became of a file."""
-
-    def recall_step(self, step: recall_service_pb2.RecallStep, *, explain: bool) -> None:
-        """Show a step of a recall as it happens."""
-
-    def recalled(self, reply: recall_service_pb2.RecallResponse, *, explain: bool) -> None:
-        """Show the answer of a recall. Explained, its trace has the steps."""
-
-    def checks(self, checks: Sequence[Check]) -> None:
-        """Show a diagnosis."""

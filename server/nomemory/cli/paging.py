@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final
 
 PAGE_MAX: Final = 500
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,51 +17,26 @@ class Paging:
     page_size: int
     cursor: str
 
+    def follow(self, fetch: Callable[..., Any], items: str = "items") -> Iterator[Any]:
+        """Fetch page after page until the limit or the end.
 
-class Page(Protocol):
-    """What pages have in common."""
+        Args:
+            fetch: takes `page_size` and `cursor`, and returns a page with a `next_cursor`. The last page is asked for
+                short, so that its cursor continues exactly there.
+            items: what a page calls what is on it.
+        """
+        cursor, remaining = self.cursor, self.limit
+        while True:
+            page = fetch(page_size=min(self.page_size, remaining) if self.limit else self.page_size, cursor=cursor)
+            yield page
+            cursor, remaining = page.next_cursor, remaining - len(getattr(page, items))
+            if not cursor or (self.limit and remaining <= 0):
+                return
 
-    @property
-    def items(self) -> Sized:
-        """What is on the page."""
-
-    @property
-    def next_cursor(self) -> str:
-        """What continues the listing; empty at its end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part(Generic[Item]):
-    """A part of a listing, and what continues it; empty at its end."""
-
-    items: Sequence[Item]
-    next_cursor: str
-
-
-PageType = TypeVar("PageType", bound=Page)
-
-
-def follow(fetch: Callable[[int, str], PageType], paging: Paging) -> Iterator[PageType]:
-    """Fetch page after page until the limit or the end.
-
-    Args:
-        fetch: takes a page size and a cursor.
-        paging: how much to read. The last page is asked for short, so that its cursor continues exactly there.
-    """
-    cursor, remaining = paging.cursor, paging.limit
-    while True:
-        page = fetch(_size(paging, remaining), cursor)
-        yield page
-        cursor, remaining = page.next_cursor, remaining - len(page.items)
-        if not cursor or (paging.limit and remaining <= 0):
-            return
-
-
-def read(fetch: Callable[[int, str], Part[Item]], paging: Paging) -> Part[Item]:
-    """Do the same, and return all pages as one."""
-    pages = list(follow(fetch, paging))
-    return Part([item for page in pages for item in page.items], pages[-1].next_cursor)
-
-
-def _size(paging: Paging, remaining: int) -> int:
-    return min(paging.page_size, remaining) if paging.limit else paging.page_size
+    def whole(self, fetch: Callable[..., Any], items: str) -> Any:  # noqa: ANN401 - whatever kind of page
+        """Do the same, and return all pages as one."""
+        whole, *others = self.follow(fetch, items)
+        for page in others:
+            whole.MergeFrom(page)
+            whole.next_cursor = page.next_cursor
+        return whole

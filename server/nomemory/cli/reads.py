@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import click
 
 from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.options import content_output_option, narrowing_options, output_option, paging_options, user_option
-from nomemory.cli.output import Output
-from nomemory.cli.paging import Paging, Part, follow, read
-from nomemory.client.messages import lexical_hits
+from nomemory.cli.output import Count, Output
+from nomemory.cli.paging import Paging
 from nomemory.client.options import Narrowing
-from nomemory.v1 import query_service_pb2
 
 _CUT: Final = "The reply was cut at its size limit: there are fewer messages than asked for."
 
@@ -29,15 +28,9 @@ def list_(
 ) -> None:
     """Show messages by time, newest first unless told otherwise. Times are UTC."""
     with connect(target) as client:
-
-        def fetch(page_size: int, cursor: str) -> query_service_pb2.ListMessagesResponse:
-            return client.list_messages(
-                user, page_size=page_size, cursor=cursor, oldest_first=oldest_first, **narrowing
-            )
-
         found, cursor = 0, ""
-        for page in follow(fetch, paging):
-            output.messages(page.items)
+        for page in paging.follow(partial(client.list_messages, user, oldest_first=oldest_first, **narrowing)):
+            output.show(page)
             found, cursor = found + len(page.items), page.next_cursor
     if not found:
         output.nothing()
@@ -60,13 +53,9 @@ def search(*, query: str, user: str, narrowing: Narrowing, paging: Paging, outpu
         nomemory search '"不吃辣" AND 火锅' --user ann
     """
     with connect(target) as client:
-
-        def fetch(page_size: int, cursor: str) -> query_service_pb2.LexicalSearchResponse:
-            return client.lexical_search(user, query, page_size=page_size, cursor=cursor, snippet_chars=0, **narrowing)
-
         found, cursor, behind = 0, "", False
-        for page in follow(fetch, paging):
-            output.lexical(lexical_hits(page))
+        for page in paging.follow(partial(client.lexical_search, user, query, snippet_chars=0, **narrowing)):
+            output.show(page)
             found, cursor, behind = found + len(page.items), page.next_cursor, behind or page.index_behind
     if cursor:
         output.more(cursor)
@@ -87,7 +76,7 @@ def semantic(
     """Find what means the same as a text, nearest first. The score is a cosine."""
     with connect(target) as client:
         reply = client.semantic_search(user, text, top_k=top_k, min_score=min_score, **narrowing)
-    output.semantic(reply.items)
+    output.show(reply)
     if reply.truncated:
         output.notice(_CUT)
     _tell_what_is_missing(output, found=bool(reply.items), behind=reply.index_behind, by=" by meaning")
@@ -107,7 +96,7 @@ def hybrid(
     """Find what answers a question, best first: by words, by meaning, by who spoke and by what stands around."""
     with connect(target) as client:
         reply = client.hybrid_search(user, question, top_k=top_k, explain=explain, **narrowing)
-    output.hybrid(reply)
+    output.show(reply)
     if reply.truncated:
         output.notice(_CUT)
     if reply.words_only:
@@ -136,7 +125,7 @@ def neighbors(*, message_id: str, user: str, before: int, after: int, output: Ou
     """Show the messages around one of them, oldest first. Times are UTC."""
     with connect(target) as client:
         reply = client.neighbors(user, message_id, before=before, after=after)
-    output.neighbors(reply)
+    output.show(reply)
     if reply.truncated_before or reply.truncated_after:
         output.notice(_CUT)
 
@@ -152,13 +141,8 @@ def conversations(*, user: str, paging: Paging, output: Output, target: Target) 
     Messages without a conversation are in none.
     """
     with connect(target) as client:
-
-        def fetch(page_size: int, cursor: str) -> Part[query_service_pb2.Conversation]:
-            page = client.list_conversations(user, page_size=page_size, cursor=cursor)
-            return Part(page.conversations, page.next_cursor)
-
-        found = read(fetch, paging)
-    output.conversations(found.items)
+        found = paging.whole(partial(client.list_conversations, user), "conversations")
+    output.show(found)
     if found.next_cursor:
         output.more(found.next_cursor)
 
@@ -170,13 +154,8 @@ def conversations(*, user: str, paging: Paging, output: Output, target: Target) 
 def users(*, paging: Paging, output: Output, target: Target) -> None:
     """Show the users who have messages, by their ids. A key needs the scope `admin`."""
     with connect(target) as client:
-
-        def fetch(page_size: int, cursor: str) -> Part[query_service_pb2.UserSummary]:
-            page = client.list_users(page_size=page_size, cursor=cursor)
-            return Part(page.users, page.next_cursor)
-
-        found = read(fetch, paging)
-    output.users(found.items)
+        found = paging.whole(client.list_users, "users")
+    output.show(found)
     if found.next_cursor:
         output.more(found.next_cursor)
 
@@ -189,7 +168,7 @@ def users(*, paging: Paging, output: Output, target: Target) -> None:
 def count(*, user: str, narrowing: Narrowing, output: Output, target: Target) -> None:
     """Count a user's messages."""
     with connect(target) as client:
-        output.count(client.count_messages(user, **narrowing))
+        output.show(Count(client.count_messages(user, **narrowing)))
 
 
 @click.command("status")
@@ -201,7 +180,7 @@ def count(*, user: str, narrowing: Narrowing, output: Output, target: Target) ->
 def status(*, user: str, output: Output, target: Target) -> None:
     """Show what the log holds and how far the indexes are."""
     with connect(target) as client:
-        output.status(client.status(user))
+        output.show(client.status(user))
 
 
 @click.command("info")
@@ -210,4 +189,4 @@ def status(*, user: str, output: Output, target: Target) -> None:
 def info(*, output: Output, target: Target) -> None:
     """Show the server's version, what it can do, its embedding model and how much it takes."""
     with connect(target) as client:
-        output.server_info(client.server_info())
+        output.show(client.server_info())

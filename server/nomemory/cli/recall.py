@@ -79,15 +79,16 @@ def recall(  # noqa: PLR0913 - a parameter for each option
             evidence_messages=PROMPT_MESSAGES if shape == "prompt" else 0,
         ):
             if event.HasField("step"):
-                steps.append(event.step)
-                output.recall_step(event.step, explain=explain)
+                if explain:
+                    steps.append(event.step)
+                    output.step(event.step)
                 continue
-            event.result.trace.extend(steps if explain else ())
+            event.result.trace.extend(steps)
             if shape == "prompt":
                 block = as_prompt(event.result, max_tokens=max_tokens, question=question, time_zone=time_zone)
                 click.echo(json_block(block))
             else:
-                output.recalled(event.result, explain=explain)
+                output.show(event.result, explain=explain)
             _notice_what_is_behind(event.result, output)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from nomemory.importing.draft import METADATA_VALUE_CHARS, NO_USER, Draft, Parsed, Place, Record, Refused, Skipped
-from nomemory.importing.fields import Fields, read_content
+from nomemory.importing.draft import Draft, Parsed, Record
+from nomemory.importing.fields import Fields, Importer, drafted, read_content, title_metadata
 
-Object = dict[str, object]
+Object = Mapping[str, Any]
 
 TIME_FROM: Final = "time_from"
 """The metadata key that tells where the time of a message without one was taken from."""
@@ -19,80 +19,60 @@ _NOT_SAID: Final = frozenset({"thoughts", "reasoning_recap", "user_editable_cont
 """Kinds of content that the product keeps for itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Conversation:
-    """What the messages of a conversation have in common."""
-
-    id: str
-    title: str
-    began: datetime | None
-
-
-class ChatGPT:
-    """Reads the branch of each conversation that the person saw last. Hidden and empty nodes are skipped.
-
-    Args:
-        user: the user of every message.
-    """
+class ChatGPT(Importer):
+    """Reads the branch of each conversation that the person saw last. Hidden and empty nodes are skipped."""
 
     name = "chatgpt"
     title = "ChatGPT export"
-
-    def __init__(self, user: str) -> None:
-        self._user = user
+    required = "mapping: is required"
 
     @staticmethod
     def matches(value: object) -> bool:
         """Recognise a conversation by its tree."""
         return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
 
-    def parse(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[Parsed]:
         """Return the messages of the current branch, from its root on."""
-        if not self._user:
-            yield Refused(record.place, record.original, (NO_USER,))
-            return
-        if not isinstance(record.value, dict) or not isinstance(record.value.get("mapping"), dict):
-            yield Refused(record.place, record.original, ("mapping: is required",))
-            return
-        conversation = _conversation(record.value)
-        before = conversation.began
+        fields = Fields(record.value)
+        conversation = _Conversation(
+            self.user,
+            fields.text("conversation_id") or fields.text("id"),
+            title_metadata(fields.text("title")),
+            fields.moment("create_time"),
+        )
         for message in _branch(record.value):
-            place = replace(record.place, within=f"{conversation.id}, message {message.get('id')}")
-            parsed, before = self._message(place, message, conversation, before)
-            yield parsed
+            yield drafted(record.part(f"{conversation.id}, message {message.get('id')}", message), conversation.draft)
 
-    def _message(
-        self, place: Place, message: Object, conversation: _Conversation, before: datetime | None
-    ) -> tuple[Parsed, datetime | None]:
-        """Return what becomes of a message, and the time for the next one if that carries none."""
+
+@dataclass(slots=True)
+class _Conversation:
+    """What the messages of a conversation have in common, and when the latest of them with a time was said."""
+
+    user: str
+    id: str
+    about: Mapping[str, str]
+    latest: datetime | None
+
+    def draft(self, fields: Fields) -> Draft | None:
+        """Read the next message. Without a time it has that of the message before."""
+        message = fields.value
         content = read_content(_parts(message))
         if _is_hidden(message) or not content.text.strip():
-            return Skipped(place), before
-        fields = Fields(message)
-        ts = fields.moment("create_time", required=before is None)
-        borrowed = {} if ts or fields.reasons or before is None else {TIME_FROM: "the message before"}
-        draft = Draft(
-            user_id=self._user,
-            ts=ts or before,
+            return None
+        ts = fields.moment("create_time", required=self.latest is None)
+        borrowed = {} if ts or fields.reasons or self.latest is None else {TIME_FROM: "the message before"}
+        self.latest = ts or self.latest
+        return Draft(
+            user_id=self.user,
+            ts=self.latest,
             role=_author(message, "role"),
             content=content.text,
             message_id=fields.text("id"),
             keeps_id=False,
             name=_author(message, "name"),
-            conversation_id=conversation.id,
-            metadata={**content.metadata, **borrowed, **_title(conversation)},
-            reasons=tuple(fields.reasons),
+            conversation_id=self.id,
+            metadata={**content.metadata, **borrowed, **self.about},
         )
-        return draft.finish(place, message), ts or before
-
-
-def _conversation(value: Object) -> _Conversation:
-    fields = Fields(value)
-    return _Conversation(
-        id=fields.text("conversation_id") or fields.text("id"),
-        title=fields.text("title"),
-        began=fields.moment("create_time"),
-    )
 
 
 def _branch(conversation: Object) -> list[Object]:
@@ -135,7 +115,3 @@ def _author(message: Object, key: str) -> str:
     author = message.get("author")
     value = author.get(key) if isinstance(author, dict) else None
     return value if isinstance(value, str) else ""
-
-
-def _title(conversation: _Conversation) -> dict[str, str]:
-    return {"conversation_title": conversation.title[:METADATA_VALUE_CHARS]} if conversation.title else {}

@@ -8,13 +8,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, tzinfo
 from types import MappingProxyType
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
-from nomemory.client.messages import RoleName, chat_message, timestamp
+from nomemory.client.messages import RoleName, chat_message
 from nomemory.v1 import message_pb2
 
 
@@ -35,8 +35,12 @@ class Record:
     """One JSON value of a file: a line, or an item of the outermost array. `original` is how it stood there."""
 
     place: Place
-    value: object
+    value: Any
     original: object
+
+    def part(self, within: str, value: object) -> Record:
+        """Return a part of it, where that stands inside of it."""
+        return Record(replace(self.place, within=within), value, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +90,14 @@ class Format(Protocol):
         """Return every message of a record, in order."""
 
 
-class RecognisableFormat(Format, Protocol):
-    """A format that is found out from a file itself."""
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line says that a file may not: whose messages these are, and when and where they were said."""
 
-    @staticmethod
-    def matches(value: object) -> bool:
-        """Return whether a record of a file looks like this format."""
+    user: str = ""
+    start: datetime | None = None
+    step: timedelta = timedelta(seconds=1)
+    zone: tzinfo | None = None
 
 
 ORIGINAL_ROLE: Final = "original_role"
@@ -108,10 +114,6 @@ ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
         "function": "tool",
     }
 )
-NO_USER: Final = "user_id: this format names no user; give one with --user"
-"""The reason to refuse what only the command line can say whose it is."""
-
-
 METADATA_VALUE_CHARS: Final = 1024  # the contract's limit
 
 
@@ -128,7 +130,7 @@ class Draft:
 
     `role` is the source's own word. Without a `message_id` a stable one is derived; `position` tells apart what is
     otherwise equal. A derived id may be changed to keep the order of the file, and so may a given one unless it
-    `keeps_id`. `reasons` are what the format itself found wrong; where `ts` is None there is one.
+    `keeps_id`. Where `ts` is None there is a reason to refuse it.
     """
 
     user_id: str
@@ -142,12 +144,11 @@ class Draft:
     conversation_id: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     expire_ts: datetime | None = None
-    reasons: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
-    def finish(self, place: Place, original: object) -> Accepted | Refused:
-        """Make the message, or say everything that is wrong with it."""
-        reasons = list(self.reasons)
+    def finish(self, place: Place, original: object, found_wrong: Iterable[str]) -> Accepted | Refused:
+        """Make the message, or say everything that is wrong with it, beside what the format itself found wrong."""
+        reasons = list(found_wrong)
         role, mark = speaker(self.role)
         if role is None:
             reasons.append(f"role: must be one of {', '.join(ROLES)}")
@@ -165,8 +166,6 @@ class Draft:
                 metadata={**self.metadata, **mark},
                 expire_ts=self.expire_ts,
             )
-            if self.expire_ts is not None:
-                message.expire_ts.CopyFrom(timestamp("expire_ts", self.expire_ts))
         except UnicodeEncodeError:
             return Refused(place, original, ("a text in it is not valid Unicode (half of a surrogate pair)",))
         except ValueError as error:

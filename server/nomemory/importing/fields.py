@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from nomemory.importing.draft import metadata_text
+from nomemory.importing.draft import (
+    METADATA_VALUE_CHARS,
+    Draft,
+    Given,
+    Parsed,
+    Record,
+    Refused,
+    Skipped,
+    metadata_text,
+)
 
 _MILLISECONDS_FROM: Final = 1e11  # as seconds that would be the year 5138
 NON_TEXT: Final = "non_text_parts"
@@ -95,14 +105,19 @@ def _kind(part: object) -> str:
     return type(part).__name__
 
 
+def title_metadata(title: str) -> dict[str, str]:
+    """Return the metadata that keeps what a conversation is called."""
+    return {"conversation_title": title[:METADATA_VALUE_CHARS]} if title else {}
+
+
 class Fields:
     """A view of one JSON object. A bad field gives an empty value and a reason.
 
-    `reasons` has what was wrong so far, as "field: what is wrong".
+    `value` is the object, and `reasons` has what was wrong so far, as "field: what is wrong".
     """
 
     def __init__(self, value: Mapping[str, object]) -> None:
-        self._value = value
+        self.value = value
         self._read: set[str] = set()
         self.reasons: list[str] = []
 
@@ -148,8 +163,55 @@ class Fields:
 
     def ignored(self) -> tuple[str, ...]:
         """Return the fields that nothing was done with."""
-        return tuple(sorted(self._value.keys() - self._read))
+        return tuple(sorted(self.value.keys() - self._read))
 
     def _get(self, key: str) -> object:
         self._read.add(key)
-        return self._value.get(key)
+        return self.value.get(key)
+
+
+class Importer(ABC):
+    """A format of ours, which is found out from a file itself."""
+
+    name: str
+    title: str
+    names_users: bool = False
+    """Whether its files say whose messages they are. Others are refused where nobody says it."""
+    required: str = ""
+    """What is wrong with a record that `matches` does not recognise; empty: it is looked at all the same."""
+
+    def __init__(self, given: Given) -> None:
+        self.given = given
+        self.user = given.user
+
+    @staticmethod
+    @abstractmethod
+    def matches(value: object) -> bool:
+        """Return whether a record of a file looks like this format."""
+
+    @abstractmethod
+    def messages(self, record: Record) -> Iterator[Parsed]:
+        """Return every message of a record that can be read, in order."""
+
+    def parse(self, record: Record) -> Iterator[Parsed]:
+        """Return every message of a record, in order."""
+        if not (self.user or self.names_users):
+            yield Refused(record.place, record.original, ("user_id: this format names no user; give one with --user",))
+        elif self.required and not self.matches(record.value):
+            yield Refused(record.place, record.original, (self.required,))
+        else:
+            yield from self.messages(record)
+
+
+def drafted(record: Record, draft: Callable[[Fields], Draft | None]) -> Parsed:
+    """Return what becomes of one message.
+
+    Args:
+        record: the message.
+        draft: makes a draft of its fields; None: nobody said it.
+    """
+    if not isinstance(record.value, dict):
+        return Refused(record.place, record.original, ("is not a JSON object",))
+    fields = Fields(record.value)
+    made = draft(fields)
+    return Skipped(record.place) if made is None else made.finish(record.place, record.original, fields.reasons)

@@ -8,32 +8,36 @@ or drawn at random says nothing of what came first.
 
 from __future__ import annotations
 
-import io
 import json
+import mmap
 import os
+import shutil
+import stat
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Final, Self, TextIO
+from typing import Final, Self, TextIO
 
 from cachetools import LRUCache
 
 from nomemory.importing.draft import Accepted, Parsed, Refused, derived_id
 from nomemory.v1 import message_pb2
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
-
+Bytes = bytes | mmap.mmap
 HEAD_BYTES: Final = 1 << 18
+VALUE_MAX: Final = 1 << 25
+"""Longest line, and longest item of an array, that is held; in bytes."""
 STDIN: Final = "-"
 
 
-class Source(io.RawIOBase):
-    """The bytes of an import, read once from beginning to end.
+class Source:
+    """The bytes of an import. Of a file only what is looked at is in memory, and no more than a line or a value of it.
 
-    `head` is the beginning, `size` the length if it is known, `consumed` how much has been read so far (in bytes).
+    `head` is the beginning, `content` all of it, `consumed` how much has been read so far (in bytes).
 
     Args:
         name: a path, or "-" for standard input.
@@ -43,38 +47,32 @@ class Source(io.RawIOBase):
     """
 
     def __init__(self, name: str) -> None:
-        super().__init__()
         self.name = name
-        self._raw: BinaryIO = sys.stdin.buffer if name == STDIN else Path(name).open("rb")  # noqa: SIM115 - closed by close()
-        self.size = None if name == STDIN else os.fstat(self._raw.fileno()).st_size or None
-        self.head = self._raw.read(HEAD_BYTES)
+        self.content = _content(name)
+        self.head = self.content[:HEAD_BYTES]
         self.consumed = 0
 
-    def __enter__(self) -> Self:
-        return self
+    def lines(self) -> Iterator[bytes]:
+        """Read the lines with their ends. Of one that is longer than `VALUE_MAX`, give that much and a byte more."""
+        begin = 0
+        while begin < len(self.content):
+            end = self.content.find(b"\n", begin) + 1 or len(self.content)
+            self.consumed = end
+            yield self.content[begin : min(end, begin + VALUE_MAX + 1)]
+            begin = end
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
-    def close(self) -> None:
-        """Close the file; standard input stays open."""
-        if self.name != STDIN:
-            self._raw.close()
-        super().close()
-
-    def readable(self) -> bool:
-        """Say that this can be read."""
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        """Read on, first from the head, then from the file."""
-        view = memoryview(buffer)
-        chunk = self.head[self.consumed : self.consumed + len(view)] or self._raw.read(len(view))
-        view[: len(chunk)] = chunk
-        self.consumed += len(chunk)
-        return len(chunk)
+def _content(name: str) -> Bytes:
+    """Map a file. What cannot be mapped, such as a pipe, is copied into a file that nobody else sees."""
+    with ExitStack() as stack:
+        file = sys.stdin.buffer if name == STDIN else stack.enter_context(Path(name).open("rb"))
+        if name == STDIN or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            copy = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            file = copy
+        is_empty = not os.fstat(file.fileno()).st_size
+        return b"" if is_empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 class Rejects:

@@ -4,54 +4,34 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Final
 
 from nomemory.importing import json_stream, whatsapp
 from nomemory.importing.chatgpt import ChatGPT
 from nomemory.importing.claude import Claude
-from nomemory.importing.draft import Format, RecognisableFormat, Record, Refused
+from nomemory.importing.draft import Format, Given, Record, Refused
+from nomemory.importing.fields import Importer
 from nomemory.importing.files import Source
 from nomemory.importing.jsonl import MessageLines
 from nomemory.importing.letta import Letta
 from nomemory.importing.locomo import Locomo
 from nomemory.importing.mem0 import Mem0
-from nomemory.importing.openai import Clock, OpenAI
+from nomemory.importing.openai import OpenAI
 from nomemory.importing.whatsapp import WhatsApp
 from nomemory.importing.zep import Zep
 from nomemory.server.extension_point import ExtensionPoint
 
-FORMATS: Final[Mapping[str, Callable[[Given], RecognisableFormat]]] = MappingProxyType(
+FormatFactory = Callable[[Given], Format]
+FORMATS: Final[Mapping[str, type[Importer]]] = MappingProxyType(
     {
-        MessageLines.name: lambda given: MessageLines(given.user),
-        Locomo.name: lambda given: Locomo(given.user),
-        ChatGPT.name: lambda given: ChatGPT(given.user),
-        Claude.name: lambda given: Claude(given.user),
-        Letta.name: lambda given: Letta(given.user),
-        Mem0.name: lambda given: Mem0(given.user),
-        Zep.name: lambda given: Zep(given.user),
-        WhatsApp.name: lambda given: WhatsApp(given.user, given.zone),
-        OpenAI.name: lambda given: OpenAI(given.user, Clock(given.start, given.step)),
+        importer.name: importer
+        for importer in (MessageLines, Locomo, ChatGPT, Claude, Letta, Mem0, Zep, WhatsApp, OpenAI)
     }
 )
 """Ours, by name, in the order in which they are tried: the more specific forms first."""
 IMPORTERS: Final[ExtensionPoint[FormatFactory]] = ExtensionPoint("nomemory.importers", tuple(FORMATS))
 """Formats of other packages. They are never tried, only asked for by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What the command line says that a file may not: whose messages these are, and when and where they were said."""
-
-    user: str = ""
-    start: datetime | None = None
-    step: timedelta = timedelta(seconds=1)
-    zone: tzinfo | None = None
-
-
-FormatFactory = Callable[[Given], Format]
 
 
 def named_format(name: str) -> FormatFactory:
@@ -66,7 +46,7 @@ def named_format(name: str) -> FormatFactory:
 def records(source: Source, name: str | None) -> Iterator[Record | Refused]:
     """Read the records of a file: messages of a chat where it is one or `name` says so, else JSON values."""
     is_chat = name == WhatsApp.name or (name is None and whatsapp.is_chat(source.head))
-    return whatsapp.messages(source) if is_chat else json_stream.records(source)
+    return whatsapp.lines(source) if is_chat else json_stream.records(source)
 
 
 def detect(items: Iterator[Record | Refused], given: Given) -> tuple[Format, Iterator[Record | Refused]]:
@@ -81,5 +61,5 @@ def detect(items: Iterator[Record | Refused], given: Given) -> tuple[Format, Ite
             break
     last = looked_at[-1] if looked_at else None
     value = last.value if isinstance(last, Record) else None
-    chosen = next((make(given) for make in FORMATS.values() if make(given).matches(value)), MessageLines(given.user))
-    return chosen, itertools.chain(looked_at, items)
+    chosen = next((importer for importer in FORMATS.values() if importer.matches(value)), MessageLines)
+    return chosen(given), itertools.chain(looked_at, items)

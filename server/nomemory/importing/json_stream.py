@@ -1,194 +1,114 @@
-"""Reads a file as a stream of JSON values, in bounded memory: JSON Lines, an array, or a single value."""
+"""Reads a file as a stream of JSON values, one held at a time: JSON Lines, an array, or values one after another."""
 
 from __future__ import annotations
 
 import codecs
-import io
 import itertools
 import json
 import re
 from collections.abc import Iterator
-from typing import Final
-
-import orjson
+from typing import Final, NoReturn
 
 from nomemory.importing.draft import Place, Record, Refused
-from nomemory.importing.files import Source
+from nomemory.importing.files import VALUE_MAX, Bytes, Source
 
-BOM: Final = codecs.BOM_UTF8
-_CHUNK: Final = 1 << 20
-_VALUE_MAX: Final = 1 << 25
-"""Longest line in bytes, and longest item of an array in characters. A longer one is not held."""
-_SHOWN: Final = 1000  # characters of one that is too long
-_TAIL: Final = 12  # a literal or an escape that is cut off is no longer than this
-_NO_SEPARATOR: Final = re.compile(r"[^\s,]")
+_SHOWN: Final = 1000
+"""How much of a broken or long value is shown."""
+_UP_TO_A_BRACKET: Final = re.compile(
+    rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+([\[\]{}]?)',
+    re.DOTALL,
+)
+"""The next bracket that is not in a string, and what stands before it."""
+_OPENING: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(\[?)")
+_OPENS: Final = (b"[", b"{")
+_NO_SEPARATOR: Final = re.compile(rb"[^\s,]")
 _SPACE: Final = b" \t\r\n"
+_BLANK: Final = _SPACE + codecs.BOM_UTF8
 _ZIP: Final = b"PK\x03\x04"
 
 
-class _OversizedError(ValueError):
-    """A value is too long to be held."""
-
-
 def records(source: Source) -> Iterator[Record | Refused]:
-    """Read the JSON values of a file, whatever way they stand in it.
-
-    A bad line costs itself. A bad item of an array costs what follows it, because nothing says where the next begins.
-    """
-    stream = io.BufferedReader(source, _CHUNK)
-    if source.head.startswith(_ZIP):
-        yield Refused(Place("item", 1), "", ("is a zip archive: unpack it and import the JSON file in it",))
-    elif _is_lines(source.head):
-        yield from _lines(stream)
-    else:
-        yield from _items(stream)
-
-
-def _is_lines(head: bytes) -> bool:
-    """Tell JSON Lines from an array, or from one value that spans lines."""
-    text = head.removeprefix(BOM).lstrip(_SPACE)
-    if text.startswith(b"["):
-        return False
-    try:
-        orjson.loads(text.partition(b"\n")[0])
-    except orjson.JSONDecodeError:
-        return not _spans_lines(text.decode(errors="ignore"))
-    return True
-
-
-def _spans_lines(text: str) -> bool:
-    """Return whether the first value goes on beyond its first line, so far as the text shows."""
-    try:
-        _, end = json.JSONDecoder().raw_decode(text)
-    except json.JSONDecodeError as error:
-        end = len(text) if _is_cut_off(error, text) else 0
-    except RecursionError:
-        end = 0
-    return "\n" in text[:end]
-
-
-def _is_cut_off(error: json.JSONDecodeError, text: str) -> bool:
-    """Tell a value that only lacks its end from one that is wrong."""
-    return error.msg.startswith("Unterminated string") or error.pos >= len(text) - _TAIL
-
-
-def _lines(stream: io.BufferedReader[Source]) -> Iterator[Record | Refused]:
-    for number in itertools.count(1):
-        line = stream.readline(_VALUE_MAX)
-        if not line:
-            return
-        text = line.removeprefix(BOM) if number == 1 else line
-        if len(line) == _VALUE_MAX and _skip_line(stream, line):
-            beginning = text[:_SHOWN].decode(errors="backslashreplace")
-            yield Refused(Place("line", number), beginning, (f"is a line of more than {_VALUE_MAX:,} bytes",))
-        elif text.strip(_SPACE):
-            yield _line(Place("line", number), text.strip(_SPACE))
-
-
-def _skip_line(stream: io.BufferedReader[Source], beginning: bytes) -> bool:
-    """Read on to the next line, without holding what is skipped; return whether there was anything to skip."""
-    piece, skipped = beginning, False
-    while not piece.endswith(b"\n") and (piece := stream.readline(_CHUNK)):
-        skipped = True
-    return skipped
-
-
-def _line(place: Place, line: bytes) -> Record | Refused:
-    original = line.decode(errors="backslashreplace")
-    try:
-        return Record(place, orjson.loads(line), original)
-    except orjson.JSONDecodeError as error:
-        return Refused(place, original, (f"is not JSON: {error.msg} (character {error.pos + 1})",))
-
-
-def _items(stream: io.BufferedReader[Source]) -> Iterator[Record | Refused]:
-    number = 0
-    try:
-        for number, value in enumerate(_Window(io.TextIOWrapper(stream, encoding="utf-8-sig")), 1):
-            yield Record(Place("item", number), value, value)
-    except (ValueError, RecursionError) as error:
-        yield Refused(Place("item", number + 1), "", (f"{_fault(error)}; what follows was not read",))
-
-
-def _fault(error: ValueError | RecursionError) -> str:
-    match error:
-        case UnicodeDecodeError():
-            return "is not UTF-8"
-        case _OversizedError():
-            return str(error)
-        case json.JSONDecodeError():
-            return f"is not JSON: {error.msg}"
-        case RecursionError():
-            return "is not JSON: nested too deeply"
-        case _:
-            return f"is not JSON: {error}"
-
-
-class _Window:
-    """Decodes value after value from a window of text that grows until it holds a whole one.
+    """Read the JSON values of a file, whatever way they stand in it. What is broken costs itself.
 
     Why not ijson: its compiled parser puts `?` in place of half a surrogate pair, where nothing that was said may be
     altered in silence, and its memory grows with the square of the nesting. Its Python parser is 15 times slower.
-
-    Iterating raises ValueError where the text is not JSON, or ends inside of the array.
     """
+    if source.head.startswith(_ZIP):
+        yield Refused(Place("item", 1), "", ("is a zip archive: unpack it and import the JSON file in it",))
+    elif _is_lines(source):
+        yield from _lines(source)
+    else:
+        yield from _items(source)
 
-    def __init__(self, text: io.TextIOWrapper) -> None:
-        self._text = text
-        self._buffer = ""
-        self._start = 0
-        self._in_array = False
-        self._decoder = json.JSONDecoder()
 
-    def __iter__(self) -> Iterator[object]:
-        self._open()
-        while self._find():
-            yield self._take()
+def _is_lines(source: Source) -> bool:
+    """Tell JSON Lines from an array, and from a value over many lines: there neither of the first two is one."""
+    beginning = source.head.removeprefix(codecs.BOM_UTF8).lstrip(_SPACE)[:1]
+    if beginning != b"{":
+        return beginning != b"["
+    first = itertools.islice((line for line in source.lines() if line.strip(_SPACE)), 2)
+    return any(isinstance(_value(Place("line", 1), line), Record) for line in first)
 
-    def _open(self) -> None:
-        if self._find() and self._buffer.startswith("[", self._start):
-            self._in_array = True
-            self._start += 1
 
-    def _find(self) -> bool:
-        """Go to the next value; False at the end."""
-        while True:
-            self._start = self._after_separators()
-            if self._start < len(self._buffer):
-                if not (self._in_array and self._buffer[self._start] == "]"):
-                    return True
-                self._in_array = False
-                self._start += 1
-            elif not self._grow(_CHUNK):
-                break
-        if self._in_array:
-            raise ValueError("the text ends inside of the array")
-        return False
+def _lines(source: Source) -> Iterator[Record | Refused]:
+    for number, line in enumerate(source.lines(), 1):
+        if line.strip(_BLANK):
+            yield _value(Place("line", number), line)
 
-    def _after_separators(self) -> int:
-        following = _NO_SEPARATOR.search(self._buffer, self._start)
-        return following.start() if following else len(self._buffer)
 
-    def _take(self) -> object:
-        wanted = _CHUNK
-        while True:
-            try:
-                value, end = self._decoder.raw_decode(self._buffer, self._start)
-            except json.JSONDecodeError as error:
-                if not _is_cut_off(error, self._buffer):
-                    raise
-                if len(self._buffer) - self._start > _VALUE_MAX:
-                    raise _OversizedError(f"is an item of more than {_VALUE_MAX:,} characters") from None
-                if not self._grow(wanted):
-                    raise
-            else:
-                if end < len(self._buffer) or not self._grow(wanted):  # a number may go on beyond the window
-                    self._start = end
-                    return value
-            wanted = min(wanted * 2, _VALUE_MAX)  # so that a long value is not decoded over and over
+def _items(source: Source) -> Iterator[Record | Refused]:
+    """Part the values by their brackets: those in an array that is the whole file, else those of the file itself."""
+    content = source.content
+    opening = _OPENING.match(content)
+    begin = ended = opening.end() if opening else 0
+    depth = floor = len(opening[1]) if opening else 0
+    places = (Place("item", number) for number in itertools.count(1))
+    for token in _UP_TO_A_BRACKET.finditer(content, begin):
+        at = token.start(1)
+        if token[1] in _OPENS:
+            if depth == floor:
+                begin = at
+                yield from _strange(content, ended, at, places)
+            depth += 1
+        elif token[1] and depth > floor:
+            depth -= 1
+            if depth == floor:
+                ended = source.consumed = at + 1
+                yield _value(next(places), content[begin : min(ended, begin + VALUE_MAX + 1)])
+        elif token[1] == b"]" and floor:
+            yield from _strange(content, ended, at, places)
+            depth, floor, ended = 0, 0, at + 1
+    if depth > floor:
+        yield _value(next(places), content[begin : begin + VALUE_MAX + 1])
+    elif floor:
+        yield Refused(next(places), "", ("is missing: the text ends inside of the array",))
+    else:
+        yield from _strange(content, ended, len(content), places)
+    source.consumed = len(content)
 
-    def _grow(self, characters: int) -> bool:
-        more = self._text.read(characters)
-        self._buffer = self._buffer[self._start :] + more
-        self._start = 0
-        return bool(more)
+
+def _strange(content: Bytes, begin: int, end: int, places: Iterator[Place]) -> Iterator[Refused]:
+    """Refuse what stands between values and is no comma."""
+    if found := _NO_SEPARATOR.search(content, begin, end):
+        shown = content[found.start() : min(end, found.start() + _SHOWN)]
+        yield Refused(next(places), shown.decode(errors="backslashreplace"), ("is neither an object nor an array",))
+
+
+def _value(place: Place, text: bytes) -> Record | Refused:
+    if len(text) > VALUE_MAX:
+        beginning = text[:_SHOWN].decode(errors="backslashreplace")
+        return Refused(place, beginning, (f"is longer than {VALUE_MAX:,} bytes",))
+    shown = text.decode(errors="backslashreplace").strip("\ufeff \t\r\n")
+    try:
+        value = json.loads(text.decode("utf-8-sig"), parse_constant=_refuse)
+    except UnicodeDecodeError:
+        return Refused(place, shown, ("is not JSON: it is not UTF-8",))
+    except RecursionError:
+        return Refused(place, shown, ("is not JSON: nested too deeply",))
+    except ValueError as error:
+        return Refused(place, shown, (f"is not JSON: {error}",))
+    return Record(place, value, shown if place.unit == "line" else value)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
-from nomemory.importing.draft import NO_USER, Draft, Parsed, Place, Record, Refused, Skipped
-from nomemory.importing.fields import Fields, read_content
+from nomemory.importing.draft import Draft, Parsed, Record, Refused
+from nomemory.importing.fields import Fields, Importer, drafted, read_content
 
 _SAY: Final = "send_message"
 """The tool by which agents of its older kinds speak."""
@@ -18,20 +18,15 @@ _OF_THE_PROGRAM: Final = frozenset({"heartbeat", "login", "system_alert"})
 _SAID: Final = frozenset({"user", "assistant"})
 
 
-class Letta:
+class Letta(Importer):
     """Reads `{agents: [{id, messages: [{role, content, created_at, tool_calls}, …]}, …]}`, and files of one agent.
 
     Only what the user and the agent said is taken: not the agent's instructions, its calls of tools or what they gave.
-
-    Args:
-        user: the user of every message.
     """
 
     name = "letta"
     title = "Letta agent file"
-
-    def __init__(self, user: str) -> None:
-        self._user = user
+    required = "agents: is required"
 
     @staticmethod
     def matches(value: object) -> bool:
@@ -40,44 +35,35 @@ class Letta:
             isinstance(value.get("agents"), list) or ("agent_type" in value and isinstance(value.get("messages"), list))
         )
 
-    def parse(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[Parsed]:
         """Return the messages of each agent, in order."""
-        if not self._user:
-            yield Refused(record.place, record.original, (NO_USER,))
-            return
-        if not self.matches(record.value) or not isinstance(record.value, dict):
-            yield Refused(record.place, record.original, ("agents: is required",))
-            return
         agents = record.value.get("agents")
         for agent in agents if isinstance(agents, list) else [record.value]:
-            yield from self._agent(record.place, agent)
+            if isinstance(agent, dict) and isinstance(agent.get("messages"), list):
+                yield from self._agent(record, agent)
+            else:
+                yield Refused(record.place, agent, ("messages: is required",))
 
-    def _agent(self, place: Place, agent: object) -> Iterator[Parsed]:
-        if not isinstance(agent, dict) or not isinstance(agent.get("messages"), list):
-            yield Refused(place, agent, ("messages: is required",))
-            return
+    def _agent(self, record: Record, agent: Mapping[str, Any]) -> Iterator[Parsed]:
         fields = Fields(agent)
         agent_id = fields.text("id") or fields.text("name")
         for number, message in enumerate(agent["messages"], 1):
-            yield self._message(replace(place, within=f"{agent_id}, message {number}"), message, agent_id)
+            within = f"{agent_id}, message {number}"
+            yield drafted(record.part(within, message), partial(self._draft, agent_id, within))
 
-    def _message(self, place: Place, message: object, agent_id: str) -> Parsed:
-        if not isinstance(message, dict):
-            return Refused(place, message, ("is not a JSON object",))
-        fields = Fields(message)
-        role, text = fields.text("role", required=True), _spoken(message)
+    def _draft(self, agent_id: str, position: str, fields: Fields) -> Draft | None:
+        role, text = fields.text("role", required=True), _spoken(fields.value)
         if role not in _SAID or not text.strip():
-            return Skipped(place)
+            return None
         return Draft(
-            user_id=self._user,
+            user_id=self.user,
             ts=fields.moment("created_at", required=True),
             role=role,
             content=text,
             name=fields.text("name"),
-            position=place.within,
+            position=position,
             conversation_id=agent_id,
-            reasons=tuple(fields.reasons),
-        ).finish(place, message)
+        )
 
 
 def _spoken(message: Mapping[str, object]) -> str:

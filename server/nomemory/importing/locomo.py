@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from nomemory.importing.draft import METADATA_VALUE_CHARS, Draft, Parsed, Record, Refused
-from nomemory.importing.fields import Fields
+from nomemory.importing.fields import Fields, Importer, drafted
 
 TURN: Final = timedelta(seconds=20)
 """How far apart turns are set: the data dates sessions, not turns."""
@@ -18,63 +18,51 @@ _SESSION: Final = re.compile(r"session_(\d+)")
 _SESSION_TIME: Final = "%I:%M %p on %d %B, %Y"
 
 
-class Locomo:
+class Locomo(Importer):
     """Reads samples: `{sample_id, conversation: {session_1_date_time, session_1: [turn, …], …}}`.
 
     Both speakers are people, so both have the role `user` and are told apart by `name`. Session times carry no zone
-    and are taken as UTC.
-
-    Args:
-        user: the user of every message, whose ids then carry the sample's id; empty: each sample is a user.
+    and are taken as UTC. Without a user of the command line each sample is one; with one the ids carry the sample's id.
     """
 
     name = "locomo"
     title = "LoCoMo"
-
-    def __init__(self, user: str) -> None:
-        self._user = user
+    names_users = True
+    required = "conversation: is required"
 
     @staticmethod
     def matches(value: object) -> bool:
         """Recognise a sample by its conversation."""
         return isinstance(value, dict) and isinstance(value.get("conversation"), dict)
 
-    def parse(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[Parsed]:
         """Return the turns of a sample, session by session."""
-        if not self.matches(record.value) or not isinstance(record.value, dict):
-            yield Refused(record.place, record.original, ("conversation: is required",))
-            return
         sample_id = record.value.get("sample_id")
         if not isinstance(sample_id, str) or not sample_id:
             yield Refused(record.place, record.original, ("sample_id: is required",))
             return
         for session, turns, start in _sessions(record.value["conversation"]):
             for number, turn in enumerate(turns):
-                place = replace(record.place, within=f"{sample_id}, {session}, turn {number + 1}")
-                yield self._turn(Record(place, turn, turn), sample_id, session, start and start + number * TURN)
+                part = record.part(f"{sample_id}, {session}, turn {number + 1}", turn)
+                yield drafted(part, partial(self._draft, sample_id, session, start and start + number * TURN))
 
-    def _turn(self, record: Record, sample_id: str, session: str, ts: datetime | None) -> Parsed:
-        if not isinstance(record.value, dict):
-            return Refused(record.place, record.original, ("is not a JSON object",))
-        fields = Fields(record.value)
-        prefix = f"{sample_id}:" if self._user else ""
+    def _draft(self, sample_id: str, session: str, ts: datetime | None, fields: Fields) -> Draft:
+        prefix = f"{sample_id}:" if self.user else ""
         caption = fields.text("blip_caption")
         text = fields.text("text", required=not caption)
         dia_id = fields.text("dia_id", required=True)
         if ts is None:
             fields.reasons.append(f"{session}_date_time: is not a time like 1:56 pm on 8 May, 2023")
-        draft = Draft(
-            user_id=self._user or sample_id,
+        return Draft(
+            user_id=self.user or sample_id,
             ts=ts,
             role="user",
             content="\n".join(filter(None, (text, caption and f"[Image] {caption}"))),
             message_id=f"{prefix}{dia_id}",
             name=fields.text("speaker", required=True),
             conversation_id=f"{prefix}{session}",
-            metadata=_picture(record.value),
-            reasons=tuple(fields.reasons),
+            metadata=_picture(fields.value),
         )
-        return draft.finish(record.place, record.original)
 
 
 def _sessions(conversation: dict[str, object]) -> Iterator[tuple[str, list[object], datetime | None]]:
@@ -93,7 +81,7 @@ def _session_time(text: object) -> datetime | None:
         return None
 
 
-def _picture(turn: dict[str, object]) -> dict[str, str]:
+def _picture(turn: Mapping[str, object]) -> dict[str, str]:
     """Keep what the data says about the picture that was shared with a turn."""
     urls = turn.get("img_url")
     found = {"image_query": turn.get("query"), "image_url": urls[0] if isinstance(urls, list) and urls else urls}

@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import partial
 from typing import Final
 
-from nomemory.importing.draft import NO_USER, Draft, Parsed, Record, Refused, derived_id, metadata_text
-from nomemory.importing.fields import Fields, read_content
+from nomemory.importing.draft import Draft, Given, Parsed, Record, derived_id, metadata_text
+from nomemory.importing.fields import Fields, Importer, drafted, read_content
 
 _TIMES: Final = ("created_at", "created")
 _CALLS: Final = ("tool_calls", "function_call")
 _NO_TIME: Final = "created_at: is missing; give the time of the first message with --start"
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """The times of messages that carry none: the n-th of them was said at `start + n * step`."""
-
-    start: datetime | None
-    step: timedelta
-
-
-class OpenAI:
+class OpenAI(Importer):
     """Reads `{role, content, name?, created_at?}`: an array of them, or objects that hold them as `messages`.
 
-    Args:
-        user: the user of every message.
-        clock: dates the messages that carry no time.
+    Of the messages that carry no time the n-th was said at `start + n * step`.
     """
 
     name = "openai"
     title = "OpenAI chat messages"
 
-    def __init__(self, user: str, clock: Clock) -> None:
-        self._user = user
-        self._clock = clock
+    def __init__(self, given: Given) -> None:
+        super().__init__(given)
         self._undated = 0
-        self._loose: _Conversation | None = None
+        self._loose = _Conversation(None)
 
     @staticmethod
     def matches(value: object) -> bool:
@@ -47,29 +36,22 @@ class OpenAI:
             isinstance(value.get("messages"), list) or {"role", "content"} <= set(value)
         )
 
-    def parse(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[Parsed]:
         """Return the messages of a conversation, or the one message that stands by itself."""
-        if not self._user:
-            yield Refused(record.place, record.original, (NO_USER,))
-        elif isinstance(record.value, dict) and isinstance(record.value.get("messages"), list):
-            conversation = _Conversation(record.value.get("conversation_id") or record.value.get("id"))
-            for number, message in enumerate(record.value["messages"], 1):
-                place = replace(record.place, within=f"message {number}")
-                yield self._message(Record(place, message, message), conversation)
-        else:
-            self._loose = self._loose or _Conversation(None)
-            yield self._message(record, self._loose)
+        if not isinstance(record.value, dict) or not isinstance(record.value.get("messages"), list):
+            yield drafted(record, partial(self._draft, self._loose))
+            return
+        conversation = _Conversation(record.value.get("conversation_id") or record.value.get("id"))
+        for number, message in enumerate(record.value["messages"], 1):
+            yield drafted(record.part(f"message {number}", message), partial(self._draft, conversation))
 
-    def _message(self, record: Record, conversation: _Conversation) -> Parsed:
-        if not isinstance(record.value, dict):
-            return Refused(record.place, record.original, ("is not a JSON object",))
-        fields = Fields(record.value)
-        content = read_content(record.value.get("content"))
+    def _draft(self, conversation: _Conversation, fields: Fields) -> Draft:
+        content = read_content(fields.value.get("content"))
         ts = self._moment(fields)
         if not content.text.strip():
-            fields.reasons.append(_why_empty(record.value))
-        draft = Draft(
-            user_id=self._user,
+            fields.reasons.append(_why_empty(fields.value))
+        return Draft(
+            user_id=self.user,
             ts=ts,
             role=fields.text("role"),
             content=content.text,
@@ -77,21 +59,19 @@ class OpenAI:
             keeps_id=False,
             position=conversation.next_position(),
             name=fields.text("name"),
-            conversation_id=conversation.id(self._user, ts, content.text),
-            metadata={**content.metadata, **_calls(record.value)},
-            reasons=tuple(fields.reasons),
+            conversation_id=conversation.id(self.user, ts, content.text),
+            metadata={**content.metadata, **_calls(fields.value)},
         )
-        return draft.finish(record.place, record.original)
 
     def _moment(self, fields: Fields) -> datetime | None:
         ts = fields.moment(*_TIMES)
         if ts is not None or fields.reasons:
             return ts
-        if self._clock.start is None:
+        if self.given.start is None:
             fields.reasons.append(_NO_TIME)
             return None
         self._undated += 1
-        return self._clock.start + (self._undated - 1) * self._clock.step
+        return self.given.start + (self._undated - 1) * self.given.step
 
 
 class _Conversation:
@@ -110,12 +90,12 @@ class _Conversation:
         return str(self._position)
 
 
-def _why_empty(message: dict[str, object]) -> str:
+def _why_empty(message: Mapping[str, object]) -> str:
     calls = next((key for key in _CALLS if message.get(key)), None)
     return f"content: is empty, the message only has {calls}" if calls else "content: is required"
 
 
-def _calls(message: dict[str, object]) -> dict[str, str]:
+def _calls(message: Mapping[str, object]) -> dict[str, str]:
     """Keep which call a tool message answers."""
     answered = message.get("tool_call_id")
     return {"tool_call_id": metadata_text(answered)} if answered else {}

@@ -28,9 +28,9 @@ _POLL_S: Final = 0.25
 Status = ingest_service_pb2.GetIndexStatusResponse
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tally:
-    """How many messages went which way. `sent` covers the first four, and what a dry run would send."""
+    """How many messages went which way so far. `sent` covers the first four, and what a dry run would send."""
 
     sent: int = 0
     created: int = 0
@@ -38,22 +38,6 @@ class Tally:
     replaced: int = 0
     rejected: int = 0
     skipped: int = 0
-
-    def plus(self, other: Tally) -> Tally:
-        """Add up."""
-        return Tally(
-            self.sent + other.sent,
-            self.created + other.created,
-            self.unchanged + other.unchanged,
-            self.replaced + other.replaced,
-            self.rejected + other.rejected,
-            self.skipped + other.skipped,
-        )
-
-
-def tally_of(sent: int, reply: ingest_service_pb2.ImportMessagesResponse) -> Tally:
-    """Count what the server did with a stream."""
-    return Tally(sent, reply.created, reply.unchanged, reply.replaced, reply.rejected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +82,24 @@ class Upload:
         """Work through everything, and give the tally after each stream."""
         rest = iter(items)
         while chunk := list(itertools.islice(rest, STREAM_MESSAGES)):
-            refused = [item for item in chunk if isinstance(item, Refused)]
-            for item in refused:
-                self._refuse(item, item.reasons)
-            skipped = sum(isinstance(item, Skipped) for item in chunk)
-            self.tally = self.tally.plus(Tally(rejected=len(refused), skipped=skipped))
-            self._store(list(self._refuse_oversized(item for item in chunk if isinstance(item, Accepted))))
+            for item in chunk:
+                if isinstance(item, Refused):
+                    self._reject(item, item.reasons)
+                elif isinstance(item, Skipped):
+                    self.tally.skipped += 1
+            self._store([item for item in chunk if isinstance(item, Accepted) and self._fits(item)])
             yield self.tally
 
-    def _refuse_oversized(self, items: Iterable[Accepted]) -> Iterator[Accepted]:
-        for item in items:
-            size = item.message.ByteSize()
-            if size <= BATCH_BYTES or size + _FRAMING <= self._request_bytes():
-                yield item
-            else:
-                self._refuse(item, (f"is {size:,} bytes long, more than the server takes in a request",))
-                self.tally = self.tally.plus(Tally(rejected=1))
+    def _fits(self, item: Accepted) -> bool:
+        size = item.message.ByteSize()
+        fits = size <= BATCH_BYTES or size + _FRAMING <= self._request_bytes()
+        if not fits:
+            self._reject(item, (f"is {size:,} bytes long, more than the server takes in a request",))
+        return fits
+
+    def _reject(self, item: Accepted | Refused, reasons: tuple[str, ...]) -> None:
+        self._refuse(item, reasons)
+        self.tally.rejected += 1
 
     def _store(self, accepted: Sequence[Accepted]) -> None:
         if not accepted:
@@ -121,7 +107,11 @@ class Upload:
         reply = self._send([item.message for item in accepted])
         for rejection in reply.rejections:
             self._refuse(accepted[rejection.index], _reasons(rejection))
-        self.tally = self.tally.plus(tally_of(len(accepted), reply))
+        self.tally.sent += len(accepted)
+        self.tally.created += reply.created
+        self.tally.unchanged += reply.unchanged
+        self.tally.replaced += reply.replaced
+        self.tally.rejected += reply.rejected
         self.ignored.update(itertools.chain.from_iterable(item.ignored for item in accepted))
         self.write_token = reply.write_token or self.write_token
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime
 from pathlib import PurePath
 from typing import Final
 
-from nomemory.importing.draft import NO_USER, Draft, Parsed, Place, Record, Refused, Skipped
+from nomemory.importing.draft import Draft, Parsed, Place, Record, Refused, Skipped
+from nomemory.importing.fields import Importer
 from nomemory.importing.files import Source
 
 _MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c": "", "\u202f": " ", "\u00a0": " "})
@@ -58,12 +58,11 @@ def is_chat(head: bytes) -> bool:
     return _line(head.partition(b"\n")[0].decode(errors="replace")) is not None
 
 
-def messages(source: Source) -> Iterator[Record | Refused]:
+def lines(source: Source) -> Iterator[Record | Refused]:
     """Read a file's messages; a message has all lines up to the next that begins with a time."""
-    order = _order(head.line for head in _split(io.BytesIO(source.head)))
+    order = _order(head.line for head in _split(source.head.split(b"\n")))
     name = PurePath(source.name).stem[:_CONVERSATION_CHARS]
-    stream = io.BufferedReader(source)
-    for entry in _split(iter(lambda: stream.readline(_TEXT_MAX), b"")):
+    for entry in _split(source.lines()):
         place = Place("line", entry.number)
         if _is_unicode(entry.text):
             yield Record(place, _Chat(name, entry.line, order), entry.text)
@@ -72,56 +71,46 @@ def messages(source: Source) -> Iterator[Record | Refused]:
             yield Refused(place, shown, ("is not UTF-8",))
 
 
-class WhatsApp:
+class WhatsApp(Importer):
     """Reads a chat between people: all have the role `user`, and `name` tells them apart.
 
-    Args:
-        user: the user of every message.
-        zone: where the phone was: the file's times have no zone.
+    The file's times have no zone: it has to be given where the phone was.
     """
 
     name = "whatsapp"
     title = "WhatsApp chat"
-
-    def __init__(self, user: str, zone: tzinfo | None) -> None:
-        self._user = user
-        self._zone = zone
+    required = "is no line of an exported chat"
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Recognise a message of a chat, which only `messages` makes."""
+        """Recognise a message of a chat, which only `lines` makes."""
         return isinstance(value, _Chat)
 
-    def parse(self, record: Record) -> Iterator[Parsed]:
+    def messages(self, record: Record) -> Iterator[Parsed]:
         """Return the message of a record."""
-        if not isinstance(record.value, _Chat):
-            yield Refused(record.place, record.original, ("is no line of an exported chat",))
-            return
         sender, colon, text = record.value.line.rest.partition(": ")
         if not colon or _was_not_written(text):
             yield Skipped(record.place)
             return
         ts, reasons = self._moment(record.value)
-        if not self._user:
-            reasons = (NO_USER, *reasons)
-        yield Draft(
-            user_id=self._user,
+        draft = Draft(
+            user_id=self.user,
             ts=ts,
             role="user",
             content=text.strip(),
             name=sender.strip().translate(_MARKS),
             conversation_id=record.value.name,
             position=str(record.place.number),
-            reasons=reasons,
-        ).finish(record.place, record.original)
+        )
+        yield draft.finish(record.place, record.original, reasons)
 
     def _moment(self, chat: _Chat) -> tuple[datetime | None, tuple[str, ...]]:
-        if self._zone is None:
+        if self.given.zone is None:
             return None, (_NO_ZONE,)
         if chat.order is None:
             return None, ("ts: nothing in the file says whether the day or the month stands first",)
         try:
-            return _date(chat.line, chat.order).replace(tzinfo=self._zone), ()
+            return _date(chat.line, chat.order).replace(tzinfo=self.given.zone), ()
         except ValueError:
             return None, ("ts: is no date in the order of the others",)
 

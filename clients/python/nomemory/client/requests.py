@@ -1,53 +1,41 @@
-"""The requests of the contract, made from plain Python values. Both clients send what these functions build."""
+"""The requests of the contract, made from plain Python values. What they take is what the clients' methods take."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, Unpack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Final, ParamSpec, Unpack
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from nomemory.client.messages import Moment, RoleName, Writable, as_message, role_number, timestamp
-from nomemory.client.options import Narrowing, RecallOptions, Turn
-from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2
+from nomemory.client.options import Narrowing, Turn
+from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 BATCH_MESSAGES: Final = 1_000
 BATCH_BYTES: Final = 4_000_000  # well below what a server takes in one request
+_Options = ParamSpec("_Options")
 
 
-class Listing(Protocol):
-    """A request that can continue from a cursor."""
-
-    cursor: str
-
-
-class Page(Protocol):
-    """A reply with the cursor of the next page; an empty cursor is the end."""
-
-    @property
-    def next_cursor(self) -> str:
-        """Return the cursor of the next page."""
-
-
-def list_messages(  # noqa: PLR0913 - a parameter for each option
+def list_messages(
     user_id: str,
     *,
-    since: Moment | None = None,
-    until: Moment | None = None,
-    role: RoleName | None = None,
-    conversation_id: str | None = None,
-    metadata: Mapping[str, str] | None = None,
     page_size: int = 0,
     cursor: str = "",
     return_fields: Sequence[str] | None = None,
     at_least: str = "",
     oldest_first: bool = False,
+    **narrowing: Unpack[Narrowing],
 ) -> query_service_pb2.ListMessagesRequest:
-    """Build a read by time."""
+    """Read a page by time, newest first unless `oldest_first` is set: 1 to 500 messages (50 by default).
+
+    `cursor` is the `next_cursor` of the page before, `return_fields` the fields to return (all by default), `at_least`
+    a write token whose write must be seen.
+    """
     return query_service_pb2.ListMessagesRequest(
         user_id=user_id,
-        filter=_filter(since, until, role, conversation_id, metadata),
+        filter=_filter(**narrowing),
         page_size=page_size,
         cursor=cursor,
         return_fields=_mask(return_fields),
@@ -56,26 +44,25 @@ def list_messages(  # noqa: PLR0913 - a parameter for each option
     )
 
 
-def lexical_search(  # noqa: PLR0913 - a parameter for each option
+def lexical_search(
     user_id: str,
     query: str,
     *,
-    since: Moment | None = None,
-    until: Moment | None = None,
-    role: RoleName | None = None,
-    conversation_id: str | None = None,
-    metadata: Mapping[str, str] | None = None,
     page_size: int = 0,
     cursor: str = "",
     return_fields: Sequence[str] | None = None,
     at_least: str = "",
     snippet_chars: int | None = None,
+    **narrowing: Unpack[Narrowing],
 ) -> query_service_pb2.LexicalSearchRequest:
-    """Build a search for words."""
+    """Find words and "phrases": one page, best first, with the options of `list_messages`.
+
+    `snippet_chars` (1 to 1,000; 0: the server's default) asks for highlights.
+    """
     return query_service_pb2.LexicalSearchRequest(
         user_id=user_id,
         query_text=query,
-        filter=_filter(since, until, role, conversation_id, metadata),
+        filter=_filter(**narrowing),
         page_size=page_size,
         cursor=cursor,
         return_fields=_mask(return_fields),
@@ -84,24 +71,23 @@ def lexical_search(  # noqa: PLR0913 - a parameter for each option
     )
 
 
-def semantic_search(  # noqa: PLR0913 - a parameter for each option
+def semantic_search(
     user_id: str,
     query: str | Sequence[float],
     *,
-    since: Moment | None = None,
-    until: Moment | None = None,
-    role: RoleName | None = None,
-    conversation_id: str | None = None,
-    metadata: Mapping[str, str] | None = None,
     top_k: int = 0,
     min_score: float | None = None,
     return_fields: Sequence[str] | None = None,
     at_least: str = "",
+    **narrowing: Unpack[Narrowing],
 ) -> query_service_pb2.SemanticSearchRequest:
-    """Build a search for meaning: of a text, or of a vector of the caller's own."""
+    """Find messages near a text in meaning, or near a vector of the caller's own.
+
+    At most `top_k` messages (20 by default), of at least `min_score`.
+    """
     request = query_service_pb2.SemanticSearchRequest(
         user_id=user_id,
-        filter=_filter(since, until, role, conversation_id, metadata),
+        filter=_filter(**narrowing),
         top_k=top_k,
         min_score=min_score,
         return_fields=_mask(return_fields),
@@ -115,27 +101,27 @@ def semantic_search(  # noqa: PLR0913 - a parameter for each option
     return request
 
 
-def hybrid_search(  # noqa: PLR0913 - a parameter for each option
+def hybrid_search(
     user_id: str,
     question: str,
     *,
-    since: Moment | None = None,
-    until: Moment | None = None,
-    role: RoleName | None = None,
-    conversation_id: str | None = None,
-    metadata: Mapping[str, str] | None = None,
     top_k: int = 0,
     explain: bool = False,
     embedding: Sequence[float] | None = None,
     return_fields: Sequence[str] | None = None,
     at_least: str = "",
+    **narrowing: Unpack[Narrowing],
 ) -> query_service_pb2.HybridSearchRequest:
-    """Build a search for the messages that answer a question."""
+    """Find the messages that answer a question, best first: by words, meaning, speaker and surroundings.
+
+    At most `top_k` messages (20 by default), each explained if `explain` is set. `embedding` is the caller's own vector
+    of the question.
+    """
     return query_service_pb2.HybridSearchRequest(
         user_id=user_id,
         query_text=question,
         query_embedding=_embedding(embedding),
-        filter=_filter(since, until, role, conversation_id, metadata),
+        filter=_filter(**narrowing),
         top_k=top_k,
         explain=explain,
         return_fields=_mask(return_fields),
@@ -151,25 +137,60 @@ def neighbors(
     after: int | None = None,
     return_fields: Sequence[str] | None = None,
 ) -> query_service_pb2.GetNeighborsRequest:
-    """Build a read of the messages around one."""
+    """Read the messages around one of them, oldest first: 20 before it and none after it by default."""
     return query_service_pb2.GetNeighborsRequest(
         user_id=user_id, message_id=message_id, before=before, after=after, return_fields=_mask(return_fields)
     )
 
 
 def batch_get(
-    user_id: str, message_ids: Iterable[str], return_fields: Sequence[str] | None = None
+    user_id: str, message_ids: Iterable[str], *, return_fields: Sequence[str] | None = None
 ) -> query_service_pb2.BatchGetMessagesRequest:
-    """Build a look-up by ids."""
+    """Look up up to 500 ids, in the given order."""
     return query_service_pb2.BatchGetMessagesRequest(
         user_id=user_id, message_ids=message_ids, return_fields=_mask(return_fields)
     )
 
 
+def count_messages(
+    user_id: str, *, at_least: str = "", **narrowing: Unpack[Narrowing]
+) -> query_service_pb2.CountMessagesRequest:
+    """Count a user's messages, or those that a filter admits. `at_least` is a write token."""
+    return query_service_pb2.CountMessagesRequest(user_id=user_id, filter=_filter(**narrowing), at_least=at_least)
+
+
+def list_conversations(
+    user_id: str, *, page_size: int = 0, cursor: str = "", at_least: str = ""
+) -> query_service_pb2.ListConversationsRequest:
+    """Read a page of a user's conversations, the one with the latest message first: 1 to 500 (50 by default)."""
+    return query_service_pb2.ListConversationsRequest(
+        user_id=user_id, page_size=page_size, cursor=cursor, at_least=at_least
+    )
+
+
+def list_users(*, page_size: int = 0, cursor: str = "") -> query_service_pb2.ListUsersRequest:
+    """Read a page of the users who have messages, by their ids: 1 to 500 (default: 50). It needs the scope `admin`."""
+    return query_service_pb2.ListUsersRequest(page_size=page_size, cursor=cursor)
+
+
+def export_messages(
+    user_id: str, *, cursor: str = "", **narrowing: Unpack[Narrowing]
+) -> query_service_pb2.ExportMessagesRequest:
+    """Read all messages of a user, oldest first, in batches that an import takes.
+
+    Each batch has a cursor to resume with; that of the last one is empty. The whole export may take as long as an
+    import. Closing the iterator stops it.
+    """
+    return query_service_pb2.ExportMessagesRequest(user_id=user_id, filter=_filter(**narrowing), cursor=cursor)
+
+
 def write(
     messages: Iterable[Writable], *, replace: bool = False, request_id: str = ""
 ) -> ingest_service_pb2.WriteMessagesRequest:
-    """Build a write. Messages without ids get a request id, so that a retry does not store them twice."""
+    """Store up to 1,000 messages, all or nothing: dictionaries, or what `chat_message` makes.
+
+    A batch with a message that has no id gets a request id, so that a retry does not store it twice.
+    """
     batch = [as_message(message) for message in messages]
     return ingest_service_pb2.WriteMessagesRequest(
         messages=batch, replace=replace, request_id=request_id or _request_id(batch)
@@ -185,33 +206,34 @@ def import_batches(
 
 
 def delete(user_id: str, message_ids: Iterable[str]) -> ingest_service_pb2.DeleteMessagesRequest:
-    """Build a deletion."""
+    """Delete up to 1,000 messages of a user."""
     return ingest_service_pb2.DeleteMessagesRequest(user_id=user_id, message_ids=message_ids)
 
 
-def delete_matching(
-    user_id: str,
-    *,
-    since: Moment | None = None,
-    until: Moment | None = None,
-    role: RoleName | None = None,
-    conversation_id: str | None = None,
-    metadata: Mapping[str, str] | None = None,
-) -> ingest_service_pb2.DeleteMessagesRequest:
-    """Build a deletion of whatever a filter admits."""
-    return ingest_service_pb2.DeleteMessagesRequest(
-        user_id=user_id, filter=_filter(since, until, role, conversation_id, metadata)
-    )
+def delete_matching(user_id: str, **narrowing: Unpack[Narrowing]) -> ingest_service_pb2.DeleteMessagesRequest:
+    """Delete all messages of a user for which everything holds that is set; something must be."""
+    return ingest_service_pb2.DeleteMessagesRequest(user_id=user_id, filter=_filter(**narrowing))
 
 
 def erase_user(user_id: str) -> ingest_service_pb2.EraseUserRequest:
-    """Build the erasure of a user."""
+    """Delete everything of a user. The receipt says what still holds bytes of it."""
     return ingest_service_pb2.EraseUserRequest(user_id=user_id)
+
+
+def status(user_id: str = "") -> ingest_service_pb2.GetIndexStatusRequest:
+    """Return how far the log and the indexes are, for one user or, if empty, for all."""
+    return ingest_service_pb2.GetIndexStatusRequest(user_id=user_id)
+
+
+def server_info() -> server_service_pb2.GetServerInfoRequest:
+    """Ask what the server is: its version, its embedding model, what it can do and how much it takes."""
+    return server_service_pb2.GetServerInfoRequest()
 
 
 def recall(  # noqa: PLR0913 - a parameter for each option
     question: str = "",
     *,
+    user_id: str | None = None,  # noqa: ARG001 - it travels as metadata: see `bound_to`
     since: Moment | None = None,
     until: Moment | None = None,
     role: RoleName | None = None,
@@ -225,7 +247,16 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     evidence_messages: int = 0,
     include_trace: bool = False,
 ) -> recall_service_pb2.RecallRequest:
-    """Build a recall. Its user travels in metadata, never in the request."""
+    """Answer a question from what was said. `user_id` is for services; a user's own token names its user.
+
+    The recall begins at `since`, `until` and `role`, and may go beyond them. Times need a time zone; `time_zone` is an
+    IANA name. `question_embedding` is the caller's own vector of the question, of the server's dimension.
+
+    `conversation_id` confines the recall to one conversation. `turns` are the last turns of the conversation in
+    progress, oldest first, at most 20; with them the question may be empty. `at_least` is a write token: the recall
+    waits until that write can be found. `evidence_messages` is how many messages the evidence may have, at most 50; 0:
+    as many as the server gives by default.
+    """
     context = recall_service_pb2.RecallContext(
         time_range=_time_range(since, until),
         role_pref=_role(role),
@@ -245,9 +276,18 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     )
 
 
-def stream_recall(question: str = "", **options: Unpack[RecallOptions]) -> recall_service_pb2.StreamRecallRequest:
-    """Build a recall whose steps are shown."""
-    return recall_service_pb2.StreamRecallRequest(recall=recall(question, **options))
+def _streamed(
+    build: Callable[_Options, recall_service_pb2.RecallRequest],
+) -> Callable[_Options, recall_service_pb2.StreamRecallRequest]:
+    @wraps(build)
+    def streamed(*args: _Options.args, **options: _Options.kwargs) -> recall_service_pb2.StreamRecallRequest:
+        return recall_service_pb2.StreamRecallRequest(recall=build(*args, **options))
+
+    return streamed
+
+
+stream_recall = _streamed(recall)
+"""The same, but yield each step as it happens, then the result. Closing the iterator cancels the recall."""
 
 
 def bound_to(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
@@ -260,11 +300,6 @@ def bound_to(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
     if user_id.isascii() and user_id.isprintable() and user_id == user_id.strip():
         return (("x-user-id", user_id),)
     return (("x-user-id-bin", user_id.encode()),)
-
-
-def status(user_id: str = "") -> ingest_service_pb2.GetIndexStatusRequest:
-    """Build a request for the state of the log and the indexes, of one user or, if empty, of all."""
-    return ingest_service_pb2.GetIndexStatusRequest(user_id=user_id)
 
 
 def _batches(messages: Iterable[message_pb2.ChatMessage]) -> Iterator[list[message_pb2.ChatMessage]]:
@@ -285,17 +320,12 @@ def _request_id(batch: Sequence[message_pb2.ChatMessage]) -> str:
     return "" if all(message.message_id for message in batch) else uuid.uuid4().hex
 
 
-def message_filter(**narrowing: Unpack[Narrowing]) -> message_pb2.Filter:
-    """Build a filter."""
-    return list_messages("", **narrowing).filter
-
-
 def _filter(
-    since: Moment | None,
-    until: Moment | None,
-    role: RoleName | None,
-    conversation_id: str | None,
-    metadata: Mapping[str, str] | None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    role: RoleName | None = None,
+    conversation_id: str | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> message_pb2.Filter:
     return message_pb2.Filter(
         time_range=_time_range(since, until),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Unpack
+from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from nomemory.client import Client, tool_results
-from nomemory.client.options import HybridOptions
 from nomemory.v1 import query_service_pb2
 
 
@@ -22,7 +21,7 @@ class MemoryRetriever(BaseRetriever):
         options: those of `Client.hybrid_search`: `top_k`, `since`, `role`, `conversation_id` and so on.
     """
 
-    def __init__(self, client: Client, user_id: str, **options: Unpack[HybridOptions]) -> None:
+    def __init__(self, client: Client, user_id: str, **options: Any) -> None:  # noqa: ANN401 - each has its own type
         super().__init__()
         self._client = client
         self._user_id = user_id

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +9,12 @@ import click
 
 from nomemory.cli.configuration import configured
 from nomemory.cli.connection import Target, target_option
-from nomemory.cli.doctor.installation import check_embedder, check_packages, check_python, check_sqlite, check_storage
+from nomemory.cli.doctor.data import check_data, check_postgres, check_qdrant, check_vectors, treat
+from nomemory.cli.doctor.installation import check_embedder, check_sqlite, check_storage
 from nomemory.cli.doctor.server import check_server
 from nomemory.cli.options import output_option
-from nomemory.cli.output import Check, Output
+from nomemory.cli.output import Check, Diagnosis, Output
+from nomemory.server.data_directory import DataDirectory
 from nomemory.server.settings import Settings
 
 
@@ -27,7 +28,7 @@ from nomemory.server.settings import Settings
 def doctor(
     *, data: Path | None, repair: bool, accept_loss: bool, delete_damaged: bool, target: Target, output: Output
 ) -> None:
-    """Check the installation, the data directory and the server, and say what to do.
+    """Check the machine, the data directory and the server, and say what to do.
 
     Changes nothing without an option that says so: --repair makes counts and the index of words agree with the
     messages, removes vectors of messages that are gone, and deletes no message. The exit code is 1 if a check fails; a
@@ -35,53 +36,25 @@ def doctor(
     """
     settings = configured(data=data)
     if repair or accept_loss or delete_damaged:
-        from nomemory.cli.doctor.data import treat  # noqa: PLC0415 - loads the engines
-
         for done in treat(settings, repair=repair, accept_loss=accept_loss, delete_damaged=delete_damaged):
             output.notice(done)
-    checks = list(
-        itertools.chain(
-            [check_python()],
-            check_packages(),
-            [check_sqlite()],
-            check_storage(settings.server.data),
-            _check_data(settings),
-            _check_qdrant(settings),
-            [check_embedder(settings)],
-            check_server(target),
-        )
-    )
-    output.checks(checks)
+    checks = list(_checks(settings, target))
+    output.show(Diagnosis(checks))
     if any(check.state == "fail" for check in checks):
         raise click.exceptions.Exit(1)
 
 
-def _check_qdrant(settings: Settings) -> Iterator[Check]:
-    if settings.vector.qdrant_url is None:
-        return
-    try:  # as below
-        from nomemory.cli.doctor.data import check_qdrant  # noqa: PLC0415
-    except ImportError as error:
-        yield Check("Vectors on Qdrant", "skip", f"cannot be looked at: {error.name} is missing")
-        return
-    yield from check_qdrant(settings)
-
-
-def _check_data(settings: Settings) -> Iterator[Check]:
-    try:  # imported late: a package that is missing must not keep the doctor from starting
-        from nomemory.cli.doctor.data import (  # noqa: PLC0415
-            check_data,
-            check_postgres,
-            check_vectors,
-        )
-        from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
-    except ImportError as error:
-        yield Check("Data", "skip", f"cannot be looked at: {error.name} is missing")
-        return
-    if settings.server.log is not None:
+def _checks(settings: Settings, target: Target) -> Iterator[Check]:
+    yield check_sqlite()
+    yield from check_storage(settings.server.data)
+    if settings.server.log is None:
+        checks = list(check_data(DataDirectory(settings.server.data)))
+        yield from checks
+        if not any(check.state == "fail" for check in checks):  # of a log that does not hold nothing can be expected
+            yield from check_vectors(settings)
+    else:
         yield from check_postgres(settings)
-        return
-    checks = list(check_data(DataDirectory(settings.server.data)))
-    yield from checks
-    if not any(check.state == "fail" for check in checks):  # of a log that does not hold nothing can be expected
-        yield from check_vectors(settings)
+    if settings.vector.qdrant_url is not None:
+        yield check_qdrant(settings, settings.vector.qdrant_url)
+    yield check_embedder(settings)
+    yield from check_server(target)

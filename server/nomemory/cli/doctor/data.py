@@ -35,6 +35,11 @@ from nomemory.server.maintenance.loss import repair as mend
 from nomemory.server.private_files import readable_by_others
 from nomemory.server.settings import Settings
 
+_RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
+_REPAIR = "Stop the server and run: nomemory doctor --repair."
+_NAMED_MAX = 10
+_IN_POSTGRES: Final = "the message log is in PostgreSQL (NOMEMORY_LOG), and --repair and --delete-damaged mend a file"
+_REFUSALS = (DataDirectoryBusyError, DataDirectoryUnusableError, LogUnusableError, LogVersionError, sqlite3.Error)
 _ON_DISK = "Vectors on disk"
 _MENDED = "The server mends it when it starts. Until then its status names the index."
 _ON_QDRANT = "Vectors on Qdrant"
@@ -87,33 +92,18 @@ def _compared(settings: Settings) -> Check:
     return Check(_ON_DISK, "fail", finding, _MENDED)
 
 
-def check_qdrant(settings: Settings) -> Iterator[Check]:
+def check_qdrant(settings: Settings, url: str) -> Check:
     """Check that the Qdrant server of the settings answers, and that its payload indexes know all points."""
-    url = settings.vector.qdrant_url
-    if url is None:
-        return
     try:
         found = asyncio.run(look_at_collection(settings, url))
     except (Fault, EmbedderSettingsError) as error:
-        yield Check(_ON_QDRANT, "fail", f"cannot be looked at: {error}", "Check the server, or NOMEMORY_QDRANT_URL.")
-        return
+        return Check(_ON_QDRANT, "fail", f"cannot be looked at: {error}", "Check the server, or NOMEMORY_QDRANT_URL.")
     if found is None:
-        yield Check(_ON_QDRANT, "skip", "no collection of this embedder yet")
-    elif found.lacking:
+        return Check(_ON_QDRANT, "skip", "no collection of this embedder yet")
+    if found.lacking:
         finding = f"{found.name}: the index of {', '.join(found.lacking)} lacks points; searches miss messages"
-        yield Check(_ON_QDRANT, "fail", finding, "A server rebuilds it when it starts.")
-    else:
-        yield Check(_ON_QDRANT, "ok", f"{found.name}: {found.points:,} points, which every payload index knows")
-
-
-_RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
-_REPAIR = "Stop the server and run: nomemory doctor --repair."
-_NAMED_MAX = 10
-IN_POSTGRES: Final = "the message log is in PostgreSQL (NOMEMORY_LOG), and {what}"
-"""What a command says that works on a log in a file."""
-
-
-_REFUSALS = (DataDirectoryBusyError, DataDirectoryUnusableError, LogUnusableError, LogVersionError, sqlite3.Error)
+        return Check(_ON_QDRANT, "fail", finding, "A server rebuilds it when it starts.")
+    return Check(_ON_QDRANT, "ok", f"{found.name}: {found.points:,} points, which every payload index knows")
 
 
 def check_data(directory: DataDirectory) -> Iterator[Check]:
@@ -232,7 +222,7 @@ def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged
     if not directory.root.is_dir():
         raise click.ClickException(f"there is no directory {directory.root}")
     if settings.server.log is not None and (repair or delete_damaged):
-        raise click.ClickException(IN_POSTGRES.format(what="--repair and --delete-damaged mend a file"))
+        raise click.ClickException(_IN_POSTGRES)
     try:
         if accept_loss:
             log = begin_anew(directory, log_store(settings, directory).begin_epoch)

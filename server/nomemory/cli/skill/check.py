@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from nomemory.cli.figures import counted
-from nomemory.cli.terminal import json_line, one_line
+from nomemory.cli.terminal import counted, json_line, one_line
 from nomemory.recall.authoring.check import Report, skills_at
 from nomemory.recall.authoring.check import check as check_skill
 from nomemory.recall.authoring.document import Finding
