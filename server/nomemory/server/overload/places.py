@@ -1,13 +1,13 @@
 """Places that calls hold, shared evenly between connections.
 
-Where room is short, connections that have brought a whole request go before those that have not.
+Where room is short, the connection that has most loses a place first. Connections that have brought a whole request of
+somebody who was admitted lose theirs last.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -24,7 +24,6 @@ class ProvenConnections:
     def __init__(self, most: int) -> None:
         self._most = most
         self._proven: dict[str, None] = {}
-        self._held: Counter[str] = Counter()
 
     def prove(self, connection: str) -> None:
         """Note that a whole request has come, of somebody who was admitted."""
@@ -34,22 +33,8 @@ class ProvenConnections:
             del self._proven[next(iter(self._proven))]
         self._proven[connection] = None
 
-    @contextmanager
-    def holding(self, connection: str) -> Iterator[None]:
-        """Remember a connection while a long call of its own goes on, however many others come."""
-        self._held[connection] += 1
-        try:
-            yield
-        finally:
-            self._held[connection] -= 1
-            if not self._held[connection]:
-                del self._held[connection]
-
     def __contains__(self, connection: str) -> bool:
-        return connection in self._proven or connection in self._held
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self._proven, **self._held})
+        return connection in self._proven
 
 
 class Guest:
@@ -81,14 +66,16 @@ class Guest:
 
     def turn_out(self, fault: Fault) -> None:
         """End its wait. `reason_of` then has the fault."""
-        self._fault = fault
-        self._task.cancel()
+        if self._fault is None:
+            self._fault = fault
+            self._task.cancel()
 
     def reason_of(self, cancellation: asyncio.CancelledError) -> BaseException:
         """Return why its wait was cancelled: the fault if it was turned out, and nobody else has cancelled it."""
-        if self._fault is None or self._task.uncancel() > self._cancelling:
+        fault, self._fault = self._fault, None
+        if fault is None or self._task.uncancel() > self._cancelling:
             return cancellation
-        return self._fault
+        return fault
 
 
 class Places:
@@ -108,21 +95,29 @@ class Places:
         self._retry_s = retry_s
         self._guests: dict[str, dict[Guest, None]] = {}
 
-    def take(self, guest: Guest) -> None:
-        """Give a place.
+    @contextmanager
+    def held(self, connection: str) -> Iterator[Guest]:
+        """Hold a place, at first waiting for the client.
 
         Raises:
-            Fault: OVERLOADED, there is none, and no other connection has more and keeps it waiting.
+            Fault: OVERLOADED, there is none, and no other connection has more and keeps it waiting; or it was lost.
         """
+        guest = Guest(connection)
+        guest.waits()
         if self._free <= 0:
-            self._make_room(guest.connection)
+            self._make_room(connection)
         self._free -= 1
-        self._guests.setdefault(guest.connection, {})[guest] = None
+        self._guests.setdefault(connection, {})[guest] = None
+        try:
+            yield guest
+        except asyncio.CancelledError as cancellation:
+            raise guest.reason_of(cancellation) from None
+        finally:
+            self._leave(guest)
 
-    def leave(self, guest: Guest) -> None:
-        """Take a place back, if the guest has one."""
+    def _leave(self, guest: Guest) -> None:
         own = self._guests.get(guest.connection)
-        if own is None or guest not in own:
+        if own is None or guest not in own:  # it was turned out
             return
         self._free += 1
         del own[guest]
@@ -135,8 +130,8 @@ class Places:
         oldest = next((guest for guest in self._guests[loser] if guest.has_waited_since(latest)), None)
         if oldest is None or self._claim(newcomer) >= self._claim(loser):
             raise overloaded("too many requests are on their way", self._retry_s)
-        self.leave(oldest)
-        oldest.turn_out(overloaded("the request took too long to arrive, and others wait", self._retry_s))
+        self._leave(oldest)
+        oldest.turn_out(gave_way(self._retry_s))
 
     def _claim(self, connection: str) -> tuple[bool, int]:
         """Return how much a connection has had; who has most loses a place first."""
@@ -148,32 +143,20 @@ def overloaded(message: str, retry_s: float) -> Fault:
     return Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=retry_s)
 
 
+def gave_way(retry_s: float) -> Fault:
+    """Make the fault of a request that others did not wait for."""
+    return overloaded("the request took too long to arrive, and others wait", retry_s)
+
+
 _Message = TypeVar("_Message")
 
 
-@contextmanager
-def placed(
-    places: Places,
-    connection: str,
-    requests: AsyncIterator[_Message],
-    arrived: Callable[[str], None] = lambda _connection: None,
-) -> Iterator[AsyncIterator[_Message]]:
-    """Return a stream of requests, to be read until the context is left. `arrived` hears of each, by its connection.
+async def each(guest: Guest, requests: AsyncIterator[_Message]) -> AsyncIterator[_Message]:
+    """Return the requests of a stream. Only while the next one is awaited its guest may be turned out.
 
     Raises:
-        Fault: OVERLOADED, there is no place. Reading the stream raises it where it gave way to others.
+        Fault: OVERLOADED, it was.
     """
-    guest = Guest(connection)
-    places.take(guest)
-    try:
-        yield _each(guest, requests, arrived)
-    finally:
-        places.leave(guest)
-
-
-async def _each(
-    guest: Guest, requests: AsyncIterator[_Message], arrived: Callable[[str], None]
-) -> AsyncIterator[_Message]:
     while True:
         guest.waits()
         try:
@@ -184,5 +167,4 @@ async def _each(
             raise guest.reason_of(cancellation) from None
         finally:
             guest.works()
-        arrived(guest.connection)
         yield request

@@ -153,12 +153,12 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
             async with self._lifecycle.admitted(method, context) as (call, _):
-                raw = await self._bounds.admitted_request(stream, context)
+                raw = await self._request(stream, context)
                 set_current_call(call)
                 with self._bounds.answering(), self._bounds.holding(len(raw)):
                     request = await _confined(handler, raw, call)
                     reply = _released(handler, await answer(request, context), call, method)
-                self._bounds.reply(len(reply), call.deadline, context, must_go=method.need.writes)
+                self._bounds.reply(len(reply), context, must_go=method.need.writes)
                 return reply
 
         return handle
@@ -171,20 +171,19 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
             async with self._lifecycle.admitted(method, context) as (call, _):
                 set_current_call(call)
-                with (
-                    self._bounds.answering(),
-                    self._bounds.proven.holding(context.peer()),
-                    self._bounds.upload(stream, context) as arriving,
-                ):
-                    requests = self._each(handler, arriving, call)
+                with self._bounds.answering(), self._bounds.upload(stream, context) as arriving:
+                    requests = self._each(handler, arriving, call, context.peer())
                     reply = _released(handler, await answer(requests, context), call, method)
-                self._bounds.reply(len(reply), call.deadline, context, must_go=method.need.writes)
+                self._bounds.reply(len(reply), context, must_go=method.need.writes)
                 return reply
 
         return handle
 
-    async def _each(self, handler: Handler, arriving: AsyncIterator[bytes], call: Call) -> AsyncIterator[Any]:
+    async def _each(
+        self, handler: Handler, arriving: AsyncIterator[bytes], call: Call, connection: str
+    ) -> AsyncIterator[Any]:
         async for raw in arriving:
+            self._bounds.proven.prove(connection)
             with self._bounds.holding(len(raw)):
                 yield await _confined(handler, raw, call)
 
@@ -195,18 +194,23 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
             async with self._lifecycle.admitted(method, context) as (call, timeout):
-                request = await _confined(handler, await self._bounds.admitted_request(stream, context), call)
+                request = await _confined(handler, await self._request(stream, context), call)
                 set_current_call(call)
-                with self._bounds.answering(), self._bounds.proven.holding(context.peer()):
+                with self._bounds.answering():
                     async for reply in answer(request, context):
                         raw = _released(handler, reply, call, method)
-                        # Cancelled while gRPC sends, the call would hang without a status: who does not read is closed.
-                        timeout.reschedule(None)
-                        with self._bounds.one_reply(len(raw), call.deadline, context):
+                        timeout.reschedule(None)  # cancelled while gRPC sends, the call would hang without a status
+                        with self._bounds.one_reply(len(raw), context):
                             yield raw
                         timeout.reschedule(call.deadline)
 
         return handle
+
+    async def _request(self, stream: AsyncIterator[bytes], context: Context) -> bytes:
+        """Read the one request of a call of somebody who was admitted."""
+        raw: bytes = await self._bounds.request(stream, context)
+        self._bounds.proven.prove(context.peer())
+        return raw
 
 
 async def _confined(handler: Handler, raw: bytes, call: Call) -> Any:  # noqa: ANN401 - the request type of the method

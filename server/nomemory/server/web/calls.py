@@ -98,7 +98,7 @@ class Calls:
         """Count what a reply takes more than its binary form, which is counted already."""
         call = current_call()
         if more > 0 and call is not None:
-            self._path.bounds.reply(more, call.deadline, context, must_go=True)
+            self._path.bounds.reply(more, context, must_go=True)
 
 
 async def respond_error(exchange: Exchange, error: ErrorStatus, form: ErrorForm, headers: Headers = ()) -> None:
