@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -19,7 +19,7 @@ from nomemory.server.identity.caller import Scope
 from nomemory.server.log.protocol import Deleted, Erased, LogWriter, Outcome, Written
 from nomemory.server.log.writing import CONFLICT
 from nomemory.server.rpc.audit import NO_AUDIT, Action, Audit
-from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_ingest import (
     DeleteBatch,
     ImportBatch,
@@ -182,31 +182,16 @@ class IngestService:
     audit: Audit = NO_AUDIT
     full_name: str = "nomemory.v1.IngestService"
 
-    def needs(self) -> Mapping[str, Need]:
-        """Return what each method needs of its caller."""
+    def methods(self) -> Mapping[str, ServedMethod]:
+        """Return the methods by their short names."""
         write, look = Need(frozenset({Scope.INGEST})), Need(frozenset({Scope.QUERY, Scope.ADMIN}))
         return {
-            **dict.fromkeys(("WriteMessages", "DeleteMessages", "EraseUser"), write),
-            "ImportMessages": Need(frozenset({Scope.INGEST}), is_bulk=True),
-            "GetIndexStatus": look,
+            "WriteMessages": ServedMethod(write, self.write_messages),
+            "ImportMessages": ServedMethod(replace(write, is_bulk=True), self.import_messages),
+            "DeleteMessages": ServedMethod(write, self.delete_messages),
+            "EraseUser": ServedMethod(write, self.erase_user),
+            "GetIndexStatus": ServedMethod(look, self.get_index_status),
         }
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        """Return the methods that take one request."""
-        return {
-            "WriteMessages": self.write_messages,
-            "DeleteMessages": self.delete_messages,
-            "EraseUser": self.erase_user,
-            "GetIndexStatus": self.get_index_status,
-        }
-
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Return the methods that take a stream of requests."""
-        return {"ImportMessages": self.import_messages}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Return the methods that answer with a stream: none."""
-        return {}
 
     async def write_messages(self, request: pb.WriteMessagesRequest, call: Call) -> pb.WriteMessagesResponse:
         """Store a batch, all or nothing."""

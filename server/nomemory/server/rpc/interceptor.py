@@ -23,9 +23,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.identity.access import Need, confine, release
 from nomemory.server.overload.bounds import Bounds
-from nomemory.server.rpc.call import Call
+from nomemory.server.rpc.call import Call, set_current_call
 from nomemory.server.rpc.call_lifecycle import CallLifecycle, Context, Method
-from nomemory.server.rpc.current_call import set_current_call
 from nomemory.server.rpc.handlers import Handler
 from nomemory.server.rpc.parsing import RequestParser
 

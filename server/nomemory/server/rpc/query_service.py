@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nomemory.server.hybrid.search import HybridMessages, HybridQuery
 from nomemory.server.identity.access import Need
@@ -15,7 +15,7 @@ from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.reads.nearest_messages import NearestMessages, Ranked, wait_until
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.time_listing import TimeListing, UserListing, read_neighborhood
-from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_query import (
     LexicalQuery,
     decode_batch_get,
@@ -66,35 +66,21 @@ class QueryService:
     settings: Settings
     full_name: str = "nomemory.v1.QueryService"
 
-    def needs(self) -> Mapping[str, Need]:
-        """Return what each method needs of its caller."""
-        read = dict.fromkeys(self.unary_methods(), Need(frozenset({Scope.QUERY})))
-        return read | {
-            "ListUsers": Need(frozenset({Scope.ADMIN})),
-            "ExportMessages": Need(frozenset({Scope.QUERY}), is_bulk=True),
-        }
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        """Return the methods that take one request."""
+    def methods(self) -> Mapping[str, ServedMethod]:
+        """Return the methods by their short names."""
+        need = Need(frozenset({Scope.QUERY}))
         return {
-            "ListMessages": self.list_messages,
-            "LexicalSearch": self.lexical_search,
-            "SemanticSearch": self.semantic_search,
-            "HybridSearch": self.hybrid_search,
-            "GetNeighbors": self.get_neighbors,
-            "BatchGetMessages": self.batch_get_messages,
-            "CountMessages": self.count_messages,
-            "ListConversations": self.list_conversations,
-            "ListUsers": self.list_users,
+            "ListMessages": ServedMethod(need, self.list_messages),
+            "LexicalSearch": ServedMethod(need, self.lexical_search),
+            "SemanticSearch": ServedMethod(need, self.semantic_search),
+            "HybridSearch": ServedMethod(need, self.hybrid_search),
+            "GetNeighbors": ServedMethod(need, self.get_neighbors),
+            "BatchGetMessages": ServedMethod(need, self.batch_get_messages),
+            "CountMessages": ServedMethod(need, self.count_messages),
+            "ListConversations": ServedMethod(need, self.list_conversations),
+            "ListUsers": ServedMethod(Need(frozenset({Scope.ADMIN})), self.list_users),
+            "ExportMessages": ServedMethod(replace(need, is_bulk=True), self.export_messages),
         }
-
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Return the methods that take a stream of requests: none."""
-        return {}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Return the methods that answer with a stream."""
-        return {"ExportMessages": self.export_messages}
 
     async def list_messages(self, request: pb.ListMessagesRequest, call: Call) -> bytes:
         """Read by time, in either order."""
