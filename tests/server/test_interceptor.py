@@ -19,10 +19,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.authenticator import LocalAuthenticator
 from nomemory.server.identity.caller import Scope
-from nomemory.server.identity.credential_authenticator import LocalAuthenticator
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.rpc.call import Call, ServedMethod
+from nomemory.server.rpc.call import Call, ServedMethod, ServerStream, Unary
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -41,7 +41,7 @@ class Misbehaving:
     full_name = "nomemory.v1.QueryService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        answers = {
+        answers: dict[str, Unary | ServerStream] = {
             "ListMessages": self.crash,
             "LexicalSearch": self.hang,
             "SemanticSearch": self.refuse,

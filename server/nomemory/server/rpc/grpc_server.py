@@ -76,7 +76,8 @@ class RestartingServer:
             await server.start()
             unless_it_serves.pop_all()
         # grpcio tells nobody that it accepts no more before the last connection has gone, which may just stay.
-        self._accepting = {task for task in asyncio.all_tasks() - others if _ACCEPTING in task.get_coro().__qualname__}
+        begun = asyncio.all_tasks() - others
+        self._accepting = {task for task in begun if _ACCEPTING in getattr(task.get_coro(), "__qualname__", "")}
         self._server = server
         return bound
 
