@@ -12,7 +12,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from nomemory.server.overload.places import Guest, Places, ProvenConnections, gave_way
+from nomemory.server.overload.places import Guest, Places, ProvenConnections
 from nomemory.server.settings.serving import ConnectionSettings
 
 _Message = TypeVar("_Message")
@@ -31,7 +31,6 @@ class Arrivals:
         self._proven = proven
         self._most = connections.reading_max
         self._patience_s = connections.reading_s
-        self._retry_s = connections.retry_s
         self._all = Places(connections.arriving_max, 0.0, connections.retry_s, proven)
         self._reading: dict[Guest, None] = {}
         self._lines: OrderedDict[str, deque[_Turn]] = OrderedDict()
@@ -45,17 +44,20 @@ class Arrivals:
             Fault: OVERLOADED, it gave way to others.
         """
         with self._all.held(connection) as guest:
-            try:
-                if self._lines or len(self._reading) >= self._most:
-                    await self._turn(guest)
-                else:
-                    self._reading[guest] = None
-                request = await read()
-                self._has_moved = True
-                return request
-            finally:
-                self._reading.pop(guest, None)
-                self._let_in()
+            return await guest.awaits(self._in_turn(guest, read))
+
+    async def _in_turn(self, guest: Guest, read: Callable[[], Awaitable[_Message]]) -> _Message:
+        try:
+            if self._lines or len(self._reading) >= self._most:
+                await self._turn(guest)
+            else:
+                self._reading[guest] = None
+            request = await read()
+            self._has_moved = True
+            return request
+        finally:
+            self._reading.pop(guest, None)
+            self._let_in()
 
     async def _turn(self, guest: Guest) -> None:
         """Wait until a request may be read. Connections take turns, the proven ones first."""
@@ -92,6 +94,6 @@ class Arrivals:
             slow = sorted(self._reading, key=lambda one: (one.connection in self._proven, -held[one.connection]))
             for guest in slow[: (self._most + 1) // 2]:
                 del self._reading[guest]
-                guest.turn_out(gave_way(self._retry_s))
+                guest.turn_out()
             self._let_in()
         self._look_later()

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import grpc
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.overload.arrivals import Arrivals
-from nomemory.server.overload.places import Places, ProvenConnections, each, overloaded
+from nomemory.server.overload.places import Guest, Places, ProvenConnections, overloaded
 from nomemory.server.settings.serving import ConnectionSettings
 
 _SHORT_BYTES = 65_536
@@ -99,10 +99,8 @@ class Bounds:
         self.proven = ProvenConnections(connections.connections_max)
         self._arrivals = Arrivals(connections, self.proven)
         self._unread = UnreadReplies(connections)
-        retry_s, nobody = connections.retry_s, ProvenConnections(0)
+        retry_s, nobody = connections.retry_s, ProvenConnections(0)  # whoever may watch is alike
         self._uploads = Places(connections.uploads_max, connections.upload_idle_s, retry_s, self.proven)
-        # Whoever may call these is alike.
-        self._conversations = Places(connections.reflections_max, 1.0, retry_s, nobody)
         self._watches = Places(connections.watches_max, 0.0, retry_s, nobody)
         self._free = connections.calls_max
         self._retry_s = retry_s
@@ -147,39 +145,37 @@ class Bounds:
         Raises:
             Fault: OVERLOADED, it gave way to others, or replies are unread; MALFORMED_REQUEST, there is none.
         """
-        # Reading past the stream, from the call itself, costs less.
-        read = stream.__anext__ if self._streams_are_wrapped else context.read
-        connection = context.peer()
-        try:
-            request = await self._arrivals.whole(connection, read)
-        except StopAsyncIteration:
-            request = grpc.aio.EOF
+        request = await self._arrived(stream, context)
         if request is grpc.aio.EOF:
             raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request")
-        self._unread.refuse_another(connection)
+        self._unread.refuse_another(context.peer())
         return request
 
-    @contextmanager
-    def upload(self, stream: AsyncIterator[Any], context: Context) -> Iterator[AsyncIterator[Any]]:
-        """Return the requests of an import, to be read until the context is left. It and they raise OVERLOADED."""
-        with self._uploads.held(context.peer()) as guest:
-            yield each(guest, stream)
+    async def requests(self, stream: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
+        """Return the requests of a stream of whoever may call, each read like the one of a call."""
+        while (request := await self._arrived(stream, context)) is not grpc.aio.EOF:
+            yield request
 
-    @contextmanager
-    def conversation(self, stream: AsyncIterator[Any], context: Context) -> Iterator[AsyncIterator[Any]]:
-        """Return the same of a caller whom nobody knows."""
-        with self._conversations.held(context.peer()) as guest:
-            yield each(guest, stream)
+    async def _arrived(self, stream: AsyncIterator[Any], context: Context) -> Any:  # noqa: ANN401 - as `request`
+        # Reading past the stream, from the call itself, costs less.
+        read = stream.__anext__ if self._streams_are_wrapped else context.read
+        try:
+            return await self._arrivals.whole(context.peer(), read)
+        except StopAsyncIteration:
+            return grpc.aio.EOF
 
-    @contextmanager
-    def watching(self, context: Context) -> Iterator[None]:
-        """Count a call that goes on until its client ends it.
+    def uploading(self, context: Context) -> AbstractContextManager[Guest]:
+        """Hold a place for an import, which waits for its requests by it. Entering it may raise OVERLOADED."""
+        return self._uploads.held(context.peer())
+
+    async def watched(self, answer: Awaitable[None], context: Context) -> None:
+        """Await a call that goes on until its client ends it.
 
         Raises:
             Fault: OVERLOADED, there are too many, or it gave way to others.
         """
-        with self._watches.held(context.peer()):
-            yield
+        with self._watches.held(context.peer()) as guest:
+            await guest.awaits(answer)
 
     def reply(self, size: int, context: Context, *, must_go: bool = False) -> None:
         """Note that the only reply of a call leaves when its handler returns.

@@ -7,7 +7,7 @@ somebody who was admitted lose theirs last.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -37,45 +37,47 @@ class ProvenConnections:
         return connection in self._proven
 
 
+_Result = TypeVar("_Result")
+
+
 class Guest:
     """A call that holds a place, by its connection. While it waits for its client it may be turned out."""
 
-    __slots__ = ("_cancelling", "_fault", "_since", "_task", "connection")
+    __slots__ = ("_is_out", "_retry_s", "_since", "_wait", "connection")
 
-    def __init__(self, connection: str) -> None:
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a call runs in a task")
+    def __init__(self, connection: str, retry_s: float) -> None:
         self.connection = connection
-        self._task = task
-        self._cancelling = task.cancelling()
-        self._since: float | None = None
-        self._fault: Fault | None = None
+        self._retry_s = retry_s
+        self._since = 0.0
+        self._wait: asyncio.Timeout | None = None
+        self._is_out = False
 
-    def waits(self) -> None:
-        """Note that it waits for its client from now on."""
+    async def awaits(self, coming: Awaitable[_Result]) -> _Result:
+        """Wait for the client.
+
+        Raises:
+            Fault: OVERLOADED, others got the place.
+        """
         self._since = asyncio.get_running_loop().time()
-
-    def works(self) -> None:
-        """Note that it does not."""
-        self._since = None
+        try:
+            async with asyncio.timeout(None) as self._wait:
+                return await coming
+        except TimeoutError:
+            if not self._is_out:
+                raise
+            raise overloaded("the request took too long to arrive, and others wait", self._retry_s) from None
+        finally:
+            self._wait = None
 
     def has_waited_since(self, moment: float) -> bool:
         """Return whether it has waited since then or longer, in the event loop's time."""
-        return self._since is not None and self._since <= moment
+        return self._wait is not None and self._since <= moment
 
-    def turn_out(self, fault: Fault) -> None:
-        """End its wait. `reason_of` then has the fault."""
-        if self._fault is None:
-            self._fault = fault
-            self._task.cancel()
-
-    def reason_of(self, cancellation: asyncio.CancelledError) -> BaseException:
-        """Return why its wait was cancelled: the fault if it was turned out, and nobody else has cancelled it."""
-        fault, self._fault = self._fault, None
-        if fault is None or self._task.uncancel() > self._cancelling:
-            return cancellation
-        return fault
+    def turn_out(self) -> None:
+        """End its wait."""
+        if self._wait is not None and not self._is_out:
+            self._is_out = True
+            self._wait.reschedule(0)
 
 
 class Places:
@@ -97,21 +99,18 @@ class Places:
 
     @contextmanager
     def held(self, connection: str) -> Iterator[Guest]:
-        """Hold a place, at first waiting for the client.
+        """Hold a place.
 
         Raises:
-            Fault: OVERLOADED, there is none, and no other connection has more and keeps it waiting; or it was lost.
+            Fault: OVERLOADED, there is none, and no other connection has more and keeps it waiting.
         """
-        guest = Guest(connection)
-        guest.waits()
+        guest = Guest(connection, self._retry_s)
         if self._free <= 0:
             self._make_room(connection)
         self._free -= 1
         self._guests.setdefault(connection, {})[guest] = None
         try:
             yield guest
-        except asyncio.CancelledError as cancellation:
-            raise guest.reason_of(cancellation) from None
         finally:
             self._leave(guest)
 
@@ -131,7 +130,7 @@ class Places:
         if oldest is None or self._claim(newcomer) >= self._claim(loser):
             raise overloaded("too many requests are on their way", self._retry_s)
         self._leave(oldest)
-        oldest.turn_out(gave_way(self._retry_s))
+        oldest.turn_out()
 
     def _claim(self, connection: str) -> tuple[bool, int]:
         """Return how much a connection has had; who has most loses a place first."""
@@ -141,30 +140,3 @@ class Places:
 def overloaded(message: str, retry_s: float) -> Fault:
     """Make the fault of a limit on what clients hold."""
     return Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=retry_s)
-
-
-def gave_way(retry_s: float) -> Fault:
-    """Make the fault of a request that others did not wait for."""
-    return overloaded("the request took too long to arrive, and others wait", retry_s)
-
-
-_Message = TypeVar("_Message")
-
-
-async def each(guest: Guest, requests: AsyncIterator[_Message]) -> AsyncIterator[_Message]:
-    """Return the requests of a stream. Only while the next one is awaited its guest may be turned out.
-
-    Raises:
-        Fault: OVERLOADED, it was.
-    """
-    while True:
-        guest.waits()
-        try:
-            request = await anext(requests)
-        except StopAsyncIteration:
-            return
-        except asyncio.CancelledError as cancellation:
-            raise guest.reason_of(cancellation) from None
-        finally:
-            guest.works()
-        yield request

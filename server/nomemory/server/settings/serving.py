@@ -186,8 +186,6 @@ class ConnectionSettings(SettingsGroup):
     """Most ImportMessages of a process at once."""
     upload_idle_s: Fixed[float] = 30.0
     """How long an import may send nothing; then it is given up where others need its place."""
-    reflections_max: Fixed[int] = 16
-    """Most calls of reflection at once."""
     watches_max: Fixed[int] = 1000
     """Most callers at once who watch the server's health."""
     unread_connection_max_bytes: Fixed[int] = 64 * _MIB
