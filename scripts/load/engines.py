@@ -87,7 +87,7 @@ def _lexical(words: LexicalIndex, settings: Settings) -> Call:
 
 def _nearest(edge: EdgeShards, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
-        asked = decode_semantic(pb.SemanticSearchRequest.FromString(raw), settings, DIMENSION).nearest
+        asked, _ = decode_semantic(pb.SemanticSearchRequest.FromString(raw), settings, DIMENSION)
         return await edge.search(asked.user_id, asked.vector or b"", asked.narrowed, _NEAREST)
 
     return call

@@ -28,7 +28,7 @@ from nomemory.server.identity.factory import choose_authenticator
 from nomemory.server.listen_address import Addresses, parse_listen_address
 from nomemory.server.logs import configure_logs
 from nomemory.server.overload.bounds import Bounds
-from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.call_lifecycle import CallLifecycle, Method
 from nomemory.server.rpc.handlers import Handler
 from nomemory.server.rpc.interceptor import NoMemoryInterceptor
@@ -45,21 +45,10 @@ class NullService:
 
     full_name: str = SERVICE
 
-    def needs(self) -> Mapping[str, Need]:
-        """Say what each method needs of its caller: what QueryService needs."""
-        return dict.fromkeys((method.name for method in _METHODS), Need(frozenset({Scope.QUERY})))
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        """Return the methods of one reply: all of them the same."""
-        return dict.fromkeys((method.name for method in _METHODS if not method.server_streaming), _answer)
-
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Return the methods that take a stream of requests: none."""
-        return {}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Return the methods that answer with a stream: of one reply."""
-        return dict.fromkeys((method.name for method in _METHODS if method.server_streaming), _answers)
+    def methods(self) -> Mapping[str, ServedMethod]:
+        """Return all methods, of which each needs what one of QueryService needs."""
+        need = Need(frozenset({Scope.QUERY}))
+        return {one.name: ServedMethod(need, _answers if one.server_streaming else _answer) for one in _METHODS}
 
 
 @cache

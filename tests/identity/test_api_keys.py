@@ -14,7 +14,7 @@ from identity.keyring import Keyring
 
 from nomemory.server.faults import Fault
 from nomemory.server.identity.api_keys import ApiKeys
-from nomemory.server.identity.half_configuration import IdentitySettingsError
+from nomemory.server.identity.credentials import IdentitySettingsError
 
 if TYPE_CHECKING:
     from identity.guarded import Guarded

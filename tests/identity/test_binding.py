@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from identity.calls import Metadata, bearer, recall, refused
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.identity.access import UNADMITTED
-from nomemory.server.identity.binding import BoundUser, bind_user, is_usable_id
+from nomemory.server.identity.access import UNADMITTED, BoundUser, bind_user, is_usable_id
 from nomemory.server.identity.caller import LOCAL, Caller, Scope
 from nomemory.server.rpc.call import Call
 

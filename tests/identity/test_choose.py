@@ -11,8 +11,8 @@ from identity.issuer import AUDIENCE, ISSUER, SECRET
 from nomemory.server.app import running
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Scope
+from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.identity.factory import choose_authenticator
-from nomemory.server.identity.half_configuration import IdentitySettingsError
 from nomemory.server.settings import Settings
 
 Settle = Callable[..., Settings]

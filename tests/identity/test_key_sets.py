@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,10 +25,10 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Caller
+from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.identity.factory import choose_authenticator
-from nomemory.server.identity.half_configuration import IdentitySettingsError
-from nomemory.server.identity.key_set_url import KeySetTimes, KeySetUrl, fetch, is_trustworthy
-from nomemory.server.identity.tokens import KeySetFile, TokenKeyError, TokenKeys, TokenRules, Tokens, parse_key_set
+from nomemory.server.identity.key_sets import KeySetFile, KeySetUrl, TokenKeys, fetch, is_trustworthy, parse_key_set
+from nomemory.server.identity.tokens import TokenRules, Tokens
 
 ALGORITHMS = frozenset({"RS256", "ES256"})
 RULES = TokenRules(ALGORITHMS, ISSUER, AUDIENCE, "sub", frozenset(), 30.0, 128)
@@ -183,7 +183,6 @@ class Issuer:
     now: float = 0.0
     fetched: int = 0
     down: bool = False
-    times: KeySetTimes = field(default_factory=lambda: KeySetTimes(refresh_s=300, stale_s=3600, pause_s=10))
 
     def fetch(self) -> bytes:
         self.fetched += 1
@@ -192,7 +191,7 @@ class Issuer:
         return self.document
 
     def keys(self) -> KeySetUrl:
-        return KeySetUrl(self.fetch, ALGORITHMS, self.times, lambda: self.now)
+        return KeySetUrl(self.fetch, ALGORITHMS, lambda: self.now)
 
 
 async def test_the_set_is_fetched_once_for_many() -> None:
@@ -245,7 +244,7 @@ async def test_no_key_is_accepted_before_the_first_fetch() -> None:
     assert "at the moment" in await refusal(keys, token_of("rsa-1"))
     issuer.down = True
     issuer.now = 20
-    with pytest.raises(TokenKeyError):
+    with pytest.raises(Fault):
         await keys.key("rsa-1")
 
 
@@ -256,7 +255,7 @@ async def test_a_caller_who_gives_up_does_not_stop_the_fetch() -> None:
         asked.wait(5)
         return issuer.fetch()
 
-    keys = KeySetUrl(slow, ALGORITHMS, issuer.times, lambda: issuer.now)
+    keys = KeySetUrl(slow, ALGORITHMS, lambda: issuer.now)
     impatient = asyncio.create_task(keys.key("rsa-1"))
     await asyncio.sleep(0)
     impatient.cancel()

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from nomemory.server.identity.api_keys import ApiKeys, parse_keys
 from nomemory.server.identity.certificates import Certificates
+from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.identity.factory import choose_authenticator
-from nomemory.server.identity.half_configuration import IdentitySettingsError
 from nomemory.server.identity.namespace import ForeignUserError, Namespace, is_namespace, own_part
 from nomemory.server.settings import Settings
 from nomemory.server.sqlite_users import users_condition

@@ -22,7 +22,7 @@ from nomemory.server.identity.access import Access, Need
 from nomemory.server.identity.caller import Caller, Scope
 from nomemory.server.identity.namespace import Namespace
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
@@ -157,18 +157,12 @@ class Leaking:
         self.full_name = full_name
         self.reply = reply
 
-    def needs(self) -> Mapping[str, Need]:
-        return dict.fromkeys((*self.unary_methods(), *self.server_stream_methods()), Need(frozenset({Scope.QUERY})))
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        methods = descriptor_pool.Default().FindServiceByName(self.full_name).methods
-        return {method.name: self.once for method in methods if not method.server_streaming}
-
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        return {}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        return {"ExportMessages": self.stream, "StreamRecall": self.stream}
+    def methods(self) -> Mapping[str, ServedMethod]:
+        need, methods = (
+            Need(frozenset({Scope.QUERY})),
+            descriptor_pool.Default().FindServiceByName(self.full_name).methods,
+        )
+        return {one.name: ServedMethod(need, self.stream if one.server_streaming else self.once) for one in methods}
 
     async def once(self, _request: object, _call: Call) -> bytes:
         reply: bytes = self.reply.SerializeToString()

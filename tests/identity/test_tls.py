@@ -23,7 +23,7 @@ from nomemory.cli.main import nomemory
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.server.healthcheck import is_serving
-from nomemory.server.identity.half_configuration import IdentitySettingsError
+from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.identity.tls import TlsFiles, server_credentials, tls_files
 from nomemory.server.settings import Settings
 from served import Server

@@ -20,7 +20,8 @@ from identity.issuer import AUDIENCE, ISSUER, SECRET, claims, token
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Scope
-from nomemory.server.identity.tokens import SharedSecret, TokenRules, Tokens
+from nomemory.server.identity.key_sets import SharedSecret
+from nomemory.server.identity.tokens import TokenRules, Tokens
 
 if TYPE_CHECKING:
     from identity.guarded import Guarded

@@ -17,7 +17,7 @@ from nomemory.server.identity.access import Access, Admission, Need, confine
 from nomemory.server.identity.caller import Caller, Scope
 from nomemory.server.identity.user_fields import users_in
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -152,17 +152,15 @@ class Imports:
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def needs(self) -> Mapping[str, Need]:
-        return dict.fromkeys((*self.unary_methods(), "ImportMessages"), Need(frozenset({Scope.QUERY})))
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        return dict.fromkeys(("WriteMessages", "DeleteMessages", "EraseUser", "GetIndexStatus"), self.nothing)
-
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        return {"ImportMessages": self.take}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        return {}
+    def methods(self) -> Mapping[str, ServedMethod]:
+        need, others = (
+            Need(frozenset({Scope.QUERY})),
+            ("WriteMessages", "DeleteMessages", "EraseUser", "GetIndexStatus"),
+        )
+        return {
+            **dict.fromkeys(others, ServedMethod(need, self.nothing)),
+            "ImportMessages": ServedMethod(need, self.take),
+        }
 
     async def nothing(self, _request: object, _call: Call) -> bytes:
         return b""
@@ -205,8 +203,8 @@ async def test_every_request_of_a_stream_is_looked_at() -> None:
 
 async def test_a_method_that_says_nothing_of_its_needs_cannot_be_served() -> None:
     class Careless(Imports):
-        def needs(self) -> Mapping[str, Need]:
-            return {name: need for name, need in super().needs().items() if name != "DeleteMessages"}
+        def methods(self) -> Mapping[str, ServedMethod]:
+            return {name: method for name, method in super().methods().items() if name != "DeleteMessages"}
 
     settings = Settings.from_environment(drain_s=0.0)
     with pytest.raises(KeyError, match="DeleteMessages"):

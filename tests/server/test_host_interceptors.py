@@ -23,8 +23,7 @@ from nomemory.server.identity.access import Access, Need
 from nomemory.server.identity.caller import Caller, Metadata, Scope
 from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.rpc import call_lifecycle
-from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
-from nomemory.server.rpc.current_call import current_call
+from nomemory.server.rpc.call import Call, ServedMethod, current_call
 from nomemory.server.rpc.handlers import Handler
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import Continuation
@@ -146,18 +145,10 @@ class Queries:
     def __init__(self, seen: list[Seen]) -> None:
         self._seen = seen
 
-    def needs(self) -> Mapping[str, Need]:
-        names = [method.name for method in q.DESCRIPTOR.services_by_name["QueryService"].methods]
-        return dict.fromkeys(names, Need(frozenset({Scope.QUERY})))
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        return dict.fromkeys(self.needs().keys() - {"ExportMessages"}, self.answer)
-
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        return {}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        return {"ExportMessages": self.answer_twice}
+    def methods(self) -> Mapping[str, ServedMethod]:
+        methods, need = q.DESCRIPTOR.services_by_name["QueryService"].methods, Need(frozenset({Scope.QUERY}))
+        once, twice = ServedMethod(need, self.answer), ServedMethod(need, self.answer_twice)
+        return {method.name: twice if method.server_streaming else once for method in methods}
 
     async def answer(self, request: object, call: Call) -> bytes:
         await asyncio.sleep(0.001)
@@ -174,14 +165,9 @@ class Recalls(Queries):
 
     full_name = "nomemory.v1.RecallService"
 
-    def needs(self) -> Mapping[str, Need]:
-        return dict.fromkeys(("Recall", "StreamRecall"), Need(frozenset({Scope.RECALL}), binds_user=True))
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        return {"Recall": self.answer}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        return {"StreamRecall": self.answer_twice}
+    def methods(self) -> Mapping[str, ServedMethod]:
+        need = Need(frozenset({Scope.RECALL}), binds_user=True)
+        return {"Recall": ServedMethod(need, self.answer), "StreamRecall": ServedMethod(need, self.answer_twice)}
 
 
 @asynccontextmanager

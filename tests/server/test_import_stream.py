@@ -14,7 +14,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from nomemory.server.rpc.decode_ingest import ImportBatch, WriteBatch, decode_import, decode_write
+from nomemory.server.rpc.decode_ingest import Batch, decode_import, decode_write
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -40,7 +40,7 @@ def facts(error: grpc.RpcError) -> dict[str, str]:
     ("decode", "kind"), [(decode_import, i.ImportMessagesRequest), (decode_write, i.WriteMessagesRequest)]
 )
 async def test_while_a_large_batch_is_checked_others_have_their_turn(
-    decode: Callable[..., Awaitable[ImportBatch | WriteBatch]], kind: type[Any]
+    decode: Callable[..., Awaitable[Batch]], kind: type[Any]
 ) -> None:
     turns = 0
 

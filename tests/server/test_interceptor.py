@@ -19,10 +19,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nomemory.server.composition.serving import serving
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.authenticator import LocalAuthenticator
 from nomemory.server.identity.caller import Scope
-from nomemory.server.identity.credential_authenticator import LocalAuthenticator
 from nomemory.server.listen_address import Addresses, ListenAddress
-from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.rpc.call import Call, ServedMethod, ServerStream, Unary
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -40,11 +40,8 @@ class Misbehaving:
 
     full_name = "nomemory.v1.QueryService"
 
-    def needs(self) -> Mapping[str, Need]:
-        return dict.fromkeys([*self.unary_methods(), *self.server_stream_methods()], Need(frozenset(Scope)))
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        return {
+    def methods(self) -> Mapping[str, ServedMethod]:
+        answers: dict[str, Unary | ServerStream] = {
             "ListMessages": self.crash,
             "LexicalSearch": self.hang,
             "SemanticSearch": self.refuse,
@@ -54,13 +51,9 @@ class Misbehaving:
             "CountMessages": self.crash,
             "ListConversations": self.crash,
             "ListUsers": self.crash,
+            "ExportMessages": self.crash_midway,
         }
-
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        return {}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        return {"ExportMessages": self.crash_midway}
+        return {name: ServedMethod(Need(frozenset(Scope)), answer) for name, answer in answers.items()}
 
     async def crash_midway(self, _request: object, _call: Call) -> AsyncIterator[bytes]:
         yield b""

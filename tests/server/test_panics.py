@@ -12,7 +12,7 @@ from server.test_interceptor import Misbehaving
 
 from nomemory.server.composition.serving import serving
 from nomemory.server.identity.access import Access
-from nomemory.server.identity.credential_authenticator import LocalAuthenticator
+from nomemory.server.identity.authenticator import LocalAuthenticator
 from nomemory.server.lexical.tantivy.schema import build_schema
 from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.processes.supervisor import Supervisor

@@ -7,8 +7,7 @@ import asyncio
 from nomemory.recall.model.result import RecallResult, Step
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.server.composition.recall_host import host_budget, skill_folders
-from nomemory.server.identity.access import Admission
-from nomemory.server.identity.binding import BoundUser
+from nomemory.server.identity.access import Admission, BoundUser
 from nomemory.server.identity.caller import Caller
 from nomemory.server.rpc.call import Call
 from nomemory.server.rpc.decode_recall import RecallQuery

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import grpc
 import pytest
 
-from nomemory.server.identity.half_configuration import IdentitySettingsError
+from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
 from nomemory.server.rpc.grpc_server import RestartingServer
 from proofs.isolation import http2

@@ -13,9 +13,9 @@ from nomemory.cli.connection import Target, connect, target_option
 from nomemory.client import channel
 from nomemory.client.options import channel_credentials
 from nomemory.inspector.gateway import Forwarding, Gateway, Guard
-from nomemory.server.identity.half_configuration import IdentitySettingsError
+from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.listen_address import INSPECTOR, ListenAddress, ListenAddressError, parse_listen_address
-from nomemory.server.overload.connections import affordable_connections
+from nomemory.server.overload.open_files import affordable_connections
 from nomemory.server.settings import Settings
 from nomemory.server.web.asgi_server import AsgiServer
 from nomemory.server.web.connection import ConnectionLimits

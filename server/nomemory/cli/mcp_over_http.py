@@ -10,10 +10,10 @@ import click
 from nomemory.cli.configuration import configured
 from nomemory.mcp import http
 from nomemory.mcp.memory import Memory
-from nomemory.server.identity.half_configuration import IdentitySettingsError
+from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
-from nomemory.server.overload.connections import affordable_connections
+from nomemory.server.overload.open_files import affordable_connections
 from nomemory.server.settings import Settings
 from nomemory.server.web.asgi_server import AsgiServer
 from nomemory.server.web.connection import ConnectionLimits

@@ -16,8 +16,7 @@ from typing import Protocol
 
 from nomemory.server.composition.log_watch import Watch
 from nomemory.server.identity.access import Access
-from nomemory.server.identity.factory import checks_credentials, choose_authenticator
-from nomemory.server.identity.half_configuration import refuse_half_configuration
+from nomemory.server.identity.factory import checks_credentials, choose_authenticator, refuse_half_configuration
 from nomemory.server.identity.tls import tls_files
 from nomemory.server.listen_address import (
     Addresses,

@@ -8,7 +8,7 @@ from nomemory.server.composition.recall_host import RecallSettingsError
 from nomemory.server.data_directory import DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.embedding.factory import EmbedderSettingsError
 from nomemory.server.hybrid.ranking import UnknownStepError
-from nomemory.server.identity.half_configuration import IdentitySettingsError
+from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddressError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.maintenance.loss import LogLostError

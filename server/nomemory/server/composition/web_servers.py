@@ -5,7 +5,7 @@ from __future__ import annotations
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.tls import tls_files
 from nomemory.server.metrics.text import Exposition
-from nomemory.server.overload.connections import affordable
+from nomemory.server.overload.open_files import affordable
 from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.settings import Settings
 from nomemory.server.web.application import Application

@@ -1,44 +1,80 @@
 """Callers with API keys: services.
 
-The file of API keys: their hashes, and what each is good for. No key can be read out of it.
+A key is `nm_<id>_<secret>`. The id is no secret, it finds the record in the file of keys; the secret is 256 random
+bits. It is kept as its plain SHA-256. Slow hashes with salt are for passwords, which people choose and others guess;
+nobody can guess 256 random bits, so a slow hash would only slow every call down.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import hmac
 import os
+import re
+import secrets
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_serializer
+from pydantic import AwareDatetime, BaseModel, Field, field_serializer
 
-from nomemory.server.identity.api_key import parse_key
 from nomemory.server.identity.caller import Caller, Scope
-from nomemory.server.identity.credentials import invalid_credentials
-from nomemory.server.identity.half_configuration import IdentitySettingsError
-from nomemory.server.identity.namespace import NamespaceName, namespace_of
-from nomemory.server.identity.watched_file import FileUnusableError, WatchedFile
+from nomemory.server.identity.credentials import (
+    KEY_PREFIX,
+    CallerRecord,
+    CredentialFile,
+    invalid_credentials,
+    parse_document,
+)
+from nomemory.server.identity.namespace import namespace_of
 
-_STRICT: Final = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+_FORM: Final = re.compile(r"nm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
-class KeyRecord(BaseModel):
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key taken apart."""
+
+    id: str
+    secret: str = field(repr=False)
+
+    def text(self) -> str:
+        """Return the key as its holder sends it."""
+        return f"{KEY_PREFIX}{self.id}_{self.secret}"
+
+    def digest(self) -> str:
+        """Return what is kept of the secret."""
+        return hashlib.sha256(self.secret.encode()).hexdigest()
+
+    def matches(self, digest: str) -> bool:
+        """Return whether, compared in constant time, this is the key that a digest is of."""
+        return hmac.compare_digest(self.digest(), digest)
+
+
+def new_key() -> ApiKey:
+    """Make a new key."""
+    return ApiKey(secrets.token_hex(6), secrets.token_urlsafe(32))
+
+
+def parse_key(text: str) -> ApiKey | None:
+    """Take a key apart; None where the text is not of a key's form."""
+    form = _FORM.fullmatch(text)
+    return ApiKey(form[1], form[2]) if form else None
+
+
+class KeyRecord(CallerRecord):
     """What is known of one key. `sha256` is of its secret, in hexadecimal; times carry their zone."""
 
-    model_config = _STRICT
-
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
-    name: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")]
-    scopes: frozenset[Scope]
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", repr=False)]
     created: AwareDatetime
     expires: AwareDatetime | None = None
-    namespace: NamespaceName | None = None
 
     @field_serializer("scopes")
     def _in_order(self, scopes: frozenset[Scope]) -> list[str]:
@@ -50,9 +86,9 @@ class KeyRecord(BaseModel):
 
 
 class KeyFile(BaseModel):
-    """The file. A key is revoked by taking it out."""
+    """The file. A key is revoked by taking it out. No key can be read out of it."""
 
-    model_config = _STRICT
+    model_config = CallerRecord.model_config
 
     version: Literal[1] = 1
     keys: tuple[KeyRecord, ...] = ()
@@ -68,11 +104,7 @@ def parse_keys(raw: bytes) -> KeyFile:
     Raises:
         ValueError: they are not a file of keys; names the faulty places.
     """
-    try:
-        file = KeyFile.model_validate_json(raw)
-    except ValidationError as error:
-        places = ", ".join(".".join(map(str, fault["loc"])) or "the whole" for fault in error.errors()[:3])
-        raise ValueError(f"is not a file of API keys: {places}") from None
+    file = parse_document(KeyFile, raw, "API keys")
     if len(file.by_id()) != len(file.keys):
         raise ValueError("has two keys with the same id")
     return file
@@ -113,7 +145,7 @@ def write_keys(path: Path, file: KeyFile) -> None:
 
 
 class ApiKeys:
-    """The keys of a file, which is read again whenever it changes: a revoked key is good for no further call.
+    """The keys of a file: a key that is taken out is good for no further call.
 
     Args:
         path: the file.
@@ -124,12 +156,9 @@ class ApiKeys:
     """
 
     def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._file = WatchedFile(path, lambda raw: parse_keys(raw).by_id())
+        advice = ". Make a key with: nomemory keys create"
+        self._file = CredentialFile(path, lambda raw: parse_keys(raw).by_id(), "API keys", advice)
         self._now = now
-        try:
-            self._file.content()
-        except FileUnusableError as error:
-            raise IdentitySettingsError(f"{error}. Make a key with: nomemory keys create") from None
 
     def caller(self, text: str) -> Caller:
         """Return the service that holds a key.
@@ -138,15 +167,9 @@ class ApiKeys:
             Fault: CREDENTIALS_INVALID.
         """
         key = parse_key(text)
-        record = self._records().get(key.id) if key else None
+        record = self._file.content().get(key.id) if key else None
         if key is None or record is None or not key.matches(record.sha256):
             raise invalid_credentials("this API key is not valid")
         if record.is_expired(self._now()):
             raise invalid_credentials("this API key has expired")
         return Caller(record.name, record.scopes, namespace=namespace_of(record.namespace))
-
-    def _records(self) -> dict[str, KeyRecord]:
-        try:
-            return self._file.content()
-        except FileUnusableError:
-            raise invalid_credentials("API keys cannot be checked at the moment") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import grpc
 
-from nomemory.server.identity.half_configuration import IdentitySettingsError
+from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.settings import Settings
 from nomemory.server.structured_logs import get_logger
 

@@ -1,118 +1,19 @@
-"""Callers with tokens (JWT): users, each of whom reads their own messages only.
-
-The keys that tokens are verified with.
-"""
+"""Callers with tokens (JWT): users, each of whom reads their own messages only."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import jwt
-import orjson
 
 from nomemory.server.faults import Fault
-from nomemory.server.identity.binding import is_usable_id
+from nomemory.server.identity.access import is_usable_id
 from nomemory.server.identity.caller import READS, Caller, Scope, known_scopes
 from nomemory.server.identity.credentials import invalid_credentials
-from nomemory.server.identity.half_configuration import IdentitySettingsError
+from nomemory.server.identity.key_sets import TokenKeys
 from nomemory.server.identity.namespace import Namespace
-from nomemory.server.identity.watched_file import FileUnusableError, WatchedFile
-
-VerificationKey = bytes | jwt.PyJWK
-KeysById = Mapping[str, jwt.PyJWK]
-
-
-class TokenKeyError(Exception):
-    """No key for this token: its words are for the caller."""
-
-
-class TokenKeys(Protocol):
-    """Where the keys come from."""
-
-    async def key(self, key_id: str | None) -> VerificationKey:
-        """Return the key that a token's header names.
-
-        Raises:
-            TokenKeyError: there is none.
-        """
-
-
-class SharedSecret:
-    """One secret for all tokens."""
-
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-
-    async def key(self, key_id: str | None) -> VerificationKey:  # noqa: ARG002 - the protocol's signature
-        """Return the secret."""
-        return self._secret
-
-
-class KeySetFile:
-    """A file with a JSON Web Key Set, which is read again whenever it changes.
-
-    Args:
-        path: the file.
-        algorithms: the algorithms that keys may be for.
-
-    Raises:
-        IdentitySettingsError: it cannot be used.
-    """
-
-    def __init__(self, path: Path, algorithms: frozenset[str]) -> None:
-        self._file = WatchedFile(path, lambda raw: parse_key_set(raw, algorithms))
-        try:
-            self._file.content()
-        except FileUnusableError as error:
-            raise IdentitySettingsError(str(error)) from None
-
-    async def key(self, key_id: str | None) -> VerificationKey:
-        """Return the key of an id."""
-        try:
-            return known_key(self._file.content(), key_id)
-        except FileUnusableError:
-            raise TokenKeyError("tokens cannot be checked at the moment") from None
-
-
-def known_key(keys: KeysById, key_id: str | None) -> jwt.PyJWK:
-    """Find a key by its id.
-
-    Raises:
-        TokenKeyError: there is no such key.
-    """
-    if key_id is None or key_id not in keys:
-        raise TokenKeyError("the token was signed with a key that is not known here")
-    return keys[key_id]
-
-
-def parse_key_set(raw: bytes, algorithms: frozenset[str]) -> KeysById:
-    """Read a JSON Web Key Set. Keys without `kid`, for other uses or for other algorithms are left out.
-
-    Raises:
-        ValueError: it is not a key set, two keys have the same `kid`, or no key of it can be used.
-    """
-    document = orjson.loads(raw)
-    members = document.get("keys") if isinstance(document, dict) else None
-    if not isinstance(members, list):
-        raise ValueError("is not a JSON Web Key Set")  # noqa: TRY004 - a ValueError to callers, whatever is wrong in it
-    usable = [(member["kid"], key) for member in members if (key := _usable(member, algorithms))]
-    if not usable or len(dict(usable)) != len(usable):
-        raise ValueError(f"needs keys with a `kid` of their own, for {', '.join(sorted(algorithms))}")
-    return dict(usable)
-
-
-def _usable(member: object, algorithms: frozenset[str]) -> jwt.PyJWK | None:
-    if not isinstance(member, dict) or not isinstance(member.get("kid"), str) or member.get("use", "sig") != "sig":
-        return None
-    try:
-        key = jwt.PyJWK(member)
-    except (jwt.PyJWTError, TypeError):  # the latter: `alg` is no string
-        return None
-    return key if key.algorithm_name in algorithms else None
-
 
 NAME: Final = "user-token"
 """The caller's name in logs, which never say whose token it was."""
@@ -183,8 +84,6 @@ class Tokens:
                 leeway=self._rules.leeway_s,
                 options={"require": ["exp", "iss", "aud", self._rules.user_claim]},
             )
-        except TokenKeyError as error:
-            raise invalid_credentials(str(error)) from None
         except jwt.PyJWTError as error:
             raise _refusal(error) from None
 

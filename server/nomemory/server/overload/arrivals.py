@@ -2,18 +2,16 @@
 
 HTTP/2's flow control keeps a request with its client until somebody reads it, but for its first 64 KB. Reading grants
 it the room of its whole message, so what is read at once bounds the bytes. A request that has come is read in no time.
-One that has not gives way to the next ones, so that slow clients do not make others wait.
+Those that have not give way to the next ones, so that slow clients do not make others wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from itertools import takewhile
 from typing import TypeVar
 
-from nomemory.server.faults import Fault
 from nomemory.server.overload.places import Guest, Places, ProvenConnections
 from nomemory.server.settings.serving import ConnectionSettings
 
@@ -31,12 +29,12 @@ class Arrivals:
 
     def __init__(self, connections: ConnectionSettings, proven: ProvenConnections) -> None:
         self._proven = proven
-        self._quick_max = connections.arriving_quick_max
-        self._quick_s = connections.arriving_quick_s
+        self._most = connections.reading_max
+        self._patience_s = connections.reading_s
         self._all = Places(connections.arriving_max, 0.0, connections.retry_s, proven)
-        self._slow = Places(connections.arriving_slow_max, connections.arriving_slow_s, connections.retry_s, proven)
-        self._quick: dict[Guest, None] = {}
-        self._waiting: OrderedDict[str, deque[_Turn]] = OrderedDict()
+        self._reading: dict[Guest, None] = {}
+        self._lines: OrderedDict[str, deque[_Turn]] = OrderedDict()
+        self._has_moved = False
         self._look: asyncio.TimerHandle | None = None
 
     async def whole(self, connection: str, read: Callable[[], Awaitable[_Message]]) -> _Message:
@@ -45,71 +43,57 @@ class Arrivals:
         Raises:
             Fault: OVERLOADED, it gave way to others.
         """
-        guest = Guest(connection)
-        guest.waits()
-        self._all.take(guest)
+        with self._all.held(connection) as guest:
+            return await guest.awaits(self._in_turn(guest, read))
+
+    async def _in_turn(self, guest: Guest, read: Callable[[], Awaitable[_Message]]) -> _Message:
         try:
-            if self._waiting or len(self._quick) >= self._quick_max:
+            if self._lines or len(self._reading) >= self._most:
                 await self._turn(guest)
             else:
-                self._begin(guest)
-            return await read()
-        except asyncio.CancelledError as cancellation:
-            raise guest.reason_of(cancellation) from None
+                self._reading[guest] = None
+            request = await read()
+            self._has_moved = True
+            return request
         finally:
-            self._end(guest)
+            self._reading.pop(guest, None)
+            self._let_in()
 
     async def _turn(self, guest: Guest) -> None:
         """Wait until a request may be read. Connections take turns, the proven ones first."""
-        turn = guest, asyncio.get_running_loop().create_future()
-        if guest.connection not in self._waiting:
-            self._waiting[guest.connection] = deque()
-            if guest.connection in self._proven:
-                self._waiting.move_to_end(guest.connection, last=False)
-        self._waiting[guest.connection].append(turn)
-        try:
-            await turn[1]
-        finally:
-            turns = self._waiting.get(guest.connection, ())
-            if turn in turns:  # its call has ended before its turn
-                self._waiting[guest.connection].remove(turn)
-                if not turns:
-                    del self._waiting[guest.connection]
+        turn = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(guest.connection, deque()).append((guest, turn))
+        if guest.connection in self._proven:
+            self._lines.move_to_end(guest.connection, last=False)
+        if self._look is None:
+            self._look_later()
+        await turn
 
-    def _next_turns(self) -> None:
-        while self._waiting and len(self._quick) < self._quick_max:
-            connection, turns = self._waiting.popitem(last=False)
-            guest, turn = turns.popleft()
-            if turns:
-                self._waiting[connection] = turns
-            if not turn.done():
-                self._begin(guest)
+    def _let_in(self) -> None:
+        while self._lines and len(self._reading) < self._most:
+            connection, line = self._lines.popitem(last=False)
+            guest, turn = line.popleft()
+            if line:
+                self._lines[connection] = line
+            if not turn.done():  # or its call has ended before its turn
+                self._reading[guest] = None
                 turn.set_result(None)
 
-    def _begin(self, guest: Guest) -> None:
-        guest.waits()
-        self._quick[guest] = None
-        if self._look is None:
-            self._look = asyncio.get_running_loop().call_later(self._quick_s, self._slow_ones_give_way)
+    def _look_later(self) -> None:
+        self._has_moved = False
+        self._look = asyncio.get_running_loop().call_later(self._patience_s, self._look_at_slow_ones)
 
-    def _end(self, guest: Guest) -> None:
-        self._all.leave(guest)
-        if guest in self._quick:
-            del self._quick[guest]
-            self._next_turns()
-        else:
-            self._slow.leave(guest)
-
-    def _slow_ones_give_way(self) -> None:
-        late = asyncio.get_running_loop().time() - self._quick_s
-        for guest in list(takewhile(lambda guest: guest.has_waited_since(late), self._quick)):
-            del self._quick[guest]
-            try:
-                self._slow.take(guest)
-            except Fault as fault:
-                guest.turn_out(fault)
-        self._next_turns()
-        going_on = self._quick or self._waiting
-        self._look = (
-            asyncio.get_running_loop().call_later(self._quick_s, self._slow_ones_give_way) if going_on else None
-        )
+    def _look_at_slow_ones(self) -> None:
+        """Where nothing was read while others waited, take half of the places back, from those who have most."""
+        self._let_in()
+        self._look = None
+        if not self._lines:
+            return
+        if not self._has_moved:
+            held = Counter(guest.connection for guest in self._reading)
+            slow = sorted(self._reading, key=lambda one: (one.connection in self._proven, -held[one.connection]))
+            for guest in slow[: (self._most + 1) // 2]:
+                del self._reading[guest]
+                guest.turn_out()
+            self._let_in()
+        self._look_later()

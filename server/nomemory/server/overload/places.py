@@ -1,13 +1,13 @@
 """Places that calls hold, shared evenly between connections.
 
-Where room is short, connections that have brought a whole request go before those that have not.
+Where room is short, the connection that has most loses a place first. Connections that have brought a whole request of
+somebody who was admitted lose theirs last.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -24,7 +24,6 @@ class ProvenConnections:
     def __init__(self, most: int) -> None:
         self._most = most
         self._proven: dict[str, None] = {}
-        self._held: Counter[str] = Counter()
 
     def prove(self, connection: str) -> None:
         """Note that a whole request has come, of somebody who was admitted."""
@@ -34,61 +33,51 @@ class ProvenConnections:
             del self._proven[next(iter(self._proven))]
         self._proven[connection] = None
 
-    @contextmanager
-    def holding(self, connection: str) -> Iterator[None]:
-        """Remember a connection while a long call of its own goes on, however many others come."""
-        self._held[connection] += 1
-        try:
-            yield
-        finally:
-            self._held[connection] -= 1
-            if not self._held[connection]:
-                del self._held[connection]
-
     def __contains__(self, connection: str) -> bool:
-        return connection in self._proven or connection in self._held
+        return connection in self._proven
 
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self._proven, **self._held})
+
+_Result = TypeVar("_Result")
 
 
 class Guest:
     """A call that holds a place, by its connection. While it waits for its client it may be turned out."""
 
-    __slots__ = ("_cancelling", "_fault", "_since", "_task", "connection")
+    __slots__ = ("_is_out", "_retry_s", "_since", "_wait", "connection")
 
-    def __init__(self, connection: str) -> None:
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a call runs in a task")
+    def __init__(self, connection: str, retry_s: float) -> None:
         self.connection = connection
-        self._task = task
-        self._cancelling = task.cancelling()
-        self._since: float | None = None
-        self._fault: Fault | None = None
+        self._retry_s = retry_s
+        self._since = 0.0
+        self._wait: asyncio.Timeout | None = None
+        self._is_out = False
 
-    def waits(self) -> None:
-        """Note that it waits for its client from now on."""
+    async def awaits(self, coming: Awaitable[_Result]) -> _Result:
+        """Wait for the client.
+
+        Raises:
+            Fault: OVERLOADED, others got the place.
+        """
         self._since = asyncio.get_running_loop().time()
-
-    def works(self) -> None:
-        """Note that it does not."""
-        self._since = None
+        try:
+            async with asyncio.timeout(None) as self._wait:
+                return await coming
+        except TimeoutError:
+            if not self._is_out:
+                raise
+            raise overloaded("the request took too long to arrive, and others wait", self._retry_s) from None
+        finally:
+            self._wait = None
 
     def has_waited_since(self, moment: float) -> bool:
         """Return whether it has waited since then or longer, in the event loop's time."""
-        return self._since is not None and self._since <= moment
+        return self._wait is not None and self._since <= moment
 
-    def turn_out(self, fault: Fault) -> None:
-        """End its wait. `reason_of` then has the fault."""
-        self._fault = fault
-        self._task.cancel()
-
-    def reason_of(self, cancellation: asyncio.CancelledError) -> BaseException:
-        """Return why its wait was cancelled: the fault if it was turned out, and nobody else has cancelled it."""
-        if self._fault is None or self._task.uncancel() > self._cancelling:
-            return cancellation
-        return self._fault
+    def turn_out(self) -> None:
+        """End its wait."""
+        if self._wait is not None and not self._is_out:
+            self._is_out = True
+            self._wait.reschedule(0)
 
 
 class Places:
@@ -108,21 +97,26 @@ class Places:
         self._retry_s = retry_s
         self._guests: dict[str, dict[Guest, None]] = {}
 
-    def take(self, guest: Guest) -> None:
-        """Give a place.
+    @contextmanager
+    def held(self, connection: str) -> Iterator[Guest]:
+        """Hold a place.
 
         Raises:
             Fault: OVERLOADED, there is none, and no other connection has more and keeps it waiting.
         """
+        guest = Guest(connection, self._retry_s)
         if self._free <= 0:
-            self._make_room(guest.connection)
+            self._make_room(connection)
         self._free -= 1
-        self._guests.setdefault(guest.connection, {})[guest] = None
+        self._guests.setdefault(connection, {})[guest] = None
+        try:
+            yield guest
+        finally:
+            self._leave(guest)
 
-    def leave(self, guest: Guest) -> None:
-        """Take a place back, if the guest has one."""
+    def _leave(self, guest: Guest) -> None:
         own = self._guests.get(guest.connection)
-        if own is None or guest not in own:
+        if own is None or guest not in own:  # it was turned out
             return
         self._free += 1
         del own[guest]
@@ -135,8 +129,8 @@ class Places:
         oldest = next((guest for guest in self._guests[loser] if guest.has_waited_since(latest)), None)
         if oldest is None or self._claim(newcomer) >= self._claim(loser):
             raise overloaded("too many requests are on their way", self._retry_s)
-        self.leave(oldest)
-        oldest.turn_out(overloaded("the request took too long to arrive, and others wait", self._retry_s))
+        self._leave(oldest)
+        oldest.turn_out()
 
     def _claim(self, connection: str) -> tuple[bool, int]:
         """Return how much a connection has had; who has most loses a place first."""
@@ -146,43 +140,3 @@ class Places:
 def overloaded(message: str, retry_s: float) -> Fault:
     """Make the fault of a limit on what clients hold."""
     return Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=retry_s)
-
-
-_Message = TypeVar("_Message")
-
-
-@contextmanager
-def placed(
-    places: Places,
-    connection: str,
-    requests: AsyncIterator[_Message],
-    arrived: Callable[[str], None] = lambda _connection: None,
-) -> Iterator[AsyncIterator[_Message]]:
-    """Return a stream of requests, to be read until the context is left. `arrived` hears of each, by its connection.
-
-    Raises:
-        Fault: OVERLOADED, there is no place. Reading the stream raises it where it gave way to others.
-    """
-    guest = Guest(connection)
-    places.take(guest)
-    try:
-        yield _each(guest, requests, arrived)
-    finally:
-        places.leave(guest)
-
-
-async def _each(
-    guest: Guest, requests: AsyncIterator[_Message], arrived: Callable[[str], None]
-) -> AsyncIterator[_Message]:
-    while True:
-        guest.waits()
-        try:
-            request = await anext(requests)
-        except StopAsyncIteration:
-            return
-        except asyncio.CancelledError as cancellation:
-            raise guest.reason_of(cancellation) from None
-        finally:
-            guest.works()
-        arrived(guest.connection)
-        yield request

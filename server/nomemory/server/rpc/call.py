@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Protocol
@@ -71,24 +72,40 @@ ClientStream = Callable[[AsyncIterator[Any], Call], Awaitable[Reply]]
 ServerStream = Callable[[Any, Call], AsyncIterator[Reply]]
 
 
+@dataclass(frozen=True, slots=True)
+class ServedMethod:
+    """A method of a service: what it needs of its caller, and what answers it, of the kind that the contract says."""
+
+    need: Need
+    answer: Unary | ClientStream | ServerStream
+
+
 class Service(Protocol):
-    """A service of the contract that can be served: its methods, by their short names."""
+    """A service of the contract that can be served."""
 
     @property
     def full_name(self) -> str:
         """The name in the contract: `nomemory.v1.QueryService`."""
 
-    def needs(self) -> Mapping[str, Need]:
-        """Return what each method needs of its caller. The server does not start if a method is missing here."""
+    def methods(self) -> Mapping[str, ServedMethod]:
+        """Return the methods by their short names. The server does not start if one of the contract is missing."""
 
-    def unary_methods(self) -> Mapping[str, Unary]:
-        """Return the methods that take one request."""
 
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Return the methods that take a stream of requests."""
+_CURRENT: ContextVar[Call | None] = ContextVar("nomemory_call", default=None)
 
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Return the methods that answer with a stream."""
+
+def current_call() -> Call | None:
+    """Return the call that is being answered, for handlers and a host's interceptors.
+
+    None until it is admitted, and None in health and reflection. gRPC runs each call in a task of its own, so no call
+    sees another one's.
+    """
+    return _CURRENT.get()
+
+
+def set_current_call(call: Call | None) -> None:
+    """Note that a call was admitted; None: that none is yet, where a task answers several, one after the other."""
+    _CURRENT.set(call)
 
 
 REQUEST_ID = "x-request-id"

@@ -10,13 +10,13 @@ import grpc
 from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection
 
-from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.access import Access
 from nomemory.server.identity.caller import Metadata
 from nomemory.server.metrics.meters import CallMeter
 from nomemory.server.overload.bounds import Bounds
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.call_lifecycle import CallLifecycle
-from nomemory.server.rpc.handlers import Handler, generic_handler, needs_by_path
+from nomemory.server.rpc.handlers import Handler, generic_handler, served_methods
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import Continuation, NoMemoryInterceptor
 from nomemory.server.settings import Settings
@@ -56,9 +56,7 @@ class CallPath:
         self.bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
         self.health = health.aio.HealthServicer()
         self.names = [service.full_name for service in services]
-        self.needs: dict[str, Need] = {}
-        for service in services:
-            self.needs |= needs_by_path(service)
+        self.needs = {path: served.need for service in services for path, served in served_methods(service).items()}
         self.handlers = [generic_handler(service) for service in services]
         lifecycle = CallLifecycle(
             access, settings.timing.deadline_default_s, settings.timing.deadline_import_s, self.meter, tracer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
-from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.faults import Violation, invalid
@@ -16,7 +16,19 @@ from nomemory.server.message import Filter, Role
 from nomemory.server.settings import Settings
 from nomemory.server.wire import MICROS, ROLES
 from nomemory.v1 import message_pb2
+from nomemory.v1 import query_service_pb2 as pb
 
+Mask = frozenset[str] | None
+"""The fields of a message to return; None means all."""
+Masked = (
+    pb.ListMessagesRequest
+    | pb.LexicalSearchRequest
+    | pb.SemanticSearchRequest
+    | pb.HybridSearchRequest
+    | pb.GetNeighborsRequest
+    | pb.BatchGetMessagesRequest
+)
+"""Requests that have a mask."""
 RETURNABLE = frozenset(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name) - {"embedding"}
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, as in Timestamp's own contract
 _NANOS = 1_000_000_000
@@ -26,6 +38,19 @@ _PATHS_MAX = 100
 _LOOKED_AT_MAX = 1_000
 """Where metadata has more entries, only that is said."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+@contextmanager
+def checking(settings: Settings) -> Iterator[Checker]:
+    """Check fields until the context is left.
+
+    Raises:
+        Fault: INVALID_FIELD, with all violations.
+    """
+    check = Checker(settings)
+    yield check
+    if check.violations:
+        raise invalid(check.violations)
 
 
 class Checker:
@@ -38,15 +63,6 @@ class Checker:
     def refuse(self, field: str, description: str) -> None:
         """Add a violation of a field."""
         self.violations.append(Violation(field, description))
-
-    def done(self) -> None:
-        """Raise a fault if there are violations.
-
-        Raises:
-            Fault: INVALID_FIELD, with all of them.
-        """
-        if self.violations:
-            raise invalid(self.violations)
 
     def identifier(self, field: str, value: str, *, required: bool) -> str:
         """Check an id: not blank if required, at most `id_max_chars` characters, no control characters."""
@@ -67,9 +83,21 @@ class Checker:
             self.refuse(field, "must not contain control characters")
         return value
 
-    def count(self, field: str, value: int, *, default: int, most: int) -> int:
-        """Check a size. 0 means the default."""
-        return self.amount(field, value, most=most) or default
+    def identifiers(self, field: str, values: Sequence[str], *, most: int) -> None:
+        """Check a list of ids, of which there has to be one."""
+        self.entries(field, values, most=most)
+        for position, value in enumerate(values[:most]):
+            self.identifier(f"{field}[{position}]", value, required=True)
+
+    def page_size(self, value: int) -> int:
+        """Check a page's size. 0 means the default."""
+        limits = self.settings.limits
+        return self.amount("page_size", value, most=limits.page_size_max) or limits.page_size_default
+
+    def top_k(self, value: int) -> int:
+        """Check how many messages are wanted. 0 means the default."""
+        limits = self.settings.limits
+        return self.amount("top_k", value, most=limits.top_k_max) or limits.top_k_default
 
     def amount(self, field: str, value: int, *, most: int) -> int:
         """Check a number from 0 to `most`."""
@@ -93,6 +121,12 @@ class Checker:
         if len(value) > most:
             self.refuse(field, f"must be at most {most} characters")
         return value
+
+    def question(self, field: str, value: str) -> str:
+        """Check the text of a search by meaning: not blank, no longer than a query."""
+        if not value.strip():
+            self.refuse(field, "must not be blank")
+        return self.text(field, value, most=self.settings.limits.query_max_chars)
 
     def role(self, field: str, value: int, *, required: bool) -> Role | None:
         """Check a role. Return None for ROLE_UNSPECIFIED."""
@@ -158,11 +192,12 @@ class Checker:
             ),
         )
 
-    def mask(self, field: str, value: FieldMask) -> frozenset[str] | None:
-        """Check a field mask. Return None for all fields."""
-        if len(value.paths) > _PATHS_MAX:
-            self.refuse(field, f"must have at most {_PATHS_MAX} entries")
-        for path in value.paths[:_PATHS_MAX]:
+    def mask(self, request: Masked) -> Mask:
+        """Check the field mask of a request, if it has one."""
+        paths = request.return_fields.paths
+        if len(paths) > _PATHS_MAX:
+            self.refuse("return_fields", f"must have at most {_PATHS_MAX} entries")
+        for path in paths[:_PATHS_MAX]:
             if path not in RETURNABLE:
-                self.refuse(field, f"messages have no field {path[:_QUOTED_CHARS]!r}")
-        return frozenset(value.paths) | {"message_id"} if value.paths else None
+                self.refuse("return_fields", f"messages have no field {path[:_QUOTED_CHARS]!r}")
+        return frozenset(paths) | {"message_id"} if paths else None

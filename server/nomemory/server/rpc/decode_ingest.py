@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nomemory.server.faults import Reason, Violation
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
-from nomemory.server.rpc.checker import Checker
+from nomemory.server.rpc.checker import Checker, checking
 from nomemory.server.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as pb
 from nomemory.v1 import message_pb2
 
 _AT_ONCE = 32
 """How many messages are checked before other calls run: about half a millisecond."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriteBatch:
-    """A checked batch. Messages without an id get theirs from the log."""
-
-    messages: list[Message]
-    on_conflict: OnConflict
-    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,52 +29,43 @@ class RefusedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class ImportBatch:
-    """A batch of an import: the messages to store, their positions in the batch, and those refused."""
+class Batch:
+    """The messages of a batch to store; those without an id get theirs from the log.
+
+    Of an import also their positions in the batch, and those refused.
+    """
 
     messages: list[Message]
-    positions: list[int]
-    refused: list[RefusedMessage]
     on_conflict: OnConflict
     request_id: str
+    positions: list[int] = field(default_factory=list)
+    refused: list[RefusedMessage] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteBatch:
-    """A checked DeleteMessagesRequest. `narrowed` is None where it names messages by their ids."""
-
-    user_id: str
-    message_ids: list[str]
-    narrowed: Filter | None
-
-
-async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> WriteBatch:
+async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> Batch:
     """Check a WriteMessagesRequest. Other calls run in between.
 
     Raises:
         Fault: INVALID_FIELD with every violation of every message.
     """
-    check = Checker(settings)
-    _check_batch(check, request)
-    messages = [
-        _message(check, f"messages[{position}].", chat, dimension)
-        async for position, chat in _in_turns(request.messages[: settings.limits.write_batch_max])
-    ]
-    check.done()
-    return WriteBatch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE, request.request_id)
+    with checking(settings) as check:
+        _check_batch(check, request)
+        messages = [
+            _message(check, f"messages[{position}].", chat, dimension)
+            async for position, chat in _in_turns(request.messages[: settings.limits.write_batch_max])
+        ]
+        return Batch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE, request.request_id)
 
 
-async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimension: int) -> ImportBatch:
+async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimension: int) -> Batch:
     """Check a batch of an import, message by message. Other calls run in between.
 
     Raises:
         Fault: INVALID_FIELD if the batch itself is bad: empty, too long, or with a bad request_id.
     """
-    check = Checker(settings)
-    _check_batch(check, request)
-    check.done()
-    on_conflict = OnConflict.REPLACE if request.replace else OnConflict.SKIP
-    batch = ImportBatch([], [], [], on_conflict, request.request_id)
+    with checking(settings) as check:
+        _check_batch(check, request)
+    batch = Batch([], OnConflict.REPLACE if request.replace else OnConflict.SKIP, request.request_id)
     async for position, chat in _in_turns(request.messages):
         alone = Checker(settings)
         message = _message(alone, "", chat, dimension)
@@ -97,41 +79,31 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
     return batch
 
 
-def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> DeleteBatch:
-    """Check a DeleteMessagesRequest.
+def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Filter | None:
+    """Check a DeleteMessagesRequest. Return the filter; None where it names messages by their ids.
 
     Raises:
         Fault: INVALID_FIELD.
     """
-    check = Checker(settings)
-    user_id = check.user("user_id", request.user_id)
-    narrowed = _what_to_delete(check, request)
-    check.done()
-    return DeleteBatch(user_id, list(request.message_ids), narrowed)
+    with checking(settings) as check:
+        check.user("user_id", request.user_id)
+        if request.message_ids or not request.HasField("filter"):
+            check.identifiers("message_ids", request.message_ids, most=settings.limits.delete_batch_max)
+        if request.HasField("filter"):
+            return _matching(check, request)
+        if not request.message_ids:
+            check.refuse("filter", "must be set where message_ids is empty")
+        return None
 
 
-def decode_erase(request: pb.EraseUserRequest, settings: Settings) -> str:
-    """Check an EraseUserRequest. Return the user.
-
-    Raises:
-        Fault: INVALID_FIELD.
-    """
-    check = Checker(settings)
-    user_id = check.user("user_id", request.user_id)
-    check.done()
-    return user_id
-
-
-def decode_status(request: pb.GetIndexStatusRequest, settings: Settings) -> str | None:
-    """Check a GetIndexStatusRequest. Return the user, or None for all.
+def decode_user(user_id: str, settings: Settings, *, required: bool) -> str:
+    """Check the user of a request that has no other field.
 
     Raises:
         Fault: INVALID_FIELD.
     """
-    check = Checker(settings)
-    user_id = check.user("user_id", request.user_id, required=False)
-    check.done()
-    return user_id or None
+    with checking(settings) as check:
+        return check.user("user_id", user_id, required=required)
 
 
 async def _in_turns(
@@ -148,19 +120,8 @@ def _check_batch(check: Checker, request: pb.WriteMessagesRequest | pb.ImportMes
     check.identifier("request_id", request.request_id, required=False)
 
 
-def _what_to_delete(check: Checker, request: pb.DeleteMessagesRequest) -> Filter | None:
-    """Check ids and filter, of which exactly one must be there. Return the filter, if it is that one."""
-    limit = check.settings.limits.delete_batch_max
-    if not request.HasField("filter"):
-        if not request.message_ids:
-            check.refuse("filter", "must be set where message_ids is empty")
-        check.entries("message_ids", request.message_ids, most=limit)
-    for position, message_id in enumerate(request.message_ids[:limit]):
-        check.identifier(f"message_ids[{position}]", message_id, required=True)
-    return _matching(check, request) if request.HasField("filter") else None
-
-
 def _matching(check: Checker, request: pb.DeleteMessagesRequest) -> Filter:
+    """Check the filter of a deletion, which names no ids beside it."""
     if request.message_ids:
         check.refuse("message_ids", "must be empty where filter is set")
         check.refuse("filter", "must not be set where message_ids is not empty")

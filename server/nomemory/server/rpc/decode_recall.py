@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Question, Turn
 from nomemory.recall.model.search_scope import role_of
-from nomemory.server.rpc.checker import Checker
+from nomemory.server.rpc.checker import Checker, checking
 from nomemory.server.settings import Settings
 from nomemory.server.settings.limits import LimitSettings
 from nomemory.server.wire import MICROS
@@ -46,19 +46,19 @@ def decode_recall(
     Raises:
         Fault: INVALID_FIELD.
     """
-    check = Checker(settings)
-    text = check.text("question", request.question, most=settings.limits.query_max_chars)
-    if not text.strip() and not request.context.turns:
-        check.refuse("question", "must not be blank where context.turns is empty")
-    question = replace(
-        _question(check, text, request.context, now),
-        embedding=_embedding(check, request, dimension),
-        turns=_turns(check, request.context, settings.limits),
-    )
-    skill = check.identifier("skill", request.skill, required=False)
-    budget = _budget(check, request.budget, host)
-    check.done()
-    return RecallQuery(question, skill, budget, request.include_trace, request.at_least)
+    with checking(settings) as check:
+        text = check.text("question", request.question, most=settings.limits.query_max_chars)
+        if not text.strip() and not request.context.turns:
+            check.refuse("question", "must not be blank where context.turns is empty")
+        question = replace(
+            _question(check, text, request.context, now),
+            embedding=_embedding(check, request, dimension),
+            turns=_turns(check, request.context, settings.limits),
+        )
+        skill = check.identifier("skill", request.skill, required=False)
+        return RecallQuery(
+            question, skill, _budget(check, request.budget, host), request.include_trace, request.at_least
+        )
 
 
 def _embedding(check: Checker, request: pb.RecallRequest, dimension: int | None) -> tuple[float, ...]:

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message import Message as ProtoMessage
 
-from nomemory.server.identity.access import Need
-from nomemory.server.rpc.call import Call, ClientStream, Reply, ServerStream, Service, Unary
-from nomemory.server.rpc.current_call import current_call
+from nomemory.server.rpc.call import Reply, ServedMethod, Service, current_call
 from nomemory.server.rpc.parsing import RequestParser
 
 # Any: a handler's request and reply types are those of its own RPC.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 
-def needs_by_path(service: Service) -> Mapping[str, Need]:
-    """Return what each method of a service needs of its caller, by its path: `/nomemory.v1.QueryService/ListMessages`.
+def served_methods(service: Service) -> dict[str, ServedMethod]:
+    """Return the methods of a service by their paths: `/nomemory.v1.QueryService/ListMessages`.
 
     Raises:
-        KeyError: the service says nothing of a method that the contract has.
+        KeyError: the service lacks a method that the contract has.
     """
-    needs = service.needs()
-    return {f"/{service.full_name}/{method.name}": needs[method.name] for method in _descriptor(service).methods}
+    served = service.methods()
+    return {f"/{service.full_name}/{method.name}": served[method.name] for method in _descriptor(service).methods}
 
 
 def generic_handler(service: Service) -> grpc.GenericRpcHandler:
     """Return what a gRPC server serves of a service. The contract's descriptor says which methods it has."""
-    handlers = {method.name: _handler(service, method) for method in _descriptor(service).methods}
+    served = service.methods()
+    handlers = {method.name: _handler(method, served[method.name]) for method in _descriptor(service).methods}
     return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
 
@@ -39,34 +37,23 @@ def _descriptor(service: Service) -> ServiceDescriptor:
     return descriptor_pool.Default().FindServiceByName(service.full_name)
 
 
-def _handler(service: Service, method: MethodDescriptor) -> Handler:
-    parsed = RequestParser(method.input_type, writes=service.needs()[method.name].writes)
+def _handler(method: MethodDescriptor, served: ServedMethod) -> Handler:
+    parsed = RequestParser(method.input_type, writes=served.need.writes)
     if method.client_streaming:
-        upload = service.client_stream_methods()[method.name]
-        return grpc.stream_unary_rpc_method_handler(_client_stream(upload), parsed, _encoded)
+        return grpc.stream_unary_rpc_method_handler(_answering(served), parsed, _encoded)
     if method.server_streaming:
-        download = service.server_stream_methods()[method.name]
-        return grpc.unary_stream_rpc_method_handler(_server_stream(download), parsed, _encoded)
-    return grpc.unary_unary_rpc_method_handler(_unary(service.unary_methods()[method.name]), parsed, _encoded)
+        return grpc.unary_stream_rpc_method_handler(_answering(served), parsed, _encoded)
+    return grpc.unary_unary_rpc_method_handler(_answering(served), parsed, _encoded)
 
 
-def _unary(behaviour: Unary) -> Callable[[ProtoMessage, object], Awaitable[Reply]]:
-    return lambda request, _context: behaviour(request, _admitted_call())
+def _answering(served: ServedMethod) -> Callable[[Any, object], Any]:
+    def answer(request: Any, _context: object) -> Any:  # noqa: ANN401 - one request, or a stream of them
+        call = current_call()
+        if call is None:
+            raise RuntimeError("a handler of the contract was reached without NoMemoryInterceptor")
+        return served.answer(request, call)
 
-
-def _client_stream(behaviour: ClientStream) -> Callable[[AsyncIterator[ProtoMessage], object], Awaitable[Reply]]:
-    return lambda requests, _context: behaviour(requests, _admitted_call())
-
-
-def _server_stream(behaviour: ServerStream) -> Callable[[ProtoMessage, object], AsyncIterator[Reply]]:
-    return lambda request, _context: behaviour(request, _admitted_call())
-
-
-def _admitted_call() -> Call:
-    call = current_call()
-    if call is None:
-        raise RuntimeError("a handler of the contract was reached without NoMemoryInterceptor")
-    return call
+    return answer
 
 
 def _encoded(reply: Reply) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -18,17 +18,15 @@ from nomemory.server.identity.access import Need
 from nomemory.server.identity.caller import Scope
 from nomemory.server.log.commit import CONFLICT
 from nomemory.server.log.protocol import Deleted, Erased, LogWriter, Outcome, Written
+from nomemory.server.message import Filter
 from nomemory.server.rpc.audit import NO_AUDIT, Action, Audit
-from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_ingest import (
-    DeleteBatch,
-    ImportBatch,
+    Batch,
     RefusedMessage,
-    WriteBatch,
     decode_delete,
-    decode_erase,
     decode_import,
-    decode_status,
+    decode_user,
     decode_write,
 )
 from nomemory.server.rpc.index_status import Report
@@ -55,7 +53,7 @@ class ImportTally:
     _batches: int = 0
     _messages: int = 0
 
-    def add(self, batch: ImportBatch, written: Written, *, size: int) -> None:
+    def add(self, batch: Batch, written: Written, *, size: int) -> None:
         """Add a stored batch. `size` is the number of messages that it came with, refused ones too."""
         counts = {outcome: written.outcomes.count(outcome) for outcome in Outcome}
         self.response.created += counts[Outcome.CREATED]
@@ -95,7 +93,7 @@ class ImportTally:
             )
 
 
-def _conflicting(batch: ImportBatch, written: Written) -> list[RefusedMessage]:
+def _conflicting(batch: Batch, written: Written) -> list[RefusedMessage]:
     reason, violations = Reason.ERROR_REASON_MESSAGE_CONFLICT, (Violation("message_id", CONFLICT),)
     return [
         RefusedMessage(position, message_id, reason, violations)
@@ -182,31 +180,16 @@ class IngestService:
     audit: Audit = NO_AUDIT
     full_name: str = "nomemory.v1.IngestService"
 
-    def needs(self) -> Mapping[str, Need]:
-        """Return what each method needs of its caller."""
+    def methods(self) -> Mapping[str, ServedMethod]:
+        """Return the methods by their short names."""
         write, look = Need(frozenset({Scope.INGEST})), Need(frozenset({Scope.QUERY, Scope.ADMIN}))
         return {
-            **dict.fromkeys(("WriteMessages", "DeleteMessages", "EraseUser"), write),
-            "ImportMessages": Need(frozenset({Scope.INGEST}), is_bulk=True),
-            "GetIndexStatus": look,
+            "WriteMessages": ServedMethod(write, self.write_messages),
+            "ImportMessages": ServedMethod(replace(write, is_bulk=True), self.import_messages),
+            "DeleteMessages": ServedMethod(write, self.delete_messages),
+            "EraseUser": ServedMethod(write, self.erase_user),
+            "GetIndexStatus": ServedMethod(look, self.get_index_status),
         }
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        """Return the methods that take one request."""
-        return {
-            "WriteMessages": self.write_messages,
-            "DeleteMessages": self.delete_messages,
-            "EraseUser": self.erase_user,
-            "GetIndexStatus": self.get_index_status,
-        }
-
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Return the methods that take a stream of requests."""
-        return {"ImportMessages": self.import_messages}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Return the methods that answer with a stream: none."""
-        return {}
 
     async def write_messages(self, request: pb.WriteMessagesRequest, call: Call) -> pb.WriteMessagesResponse:
         """Store a batch, all or nothing."""
@@ -235,8 +218,7 @@ class IngestService:
 
     async def delete_messages(self, request: pb.DeleteMessagesRequest, call: Call) -> pb.DeleteMessagesResponse:
         """Delete messages of one user."""
-        batch = decode_delete(request, self.settings)
-        receipt = await unbroken(self._delete(batch, call))
+        receipt = await unbroken(self._delete(request, decode_delete(request, self.settings), call))
         return pb.DeleteMessagesResponse(
             deleted=receipt.deleted,
             missing_message_ids=receipt.missing,
@@ -245,7 +227,7 @@ class IngestService:
 
     async def erase_user(self, request: pb.EraseUserRequest, call: Call) -> pb.EraseUserResponse:
         """Delete everything of one user, and say what still holds bytes of it."""
-        user_id = decode_erase(request, self.settings)
+        user_id = decode_user(request.user_id, self.settings, required=True)
         erased = await unbroken(self._erase(user_id, call))
         response = pb.EraseUserResponse(
             deleted=erased.deleted,
@@ -261,9 +243,10 @@ class IngestService:
 
     async def get_index_status(self, request: pb.GetIndexStatusRequest, call: Call) -> pb.GetIndexStatusResponse:
         """Return how far the log and each index are."""
-        return await self.report.status(decode_status(request, self.settings), call.user_prefix)
+        user_id = decode_user(request.user_id, self.settings, required=False)
+        return await self.report.status(user_id or None, call.user_prefix)
 
-    async def _write(self, action: Action, batch: WriteBatch | ImportBatch, call: Call) -> Written:
+    async def _write(self, action: Action, batch: Batch, call: Call) -> Written:
         """Store a batch. What the log has is in the audit, even if the caller has gone meanwhile."""
 
         async def stored() -> Written:
@@ -275,13 +258,12 @@ class IngestService:
 
         return await unbroken(stored())
 
-    async def _delete(self, batch: DeleteBatch, call: Call) -> Deleted:
-        if batch.narrowed is None:
-            receipt = await self.writer.delete(batch.user_id, batch.message_ids)
+    async def _delete(self, request: pb.DeleteMessagesRequest, narrowed: Filter | None, call: Call) -> Deleted:
+        if narrowed is None:
+            receipt = await self.writer.delete(request.user_id, list(request.message_ids))
         else:
-            receipt = await self.writer.delete_matching(batch.user_id, batch.narrowed)
-        action: Action = "delete" if batch.narrowed is None else "delete-matching"
-        self.audit.removed(call, action, batch.user_id, receipt.deleted)
+            receipt = await self.writer.delete_matching(request.user_id, narrowed)
+        self.audit.removed(call, "delete" if narrowed is None else "delete-matching", request.user_id, receipt.deleted)
         return receipt
 
     async def _erase(self, user_id: str, call: Call) -> Erased:
@@ -289,7 +271,7 @@ class IngestService:
         self.audit.removed(call, "erase", user_id, erased.deleted)
         return erased
 
-    async def _write_in_turn(self, batch: ImportBatch, call: Call) -> Written:
+    async def _write_in_turn(self, batch: Batch, call: Call) -> Written:
         """Store a batch of an import; where too much is queued, wait for room within the deadline.
 
         A back-fill has nobody who waits for it, and its client could only send everything again.

@@ -23,77 +23,11 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.identity.access import Need, confine, release
 from nomemory.server.overload.bounds import Bounds
-from nomemory.server.rpc.call import Call
+from nomemory.server.overload.places import Guest
+from nomemory.server.rpc.call import Call, set_current_call
 from nomemory.server.rpc.call_lifecycle import CallLifecycle, Context, Method
-from nomemory.server.rpc.current_call import set_current_call
 from nomemory.server.rpc.handlers import Handler
 from nomemory.server.rpc.parsing import RequestParser
-
-
-class OpenMethods:
-    """Bounds what such methods read and reply.
-
-    Args:
-        bounds: what calls may hold.
-        lifecycle: ends those that are refused.
-    """
-
-    def __init__(self, bounds: Bounds, lifecycle: CallLifecycle) -> None:
-        self._bounds = bounds
-        self._lifecycle = lifecycle
-
-    def bounded(self, handler: Handler) -> Handler:
-        """Return a handler that reads within bounds for the one it is given."""
-        types = handler.request_deserializer, handler.response_serializer
-        if handler.request_streaming:
-            return grpc.stream_stream_rpc_method_handler(self._both_streams(handler), *types)
-        if handler.response_streaming:
-            return grpc.stream_stream_rpc_method_handler(self._server_stream(handler), *types)
-        return grpc.stream_unary_rpc_method_handler(self._unary(handler), *types)
-
-    def _unary(self, handler: Handler) -> Callable[[AsyncIterator[Any], Context], Awaitable[Any]]:
-        answer: Any = handler.unary_unary
-
-        async def handle(stream: AsyncIterator[Any], context: Context) -> Any:  # noqa: ANN401 - the method's own
-            async with self._lifecycle.refusing(context):
-                return await answer(await self._request(stream, context), context)
-
-        return handle
-
-    def _server_stream(self, handler: Handler) -> Callable[[AsyncIterator[Any], Context], Awaitable[None]]:
-        answer: Any = handler.unary_stream
-
-        async def handle(stream: AsyncIterator[Any], context: Context) -> None:
-            async with self._lifecycle.refusing(context):
-                request = await self._request(stream, context)
-                with self._bounds.watching(context):
-                    await _written(answer(request, context), context)
-
-        return handle
-
-    def _both_streams(self, handler: Handler) -> Callable[[AsyncIterator[Any], Context], Awaitable[None]]:
-        answer: Any = handler.stream_stream
-
-        async def handle(stream: AsyncIterator[Any], context: Context) -> None:
-            async with self._lifecycle.refusing(context):
-                with self._bounds.conversation(stream, context) as requests:
-                    await _written(answer(requests, context), context)
-
-        return handle
-
-    async def _request(self, stream: AsyncIterator[Any], context: Context) -> Any:  # noqa: ANN401 - the method's own
-        async with asyncio.timeout_at(self._lifecycle.deadline(context)):
-            return await self._bounds.request(stream, context)
-
-
-async def _written(replies: AsyncIterator[Any] | Awaitable[None], context: Context) -> None:
-    """Send what a handler of a stream replies; one that is a coroutine does so itself."""
-    if isinstance(replies, Awaitable):
-        await replies
-    else:
-        async for reply in replies:
-            await context.write(reply)
-
 
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
 
@@ -113,7 +47,6 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
     ) -> None:
         self._lifecycle = lifecycle
         self._bounds = bounds
-        self._opened = OpenMethods(bounds, lifecycle)
         self._methods = {path: Method(path, need) for path, need in needs.items()}
         self._open = open_services
         self._guarded: dict[str, tuple[Handler, Handler]] = {}
@@ -141,7 +74,7 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         # The server's own handlers are the same for every call. A host's inner interceptor may make new ones each time.
         known = self._guarded.get(path)
         if known is None or known[0] is not handler:
-            guarded = self._opened.bounded(handler) if method is None else self.guarded(handler, method)
+            guarded = self._bounded(handler) if method is None else self.guarded(handler, method)
             known = self._guarded[path] = handler, guarded
         return known[1]
 
@@ -153,12 +86,12 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
             async with self._lifecycle.admitted(method, context) as (call, _):
-                raw = await self._bounds.admitted_request(stream, context)
+                raw = await self._request(stream, context)
                 set_current_call(call)
                 with self._bounds.answering(), self._bounds.holding(len(raw)):
                     request = await _confined(handler, raw, call)
                     reply = _released(handler, await answer(request, context), call, method)
-                self._bounds.reply(len(reply), call.deadline, context, must_go=method.need.writes)
+                self._bounds.reply(len(reply), context, must_go=method.need.writes)
                 return reply
 
         return handle
@@ -171,20 +104,23 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
         async def handle(stream: AsyncIterator[bytes], context: Context) -> bytes:
             async with self._lifecycle.admitted(method, context) as (call, _):
                 set_current_call(call)
-                with (
-                    self._bounds.answering(),
-                    self._bounds.proven.holding(context.peer()),
-                    self._bounds.upload(stream, context) as arriving,
-                ):
-                    requests = self._each(handler, arriving, call)
+                with self._bounds.answering(), self._bounds.uploading(context) as guest:
+                    requests = self._each(handler, stream, call, guest)
                     reply = _released(handler, await answer(requests, context), call, method)
-                self._bounds.reply(len(reply), call.deadline, context, must_go=method.need.writes)
+                self._bounds.reply(len(reply), context, must_go=method.need.writes)
                 return reply
 
         return handle
 
-    async def _each(self, handler: Handler, arriving: AsyncIterator[bytes], call: Call) -> AsyncIterator[Any]:
-        async for raw in arriving:
+    async def _each(
+        self, handler: Handler, stream: AsyncIterator[bytes], call: Call, guest: Guest
+    ) -> AsyncIterator[Any]:
+        while True:
+            try:
+                raw = await guest.awaits(anext(stream))
+            except StopAsyncIteration:
+                return
+            self._bounds.proven.prove(guest.connection)
             with self._bounds.holding(len(raw)):
                 yield await _confined(handler, raw, call)
 
@@ -195,18 +131,57 @@ class NoMemoryInterceptor(grpc.aio.ServerInterceptor):
 
         async def handle(stream: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
             async with self._lifecycle.admitted(method, context) as (call, timeout):
-                request = await _confined(handler, await self._bounds.admitted_request(stream, context), call)
+                request = await _confined(handler, await self._request(stream, context), call)
                 set_current_call(call)
-                with self._bounds.answering(), self._bounds.proven.holding(context.peer()):
+                with self._bounds.answering():
                     async for reply in answer(request, context):
                         raw = _released(handler, reply, call, method)
-                        # Cancelled while gRPC sends, the call would hang without a status: who does not read is closed.
-                        timeout.reschedule(None)
-                        with self._bounds.one_reply(len(raw), call.deadline, context):
+                        timeout.reschedule(None)  # cancelled while gRPC sends, the call would hang without a status
+                        with self._bounds.one_reply(len(raw), context):
                             yield raw
                         timeout.reschedule(call.deadline)
 
         return handle
+
+    async def _request(self, stream: AsyncIterator[bytes], context: Context) -> bytes:
+        """Read the one request of a call of somebody who was admitted."""
+        raw: bytes = await self._bounds.request(stream, context)
+        self._bounds.proven.prove(context.peer())
+        return raw
+
+    def _bounded(self, handler: Handler) -> Handler:
+        """Return a handler of a method that anybody may call, which reads within bounds for the one it is given."""
+        answer: Any = handler.stream_stream or handler.unary_stream or handler.unary_unary
+
+        async def once(stream: AsyncIterator[Any], context: Context) -> Any:  # noqa: ANN401 - the method's own
+            async with self._lifecycle.refusing(context):
+                return await answer(await self._open_request(stream, context), context)
+
+        async def streaming(stream: AsyncIterator[Any], context: Context) -> None:
+            async with self._lifecycle.refusing(context):
+                if handler.request_streaming:
+                    await _written(answer(self._bounds.requests(stream, context), context), context)
+                else:
+                    request = await self._open_request(stream, context)
+                    await self._bounds.watched(_written(answer(request, context), context), context)
+
+        types = handler.request_deserializer, handler.response_serializer
+        if handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(streaming, *types)
+        return grpc.stream_unary_rpc_method_handler(once, *types)
+
+    async def _open_request(self, stream: AsyncIterator[Any], context: Context) -> Any:  # noqa: ANN401 - the method's own
+        async with asyncio.timeout_at(self._lifecycle.deadline(context)):
+            return await self._bounds.request(stream, context)
+
+
+async def _written(replies: AsyncIterator[Any] | Awaitable[None], context: Context) -> None:
+    """Send what a handler of a stream replies; one that is a coroutine does so itself."""
+    if isinstance(replies, Awaitable):
+        await replies
+    else:
+        async for reply in replies:
+            await context.write(reply)
 
 
 async def _confined(handler: Handler, raw: bytes, call: Call) -> Any:  # noqa: ANN401 - the request type of the method

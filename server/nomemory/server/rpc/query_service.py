@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from nomemory.server.hybrid.search import HybridMessages, HybridQuery
+from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.caller import Scope
 from nomemory.server.log.protocol import LogReader
@@ -15,7 +15,7 @@ from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.reads.nearest_messages import NearestMessages, Ranked, wait_until
 from nomemory.server.reads.reply_budget import fitting
 from nomemory.server.reads.time_listing import TimeListing, UserListing, read_neighborhood
-from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_query import (
     LexicalQuery,
     decode_batch_get,
@@ -66,47 +66,34 @@ class QueryService:
     settings: Settings
     full_name: str = "nomemory.v1.QueryService"
 
-    def needs(self) -> Mapping[str, Need]:
-        """Return what each method needs of its caller."""
-        read = dict.fromkeys(self.unary_methods(), Need(frozenset({Scope.QUERY})))
-        return read | {
-            "ListUsers": Need(frozenset({Scope.ADMIN})),
-            "ExportMessages": Need(frozenset({Scope.QUERY}), is_bulk=True),
-        }
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        """Return the methods that take one request."""
+    def methods(self) -> Mapping[str, ServedMethod]:
+        """Return the methods by their short names."""
+        need = Need(frozenset({Scope.QUERY}))
         return {
-            "ListMessages": self.list_messages,
-            "LexicalSearch": self.lexical_search,
-            "SemanticSearch": self.semantic_search,
-            "HybridSearch": self.hybrid_search,
-            "GetNeighbors": self.get_neighbors,
-            "BatchGetMessages": self.batch_get_messages,
-            "CountMessages": self.count_messages,
-            "ListConversations": self.list_conversations,
-            "ListUsers": self.list_users,
+            "ListMessages": ServedMethod(need, self.list_messages),
+            "LexicalSearch": ServedMethod(need, self.lexical_search),
+            "SemanticSearch": ServedMethod(need, self.semantic_search),
+            "HybridSearch": ServedMethod(need, self.hybrid_search),
+            "GetNeighbors": ServedMethod(need, self.get_neighbors),
+            "BatchGetMessages": ServedMethod(need, self.batch_get_messages),
+            "CountMessages": ServedMethod(need, self.count_messages),
+            "ListConversations": ServedMethod(need, self.list_conversations),
+            "ListUsers": ServedMethod(Need(frozenset({Scope.ADMIN})), self.list_users),
+            "ExportMessages": ServedMethod(replace(need, is_bulk=True), self.export_messages),
         }
-
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Return the methods that take a stream of requests: none."""
-        return {}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Return the methods that answer with a stream."""
-        return {"ExportMessages": self.export_messages}
 
     async def list_messages(self, request: pb.ListMessagesRequest, call: Call) -> bytes:
         """Read by time, in either order."""
         query = decode_list(request, self.settings)
-        await self._reach_log(query.at_least, call)
-        page = await self.by_time.wire_page(query.listing, query.page_size, query.cursor)
+        await self._reach_log(request.at_least, call)
+        page = await self.by_time.wire_page(query.listing, query.page_size, request.cursor)
         return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     async def lexical_search(self, request: pb.LexicalSearchRequest, call: Call) -> bytes:
         """Find words and phrases; an empty query reads by time."""
         query = decode_lexical(request, self.settings)
-        page = await (self._page_by_time(query, call) if query.query.is_empty else self._page_by_words(query, call))
+        read = self._page_by_time if query.query.is_empty else self._page_by_words
+        page = await read(query, request, call)
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
@@ -118,34 +105,24 @@ class QueryService:
     async def semantic_search(self, request: pb.SemanticSearchRequest, call: Call) -> bytes:
         """Find messages near in meaning."""
         with self.spaces.used() as space:
-            query = decode_semantic(request, self.settings, space.embedder.dimension)
-            space.progress.note_query(query.nearest.user_id)
-            await self._reach_meaning(space, query.nearest.user_id, query.at_least, call)
-            nearest = await self.by_meaning.search(space, query.nearest)
+            query, mask = decode_semantic(request, self.settings, space.embedder.dimension)
+            space.progress.note_query(request.user_id)
+            await self._reach_meaning(space, request.user_id, request.at_least, call)
+            nearest = await self.by_meaning.search(space, query)
         reply = pb.SemanticSearchResponse(
             truncated=nearest.truncated, index_behind=nearest.behind, embedding_model=space.embedder.model
         )
-        return semantic_reply(nearest.items, query.mask, reply)
+        return semantic_reply(nearest.items, mask, reply)
 
     async def hybrid_search(self, request: pb.HybridSearchRequest, call: Call) -> bytes:
         """Find the messages that answer a question."""
         with self.spaces.used() as space:
-            query = decode_hybrid(request, self.settings, space.embedder.dimension)
-            space.progress.note_query(query.user_id)
-            await self._reach_words(query.user_id, query.at_least, call)
-            await self._reach_meaning(space, query.user_id, query.at_least, call)
+            query, mask = decode_hybrid(request, self.settings, space.embedder.dimension)
+            space.progress.note_query(request.user_id)
+            await self._reach_words(request.user_id, request.at_least, call)
+            await self._reach_meaning(space, request.user_id, request.at_least, call)
             patience_s = call.remaining_s() * _SHARE_OF_MEANING
-            wanted = HybridQuery(
-                query.user_id,
-                query.text,
-                query.vector,
-                query.narrowed,
-                query.top_k,
-                patience_s,
-                explains=query.explain,
-                relates=query.relate,
-            )
-            answer = await self.hybrid.search(space, wanted)
+            answer = await self.hybrid.search(space, replace(query, patience_s=patience_s))
         reply = pb.HybridSearchResponse(
             truncated=answer.truncated,
             index_behind=answer.behind,
@@ -156,17 +133,17 @@ class QueryService:
             sufficiency_by_words=answer.by_words,
             relations=map(encode_relation, answer.relations),
         )
-        return hybrid_reply(answer.items, query.mask, reply, explain=query.explain)
+        return hybrid_reply(answer.items, mask, reply, explain=request.explain)
 
     async def get_neighbors(self, request: pb.GetNeighborsRequest, _call: Call) -> bytes:
         """Read the messages around one."""
-        query = decode_neighbors(request, self.settings)
+        before, after, mask = decode_neighbors(request, self.settings)
         around = await read_neighborhood(
             self.log,
-            query.user_id,
-            query.message_id,
-            before=query.before,
-            after=query.after,
+            request.user_id,
+            request.message_id,
+            before=before,
+            after=after,
             budget_bytes=self.settings.limits.reply_max_bytes,
         )
         reply = pb.GetNeighborsResponse(
@@ -174,33 +151,34 @@ class QueryService:
             truncated_before=around.truncated_before,
             truncated_after=around.truncated_after,
         )
-        return listing_reply(around.wires, query.mask, reply)
+        return listing_reply(around.wires, mask, reply)
 
     async def batch_get_messages(self, request: pb.BatchGetMessagesRequest, _call: Call) -> bytes:
         """Resolve ids."""
-        query = decode_batch_get(request, self.settings)
-        found = await self.log.by_ids(query.user_id, query.message_ids)
-        present = [found[message_id] for message_id in query.message_ids if message_id in found]
+        mask = decode_batch_get(request, self.settings)
+        message_ids = list(request.message_ids)
+        found = await self.log.by_ids(request.user_id, message_ids)
+        present = [found[message_id] for message_id in message_ids if message_id in found]
         fits = fitting(present, self.settings.limits.reply_max_bytes)
         reply = pb.BatchGetMessagesResponse(
-            missing_message_ids=[message_id for message_id in query.message_ids if message_id not in found],
+            missing_message_ids=[message_id for message_id in message_ids if message_id not in found],
             omitted_message_ids=[message.message_id for message in present[fits:]],
         )
-        return listing_reply([message.wire for message in present[:fits]], query.mask, reply)
+        return listing_reply([message.wire for message in present[:fits]], mask, reply)
 
     async def count_messages(self, request: pb.CountMessagesRequest, call: Call) -> pb.CountMessagesResponse:
         """Count what a filter admits."""
-        query = decode_count(request, self.settings)
-        await self._reach_log(query.at_least, call)
-        return pb.CountMessagesResponse(count=await self.log.count(query.user_id, query.narrowed))
+        narrowed = decode_count(request, self.settings)
+        await self._reach_log(request.at_least, call)
+        return pb.CountMessagesResponse(count=await self.log.count(request.user_id, narrowed))
 
     async def list_conversations(
         self, request: pb.ListConversationsRequest, call: Call
     ) -> pb.ListConversationsResponse:
         """Sum up conversations, the latest first."""
         query = decode_conversations(request, self.settings)
-        await self._reach_log(query.at_least, call)
-        page = await self.conversations.page(query.listing, query.page_size, query.cursor)
+        await self._reach_log(request.at_least, call)
+        page = await self.conversations.page(query.listing, query.page_size, request.cursor)
         return pb.ListConversationsResponse(
             conversations=map(conversation, page.conversations), next_cursor=page.next_cursor
         )
@@ -208,25 +186,25 @@ class QueryService:
     async def list_users(self, request: pb.ListUsersRequest, call: Call) -> pb.ListUsersResponse:
         """Say who has messages, among those whom the caller may know of."""
         query = decode_users(request, self.settings, call.user_prefix)
-        page = await self.users.page(query.listing, query.page_size, query.cursor)
+        page = await self.users.page(query.listing, query.page_size, request.cursor)
         users = [pb.UserSummary(user_id=one.user_id, message_count=one.messages) for one in page.users]
         return pb.ListUsersResponse(users=users, next_cursor=page.next_cursor)
 
     async def export_messages(self, request: pb.ExportMessagesRequest, _call: Call) -> AsyncIterator[bytes]:
         """Read everything in the order of the log, batch by batch."""
-        query = decode_export(request, self.settings)
-        async for batch in self.export.batches(query.listing, query.cursor):
+        listing = decode_export(request, self.settings)
+        async for batch in self.export.batches(listing, request.cursor):
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
-    async def _page_by_words(self, query: LexicalQuery, call: Call) -> RankedPage:
-        await self._reach_words(query.listing.user_id, query.at_least, call)
+    async def _page_by_words(self, query: LexicalQuery, request: pb.LexicalSearchRequest, call: Call) -> RankedPage:
+        await self._reach_words(request.user_id, request.at_least, call)
         beside = room(self.settings, query.snippet_chars)
-        return await self.by_words.page(query.listing, query.query, query.page_size, query.cursor, beside)
+        return await self.by_words.page(query.listing, query.query, query.page_size, request.cursor, beside)
 
-    async def _page_by_time(self, query: LexicalQuery, call: Call) -> RankedPage:
-        await self._reach_log(query.at_least, call)
+    async def _page_by_time(self, query: LexicalQuery, request: pb.LexicalSearchRequest, call: Call) -> RankedPage:
+        await self._reach_log(request.at_least, call)
         beside = room(self.settings, query.snippet_chars)
-        page = await self.by_time.page(query.listing, query.page_size, query.cursor, beside)
+        page = await self.by_time.page(query.listing, query.page_size, request.cursor, beside)
         return RankedPage([Ranked(message, 0.0) for message in page.messages], page.next_cursor, behind=False)
 
     async def _reach_log(self, at_least: str, call: Call) -> None:

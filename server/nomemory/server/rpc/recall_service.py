@@ -32,7 +32,7 @@ from nomemory.server.identity.access import Need
 from nomemory.server.identity.caller import Scope
 from nomemory.server.metrics.meters import RecallMeter
 from nomemory.server.rpc.audit import NO_AUDIT, Audit
-from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_recall import RecallQuery, decode_recall
 from nomemory.server.settings import Settings
 from nomemory.server.vector.space import ServingSpace
@@ -195,22 +195,13 @@ class RecallService:
     meter: RecallMeter = field(default_factory=RecallMeter)
     full_name: str = "nomemory.v1.RecallService"
 
-    def needs(self) -> Mapping[str, Need]:
-        """Return what each method needs of its caller: a scope, and exactly one bound user."""
+    def methods(self) -> Mapping[str, ServedMethod]:
+        """Return the methods by their short names. Each needs a scope, and exactly one bound user."""
         need = Need(frozenset({Scope.RECALL}), binds_user=True, least_deadline_s=_longest_s(self.budget))
-        return dict.fromkeys(("Recall", "StreamRecall"), need)
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        """Return the methods that take one request."""
-        return {"Recall": self.recall}
-
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Return the methods that take a stream of requests: none."""
-        return {}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Return the methods that answer with a stream."""
-        return {"StreamRecall": self.stream_recall}
+        return {
+            "Recall": ServedMethod(need, self.recall),
+            "StreamRecall": ServedMethod(need, self.stream_recall),
+        }
 
     async def recall(self, request: pb.RecallRequest, call: Call) -> pb.RecallResponse:
         """Search and answer."""

@@ -22,7 +22,7 @@ from nomemory.server.log.protocol import ConversationSummary
 from nomemory.server.message import LoggedMessage
 from nomemory.server.reads.nearest_messages import Ranked
 from nomemory.server.reads.reply_budget import Beside, nothing_beside
-from nomemory.server.rpc.decode_query import Mask
+from nomemory.server.rpc.checker import Mask
 from nomemory.server.settings import Settings
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb

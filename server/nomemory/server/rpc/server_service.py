@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nomemory.server.admission.scheduler import ReadScheduler
-from nomemory.server.identity.access import FOR_EVERYBODY, Need
-from nomemory.server.rpc.call import Call, ClientStream, ServerStream, Unary
+from nomemory.server.identity.access import FOR_EVERYBODY
+from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import server_service_pb2 as pb
 
@@ -27,21 +27,9 @@ class ServerService:
     spaces: ServingSpace | None = None
     full_name: str = "nomemory.v1.ServerService"
 
-    def needs(self) -> Mapping[str, Need]:
-        """Say what each method needs of its caller: nothing."""
-        return {"GetServerInfo": FOR_EVERYBODY}
-
-    def unary_methods(self) -> Mapping[str, Unary]:
-        """Return the methods that take one request."""
-        return {"GetServerInfo": self.get_server_info}
-
-    def client_stream_methods(self) -> Mapping[str, ClientStream]:
-        """Return the methods that take a stream of requests: none."""
-        return {}
-
-    def server_stream_methods(self) -> Mapping[str, ServerStream]:
-        """Return the methods that answer with a stream: none."""
-        return {}
+    def methods(self) -> Mapping[str, ServedMethod]:
+        """Return the methods by their short names: the one needs nothing of its caller."""
+        return {"GetServerInfo": ServedMethod(FOR_EVERYBODY, self.get_server_info)}
 
     async def get_server_info(self, _request: pb.GetServerInfoRequest, call: Call) -> pb.GetServerInfoResponse:
         """Describe the server and the caller. How busy it is tells of all its users: no namespace learns it."""

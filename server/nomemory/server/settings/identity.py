@@ -33,14 +33,6 @@ class IdentitySettings(SettingsGroup):
     )
     jwt_leeway_s: Fixed[float] = 30.0
     """How far the clocks of issuer and server may differ."""
-    jwks_refresh_s: Fixed[float] = 300.0
-    """After this a key set from a URL is fetched again."""
-    jwks_stale_s: Fixed[float] = 3600.0
-    """After this one that cannot be fetched is good for nothing."""
-    jwks_pause_s: Fixed[float] = 10.0
-    """Least time between two fetches of it."""
-    jwks_timeout_s: Fixed[float] = 5.0
-    """How long a fetch may take."""
     tls_cert: Path | None = Field(None, description="The server's certificate chain (PEM). Unset: no TLS.")
     tls_key: Path | None = Field(None, description="Its private key (PEM, without a passphrase).")
     tls_client_ca: Path | None = Field(

@@ -162,9 +162,10 @@ class ConnectionSettings(SettingsGroup):
     )
     connection_handshake_s: Fixed[float] = 10.0
     """How long a new connection may take until it speaks HTTP/2."""
-    connection_proof_s: Fixed[float] = 0.5
-    """How long a connection stays in any case that has brought no whole request of anybody who was admitted. Where
-    three quarters are taken, the oldest of these make room then."""
+    connection_age_s: Fixed[float] = 900.0
+    """Age at which a connection of gRPC is ended. Calls on it go on, and clients open another."""
+    connection_grace_s: Fixed[float] = 3600.0
+    """How long they may; then it is closed, read or unread."""
     keepalive_s: Fixed[float] = 60.0
     """How long a connection may be silent before it is asked for a sign of life."""
     client_ping_s: Fixed[float] = 5.0
@@ -174,14 +175,10 @@ class ConnectionSettings(SettingsGroup):
     calls_max: int = Field(2000, ge=1, description="Most calls of a process at once that are being answered.")
     arriving_max: Fixed[int] = 1000
     """Most requests at once that have not arrived whole."""
-    arriving_quick_max: Fixed[int] = 32
+    reading_max: Fixed[int] = 64
     """How many of those are read at once; the others wait with their clients."""
-    arriving_quick_s: Fixed[float] = 0.05
-    """How long one of those may take before it gives way to the next."""
-    arriving_slow_max: Fixed[int] = 32
-    """How many that gave way go on being read until their deadline."""
-    arriving_slow_s: Fixed[float] = 1.0
-    """How long such a request may take at least; then it is given up where others need its place."""
+    reading_s: Fixed[float] = 0.05
+    """Where others have waited so long, and nothing was read whole, half of those that are read give way."""
     requests_max_bytes: Fixed[int] = 256 * _MIB
     """Most bytes of requests in hand of a process: of those that are being answered, and of bodies over HTTP that come.
     Those of 64 KiB and less do not count."""
@@ -189,8 +186,6 @@ class ConnectionSettings(SettingsGroup):
     """Most ImportMessages of a process at once."""
     upload_idle_s: Fixed[float] = 30.0
     """How long an import may send nothing; then it is given up where others need its place."""
-    reflections_max: Fixed[int] = 16
-    """Most calls of reflection at once."""
     watches_max: Fixed[int] = 1000
     """Most callers at once who watch the server's health."""
     unread_connection_max_bytes: Fixed[int] = 64 * _MIB
@@ -198,8 +193,7 @@ class ConnectionSettings(SettingsGroup):
     memory."""
     unread_max_bytes: int = Field(256 * _MIB, ge=1024, description="The same for all connections of a process.")
     unread_s: Fixed[float] = 5.0
-    """How long a client may leave a reply unread where that limit is met; then its connection is closed.
-    Elsewhere it is closed at the call's deadline."""
+    """How long a client may leave an answer over HTTP unread; then its connection is closed."""
     retry_s: float = Field(
         1.0, gt=0, description="When a client may try again that is refused because there is too much. It is told so."
     )

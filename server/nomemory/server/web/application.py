@@ -70,7 +70,6 @@ class Site:
         self._inspector = InspectorPages() if settings.http.inspect else None
         self._health = path.health
         self._bounds = path.bounds
-        self._deadline_s = settings.timing.deadline_default_s
         self._is_described = settings.server.reflection
         self._bindings = bindings
         self._needs = path.needs
@@ -98,8 +97,7 @@ class Site:
         await self._answer_page(exchange, 200, ((b"content-type", media_type.encode()), *_SAFE), body)
 
     async def _answer_page(self, exchange: Exchange, status: int, headers: Headers, body: bytes) -> None:
-        deadline = asyncio.get_running_loop().time() + self._deadline_s
-        self._bounds.reply(len(body), deadline, _context(exchange))
+        self._bounds.reply(len(body), _context(exchange))
         await exchange.respond(status, headers, body)
 
     async def _answer_probe(self, exchange: Exchange) -> None:

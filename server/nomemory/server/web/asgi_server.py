@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from nomemory.server.identity.half_configuration import IdentitySettingsError
+from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
 from nomemory.server.structured_logs import get_logger

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, cast
 
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.rpc.call import current_call, set_current_call
 from nomemory.server.rpc.call_path import CallPath
-from nomemory.server.rpc.current_call import current_call, forget_current_call
 from nomemory.server.rpc.handlers import Handler
 from nomemory.server.settings import Settings
 from nomemory.server.web.context import CallEndedError, HttpContext
@@ -62,7 +62,7 @@ class Calls:
             Fault: MALFORMED_REQUEST, the headers cannot be read.
             RefusedError: there is no such method.
         """
-        forget_current_call()
+        set_current_call(None)
         metadata = exchange.metadata()
         handler = await self._path.handler(path, metadata)
         if handler is None:
@@ -98,7 +98,7 @@ class Calls:
         """Count what a reply takes more than its binary form, which is counted already."""
         call = current_call()
         if more > 0 and call is not None:
-            self._path.bounds.reply(more, call.deadline, context, must_go=True)
+            self._path.bounds.reply(more, context, must_go=True)
 
 
 async def respond_error(exchange: Exchange, error: ErrorStatus, form: ErrorForm, headers: Headers = ()) -> None:

@@ -79,7 +79,8 @@ class Connection(HttpToolsProtocol):
         self._limits = limits
         self._admits = admits
         self._task: asyncio.Task[Any] | None = None
-        self.opened = self._since = self.loop.time()
+        self.opened = self._since = self._taken = self.loop.time()
+        self._unread = 0
         self._is_in_head = False
         self._head_bytes = self._unparsed_bytes = 0
         self._is_lost = False
@@ -221,14 +222,17 @@ class Connection(HttpToolsProtocol):
 
     def end_if_overdue(self) -> None:
         """End a connection whose client keeps a request back, or half of one, or does not take its answers."""
-        if self.is_working() or self._is_lost:
+        now, unread = self.loop.time(), self.transport.get_write_buffer_size()
+        if unread != self._unread:
+            self._unread, self._taken = unread, now
+        if self._is_lost:
             return
-        now = self.loop.time()
-        has_unread = self.transport.is_closing() or bool(self.transport.get_write_buffer_size())
-        if has_unread:
-            if now - self._since > self._limits.unread_s:
+        if unread or self.transport.is_closing():
+            if now - self._taken > self._limits.unread_s:
                 self.transport.abort()
-        elif now - self._since > (self._limits.idle_s if self._is_idle else self._limits.head_s):
+        elif not self.is_working() and now - self._since > (
+            self._limits.idle_s if self._is_idle else self._limits.head_s
+        ):
             self.transport.close()
 
     @property

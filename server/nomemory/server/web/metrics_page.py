@@ -56,11 +56,10 @@ class MetricsPage:
             Fault: CREDENTIALS_MISSING, CREDENTIALS_INVALID or SCOPE_MISSING.
         """
         await self._admit(exchange)
-        deadline = asyncio.get_running_loop().time() + self._deadline_s
-        async with asyncio.timeout_at(deadline):
+        async with asyncio.timeout(self._deadline_s):
             body = await self._text()
         context = HttpContext((), exchange.connection.peer, exchange.auth, None, exchange.parts())
-        self._bounds.reply(len(body), deadline, context)
+        self._bounds.reply(len(body), context)
         await exchange.respond(200, _HEADERS, body)
 
     async def _text(self) -> bytes:
