@@ -24,7 +24,7 @@ from nomemory.cli.terminal import stderr_console, stdout_console
 from nomemory.server import __version__
 from nomemory.server.composition.services import make_services
 from nomemory.server.data_directory import DataDirectory
-from nomemory.server.embedding.local import local_is_available
+from nomemory.server.embedding.local_model import local_is_available
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.settings import Settings

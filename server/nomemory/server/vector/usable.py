@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
-from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalise
 from nomemory.server.faults import Violation, invalid
 from nomemory.server.vector.protocol import VectorPoint
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import qdrant_edge as qdrant
 
-from nomemory.server.embedding.vector import NUMBER_BYTES
+from nomemory.server.embedding.vector import NUMBER
 from nomemory.server.vector.points import CONVERSATION, METADATA, ROLE, TIME, USER
 
 _PACKED_AT_ONCE = 4
@@ -30,7 +30,7 @@ def config_of(dimension: int, pack_points: int) -> qdrant.EdgeConfig:
 
     What is packed stays as it is, so that packing takes no longer in a large shard.
     """
-    segment_kib = max(1, pack_points * dimension * NUMBER_BYTES // _KIB)
+    segment_kib = max(1, pack_points * dimension * NUMBER.itemsize // _KIB)
     return qdrant.EdgeConfig(
         vectors=qdrant.EdgeVectorParams(size=dimension, distance=qdrant.Distance.Cosine),
         hnsw_config=qdrant.HnswIndexConfig(m=0, ef_construct=4, full_scan_threshold=10_000),

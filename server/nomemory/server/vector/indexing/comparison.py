@@ -10,8 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVar
 
 from nomemory.server import wire
-from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
-from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalise
 from nomemory.server.log.feed import ChangeFeed, StoredVersion, Touched
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.vector.protocol import StoredPoints, VectorIndex

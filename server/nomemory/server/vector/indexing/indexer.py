@@ -14,7 +14,6 @@ from typing import TypeVar
 from nomemory.server.backoff import Backoff
 from nomemory.server.embedding.local import documents_at_once
 from nomemory.server.embedding.protocol import Embedder, is_about_texts
-from nomemory.server.embedding.vector_store import DocumentVectors
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.position import FeedPosition
@@ -23,7 +22,7 @@ from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.collection import collection_of
-from nomemory.server.vector.indexing.applier import Applier, parts_of
+from nomemory.server.vector.indexing.applier import Applier, DocumentVectors, parts_of
 from nomemory.server.vector.indexing.backlog import Backlog
 from nomemory.server.vector.indexing.backlog_reader import BacklogReader
 from nomemory.server.vector.indexing.filler import Filler

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from qdrant_client import AsyncQdrantClient, models
 
-from nomemory.server.embedding.l2_normalise import NUMBER
-from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.vector import NUMBER, Vector
 from nomemory.server.faults import Fault
 from nomemory.server.message import Filter
 from nomemory.server.structured_logs import get_logger
