@@ -147,11 +147,11 @@ def _check_extension(name: str) -> Check:
 
 async def _check_local(settings: Settings) -> Check:
     # Imported late: a package that is missing must not keep the doctor from starting.
-    from nomemory.server.embedding import factory, local  # noqa: PLC0415
+    from nomemory.server.embedding import factory, local, local_model  # noqa: PLC0415
     from nomemory.server.faults import Fault  # noqa: PLC0415
 
     own = settings.embedder.directory is not None
-    if not own and not factory.local_is_available():
+    if not own and not local_model.local_is_available():
         state: State = "fail" if settings.embedder.kind == "local" else "warn"
         return Check("Embedder", state, "local: not installed", local.HOW_TO_GET_AN_EMBEDDER)
     remedy = _remedy(settings)
