@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 Vector = bytes
 """Little-endian float32 numbers, one after another."""
@@ -17,7 +16,7 @@ Vector = bytes
 NUMBER: Final = np.dtype("<f4")
 
 
-def vector_of(numbers: npt.ArrayLike) -> Vector:
+def vector_of(numbers: object) -> Vector:
     """Return numbers as a vector."""
     return np.asarray(numbers, NUMBER).tobytes()
 

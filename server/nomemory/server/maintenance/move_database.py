@@ -29,7 +29,7 @@ from nomemory.server.log.postgres.move import (
 from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.maintenance import move_file
 from nomemory.server.maintenance.move import ALREADY, HandOver, MigrationError, Outcome, Tell, move
-from nomemory.server.vector.indexing.backlog_reader import follow_buckets
+from nomemory.server.vector.indexing.moved_backlog import follow_buckets
 from nomemory.server.vector.shared.postgres_index import filled_of
 
 if TYPE_CHECKING:

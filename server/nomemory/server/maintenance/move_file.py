@@ -18,7 +18,7 @@ from nomemory.server.log.sqlite.schema import open_for_reading, position, remove
 from nomemory.server.maintenance.loss import read_record, write_record
 from nomemory.server.maintenance.move import ALREADY, HandOver, MigrationError
 from nomemory.server.private_files import sync
-from nomemory.server.vector.indexing.backlog_reader import follow_one, has_own_index
+from nomemory.server.vector.indexing.moved_backlog import follow_one, has_own_index
 
 _NOTHING: Final = "there are no messages to move in {root}"
 _COPY: Final = "{log} is an unfinished copy itself: finish that move first"

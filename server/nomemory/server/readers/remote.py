@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder, SharedEmbedder
@@ -43,12 +43,14 @@ from nomemory.server.readers.calls import (
 from nomemory.server.settings import Settings
 from nomemory.server.tracing.span_export import Delivery
 from nomemory.server.vector.collection import QdrantLayout
-from nomemory.server.vector.indexing.backlog_reader import BacklogReader
+from nomemory.server.vector.indexing.backlog import BacklogReader
 from nomemory.server.vector.protocol import VectorHit
-from nomemory.server.vector.shared.protocol import SharedIndex
 from nomemory.server.vector.space import ServingSpace, SharedVectors, VectorSpace
 from nomemory.spans.span import Kind, span
 from nomemory.v1 import ingest_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
 
 _RETRY_AFTER_S = 1.0
 _LOOK_S = 0.02
@@ -267,7 +269,7 @@ def remote_space(
     settings: Settings,
     writer: WriterClient,
     meter: EmbedderMeter,
-    shared_index: Callable[[str], SharedIndex | None],
+    shared_index: Callable[[str], PostgresSharedIndex | None],
     described: SpaceDescription,
     stack: AsyncExitStack,
 ) -> VectorSpace:

@@ -53,13 +53,6 @@ class VectorSettings(SettingsGroup):
         description="Copies of each shard on a Qdrant cluster. It counts when a collection is made.",
         validation_alias="NOMEMORY_QDRANT_REPLICAS",
     )
-    qdrant_acknowledged: int = Field(
-        0,
-        ge=0,
-        le=9,
-        description="Copies that must have a write before it counts, when a collection is made. 0: more than half.",
-        validation_alias="NOMEMORY_QDRANT_ACKNOWLEDGED",
-    )
     flush_s: Fixed[float] = 5.0
     """How often the embedded vector index is flushed to disk."""
     shard_points: int = Field(

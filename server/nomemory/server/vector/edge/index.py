@@ -19,9 +19,8 @@ from nomemory.server.processes.worker import Worker
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.edge.calls import Call, NearestPoints, StoredOfUser, WholePoint, WholeRead
 from nomemory.server.vector.edge.files import condemn, forgive
-from nomemory.server.vector.points import conditions, nearest
+from nomemory.server.vector.points import conditions, nearest, usable_points, usable_query
 from nomemory.server.vector.protocol import NoRoomError, StoredPoints, VectorHit, VectorPoint
-from nomemory.server.vector.usable import usable_points, usable_query
 
 _UPSERT_MAX = 256
 """Most points in one call of the engine: searches wait no longer than that."""

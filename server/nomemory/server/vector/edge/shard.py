@@ -137,7 +137,7 @@ class Shard:
         wanted = qdrant.ScrollRequest(limit=most, offset=_identity(offset), with_payload=True, with_vector=True)
         records, following = self._engine.scroll(wanted)
         points = [
-            WholePoint(str(record.id), _vector(record), record.payload)
+            WholePoint(str(record.id), vector_of(record.vector), record.payload)
             for record in records
             if record.payload and isinstance(record.payload.get(USER), str)
             if self._is_sound(record, with_vectors=True)
@@ -245,10 +245,6 @@ def _identity(offset: str | None) -> UUID | None:
 
 def _written(following: Identity | None) -> str | None:
     return None if following is None else str(following)
-
-
-def _vector(record: qdrant.Record) -> Vector:
-    return vector_of(cast("list[float]", record.vector))  # what is sound has no other form
 
 
 def _sound_numbers(record: qdrant.Record, dimension: int) -> list[float] | None:

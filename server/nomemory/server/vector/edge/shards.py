@@ -19,9 +19,8 @@ from nomemory.server.vector.edge.calls import WholePoint
 from nomemory.server.vector.edge.files import SET_ASIDE_BYTES, CopyLimits, ShardFiles, bytes_of
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.edge.layout import ShardLayout, shard_of
-from nomemory.server.vector.points import USER
+from nomemory.server.vector.points import USER, usable_points
 from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
-from nomemory.server.vector.usable import usable_points
 
 _T = TypeVar("_T")
 
