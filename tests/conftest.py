@@ -64,7 +64,6 @@ LONGEST = (
     "tests/inspector/test_ease.py",
     "tests/test_tutorial.py",
     "tests/inspector/test_demo.py",
-    "tests/reranking/test_reranker.py",
     "tests/web/test_slow_clients.py",
     "tests/vector/test_shared_index.py",
     "tests/cli/test_serve.py",

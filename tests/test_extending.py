@@ -97,7 +97,7 @@ def test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format(i
 @pytest.mark.parametrize(
     ("setting", "names"),
     [
-        ("NOMEMORY_EMBEDDER", "auto, local, fastembed, openai, none, trigrams"),
+        ("NOMEMORY_EMBEDDER", "auto, local, openai, none, trigrams"),
         ("NOMEMORY_RECALL_PLANNER", "auto, rules, llm, one-search"),
     ],
 )

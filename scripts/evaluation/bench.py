@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -40,12 +40,11 @@ from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.importing.progress import catching_up
-from nomemory.server.embedding import vector_store as kept_vectors
 
 _WIDTH: Final = 160
 _WAITING: Final = 3
 _CALL_MAX_S: Final = 600.0
-_FAILURES: Final = (LabelledDataError, IndexesBehindError, ServerStartError, kept_vectors.KeptVectorsError)
+_FAILURES: Final = (LabelledDataError, IndexesBehindError, ServerStartError)
 
 
 def _known(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
@@ -55,20 +54,10 @@ def _known(context: click.Context, parameter: click.Parameter, text: str) -> lis
     return names
 
 
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nomemory"
-
-
 @click.command("bench_recall", context_settings={"help_option_names": ["-h", "--help"]})
 @selection_options
 @destination_options
 @click.option("--methods", "names", callback=_known, default=",".join(NAMES), show_default=True, help="What to ask.")
-@click.option(
-    "--cache",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=_cache_folder,
-    help="Folder where vectors are kept between runs. Default: nomemory in the user's cache.",
-)
 @click.option(
     "--leave-one-out",
     "loo",
@@ -88,7 +77,6 @@ def bench_recall(
     selection: Selection,
     destination: Destination,
     names: Sequence[str],
-    cache: Path,
     loo: bool,
     ablate: bool,
     prompts: Path | None,
@@ -107,14 +95,14 @@ def bench_recall(
         raise click.UsageError("--prompts goes with neither --leave-one-out nor --ablate.")
     try:
         chosen = selection.read()
-        kept = cache / "embeddings.db"
         waiting: Collection[str] = ()
-        if prompts:
-            results, waiting = _with_recorded_answers(chosen, kept, prompts)
-        else:
-            results = _measured(chosen, methods(names), kept, {})
-        left_out = leave_one_out(partial(_recalled, chosen, kept)) if loo else {}
-        steps = ablation(partial(_measured, chosen, methods([HYBRID]), kept)) if ablate else {}
+        with tempfile.TemporaryDirectory(prefix="nomemory-") as data:  # one for all servers: a text is embedded once
+            if prompts:
+                results, waiting = _with_recorded_answers(chosen, data, prompts)
+            else:
+                results = _measured(chosen, methods(names), data, {})
+            left_out = leave_one_out(partial(_recalled, chosen, data)) if loo else {}
+            steps = ablation(partial(_measured, chosen, methods([HYBRID]), data)) if ablate else {}
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
@@ -129,7 +117,7 @@ def bench_recall(
 
 
 def _with_recorded_answers(
-    sets: Sequence[LabelledSet], cache: Path, folder: Path
+    sets: Sequence[LabelledSet], data: str, folder: Path
 ) -> tuple[dict[str, dict[str, Any]], Collection[str]]:
     """Recall with recorded answers; returns the figures, and the prompts that wait for an answer."""
     if timeless := [asked.question_id for one in sets for asked in one.questions if asked.now is None]:
@@ -144,26 +132,26 @@ def _with_recorded_answers(
             "NOMEMORY_RECALL_DEADLINE_S": str(_CALL_MAX_S),
             "OPENAI_BASE_URL": url,
         }
-        found = _measured(sets, {RECALL: RecordedRecall(recorded)}, cache, settings)
+        found = _measured(sets, {RECALL: RecordedRecall(recorded)}, data, settings)
     return found, recorded.waiting
 
 
 def _measured(
-    sets: Sequence[LabelledSet], chosen: Mapping[str, Method], cache: Path, further: Mapping[str, str]
+    sets: Sequence[LabelledSet], chosen: Mapping[str, Method], data: str, further: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     with ExitStack() as stack:
-        server = stack.enter_context(temporary_server({**_settings(cache), **further}))
+        server = stack.enter_context(temporary_server({**_settings(data), **further}))
         client = stack.enter_context(Client(server.target, timeout=_CALL_MAX_S))
         _load(client, sets)
-        return {one.name: dict(_asked(server, client, one, chosen, cache)) for one in sets}
+        return {one.name: dict(_asked(server, client, one, chosen)) for one in sets}
 
 
-def _recalled(sets: Sequence[LabelledSet], cache: Path, further: Mapping[str, str]) -> Asked:
+def _recalled(sets: Sequence[LabelledSet], data: str, further: Mapping[str, str]) -> Asked:
     """Let a server with further settings recall the labelled questions."""
     labelled = [replace(one, questions=tuple(asked for asked in one.questions if asked.verdict)) for one in sets]
     labelled = [one for one in labelled if one.questions]
     with ExitStack() as stack:
-        server = stack.enter_context(temporary_server({**_settings(cache), **further}))
+        server = stack.enter_context(temporary_server({**_settings(data), **further}))
         client = stack.enter_context(Client(server.target))
         _load(client, labelled)
         questions = [question for one in labelled for question in one.questions]
@@ -172,9 +160,9 @@ def _recalled(sets: Sequence[LabelledSet], cache: Path, further: Mapping[str, st
         return Asked(answers, list(ask_all(client, recall, off_topic(questions), server.cpu_ms)))
 
 
-def _settings(cache: Path) -> dict[str, str]:
+def _settings(data: str) -> dict[str, str]:
     return {
-        "NOMEMORY_EMBEDDING_CACHE": str(cache),
+        "NOMEMORY_DATA": data,
         "NOMEMORY_RECALL_PLANNER": "rules",
         "NOMEMORY_AUDIT": "false",
     }
@@ -188,20 +176,16 @@ def _load(client: Client, sets: Sequence[LabelledSet]) -> None:
 
 
 def _asked(
-    server: TemporaryServer, client: Client, one: LabelledSet, chosen: Mapping[str, Method], cache: Path
+    server: TemporaryServer, client: Client, one: LabelledSet, chosen: Mapping[str, Method]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Ask a set with each method; one that the server does not offer is left out, and that is said."""
     console = stderr_console()
     for name, method in chosen.items():
-        kept = kept_vectors.count(cache)
         try:
             answers = list(ask_all(client, method, _tracked(one, name, console), server.cpu_ms))
         except MethodMissingError as error:
             console.print(f"{name} is left out of {one.name}: {error}", style="yellow", soft_wrap=True)
             continue
-        if made := kept_vectors.count(cache) - kept:
-            told = f"{one.name}, {name}: {made:,} texts were embedded meanwhile; its times are higher for it."
-            console.print(told, soft_wrap=True)
         others = off_topic(one.questions) if isinstance(method, Recall) else []
         yield name, summarise(answers, list(ask_all(client, method, others, server.cpu_ms)))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from nomemory.server.embedding import factory as choose
@@ -76,3 +79,8 @@ async def test_none_refuses_every_text() -> None:
             await call
         assert refused.value.reason == Reason.ERROR_REASON_EMBEDDER_DISABLED
     await embedder.close()
+
+
+def test_the_server_itself_loads_nothing_that_runs_a_model() -> None:
+    code = "import sys, nomemory.server.embedding.factory; sys.exit('onnxruntime' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

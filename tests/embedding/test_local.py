@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nomemory.server.embedding.local import LocalEmbedder, local_is_available
+from nomemory.server.embedding.local import LocalEmbedder
 from nomemory.server.embedding.local_model import PACKAGE_DIMENSION as DIMENSION
+from nomemory.server.embedding.local_model import local_is_available
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason

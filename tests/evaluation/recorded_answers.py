@@ -50,7 +50,7 @@ def lay_out(answers: Recorded, folder: Path) -> None:
 
 def run(folder: Path, *arguments: str) -> Result:
     """Recall the set with the answers of a folder."""
-    command = ["--data", str(SET), "--prompts", str(folder), "--cache", str(folder), *arguments]
+    command = ["--data", str(SET), "--prompts", str(folder), *arguments]
     return CliRunner().invoke(bench_recall, command, env=_SETTINGS)
 
 

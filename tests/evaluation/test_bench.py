@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from evaluation.bench import bench_recall
-from nomemory.server.embedding.local import local_is_available
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "bench_recall"
 NOW = "2025-06-01T00:00:00Z"
@@ -83,7 +82,7 @@ def run(*arguments: str) -> Result:
 
 def test_every_set_is_measured_with_every_method_that_the_server_offers(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    arguments = ("--data", data, "--json", out, "--charts", tmp_path, "--cache", tmp_path)
+    arguments = ("--data", data, "--json", out, "--charts", tmp_path)
     done = run_script(*arguments, NOMEMORY_EMBEDDER="none", NOMEMORY_API_KEYS="elsewhere")
     assert done.returncode == 0, done.stderr
     written: dict[str, Any] = json.loads(out.read_text("utf-8"))
@@ -106,17 +105,6 @@ def test_every_set_is_measured_with_every_method_that_the_server_offers(data: Pa
     assert "en: answerable or not" in done.stdout
     is_offered = "HybridSearch" in written["sets"]["en"]
     assert is_offered != ("HybridSearch is left out of en" in done.stderr)
-
-
-@pytest.mark.skipif(not local_is_available(), reason="no local embedder")
-def test_a_second_run_embeds_nothing(data: Path, tmp_path: Path) -> None:
-    arguments = ["--data", str(data), "--cache", str(tmp_path), "--methods", "SemanticSearch", "--sets", "en"]
-    first, second = (run(*arguments) for _ in range(2))
-    assert first.exit_code == second.exit_code == 0, first.stderr + second.stderr
-    assert "en, SemanticSearch: 2 texts were embedded meanwhile" in first.stderr
-    assert "embedded" not in second.stderr
-    assert "zh" not in second.stdout
-    assert "LexicalSearch" not in second.stdout
 
 
 def test_data_that_is_wrong_ends_it_before_a_server_is_started(data: Path) -> None:

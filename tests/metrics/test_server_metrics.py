@@ -97,8 +97,8 @@ async def test_the_embedder_is_counted_beneath_its_cache() -> None:
     assert scrape.value("nomemory_embedder_texts_total", purpose="document") == 3
     assert scrape.value("nomemory_embedder_errors_total", purpose="query") == 1
     assert scrape.value("nomemory_embedder_call_duration_seconds_count", purpose="query") == 3
-    assert scrape.value("nomemory_embedder_cache_total", cache="memory", result="hit") == 1
-    assert scrape.value("nomemory_embedder_cache_total", cache="memory", result="miss") == 3
+    assert scrape.value("nomemory_embedder_cache_total", result="hit") == 1
+    assert scrape.value("nomemory_embedder_cache_total", result="miss") == 3
 
 
 def test_a_server_that_only_recalls_has_metrics_too(

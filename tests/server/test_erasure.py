@@ -128,21 +128,6 @@ def test_an_erasure_needs_a_user(vector_server: Server) -> None:
     assert refusal(error.value).fields == ["user_id"]
 
 
-def test_a_file_of_kept_vectors_is_named_as_a_residue(
-    start: Start, own_settings: Settings, user: str, tmp_path: Path
-) -> None:
-    with start(own_settings.with_changes(embedding_cache=tmp_path / "kept.db")) as server:
-        write(server, said(user, "a", "x"))
-        receipt = server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
-    assert [one.place for one in receipt.residues if one.HasField("expire_ts")] == [
-        "log",
-        "lexical",
-        "backlog",
-        "vector",
-        "embedding_cache",
-    ]
-
-
 def test_nothing_of_an_erased_user_but_ids_can_be_queried_in_the_log(
     start: Start, own_settings: Settings, user: str
 ) -> None:

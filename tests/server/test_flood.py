@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from server.fleet import connected, until
 
 from nomemory.client.sync import Client
-from nomemory.server.embedding.local import local_is_available
+from nomemory.server.embedding.local_model import local_is_available
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.settings import Settings

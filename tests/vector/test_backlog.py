@@ -20,9 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
-from nomemory.server.vector.indexing.backlog import Backlog, Pending
-from nomemory.server.vector.indexing.backlog_reader import BacklogCounts, BacklogReader, follow_buckets, follow_one
-from nomemory.server.vector.shared.protocol import Filled, SetAside
+from nomemory.server.vector.indexing.backlog import Backlog, BacklogCounts, BacklogReader, Pending
+from nomemory.server.vector.indexing.moved_backlog import follow_buckets, follow_one
+from nomemory.server.vector.shared.progress import Filled, SetAside
 
 USERS = ["ann", "bob"]
 MESSAGES = ["m1", "m2", "m3"]
@@ -79,7 +79,7 @@ def test_what_was_applied_but_not_flushed_is_done_again_after_a_crash(tmp_path: 
     first.close()
     second = Backlog(tmp_path / "vectors.db")
     assert second.take([], 9) == [bob]
-    assert second.fed.latest == 2
+    assert second.fed().latest == 2
     second.close()
 
 
@@ -108,7 +108,7 @@ def test_parked_ids_are_limited(backlog: Backlog, reader: BacklogReader) -> None
 def test_starting_over_forgets_everything(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.feed([change(1), change(2, "bob")], FeedPosition.at(2))
     backlog.start_over()
-    assert (backlog.fed.latest, backlog.take([], 9), reader.counts()) == (0, [], BacklogCounts(0, 0))
+    assert (backlog.fed().latest, backlog.take([], 9), reader.counts()) == (0, [], BacklogCounts(0, 0))
     assert reader.is_behind("ann", 1)
 
 
@@ -191,7 +191,7 @@ class BacklogMachine(RuleBasedStateMachine):
     def agrees(self) -> None:
         pending = [(key, row) for key, row in self.rows.items() if row.state == "pending"]
         parked = [key for key, row in self.rows.items() if row.state == "parked"]
-        assert self.reader.fed() == self.backlog.fed == FeedPosition.at(self.sequence)
+        assert self.reader.fed() == self.backlog.fed() == FeedPosition.at(self.sequence)
         assert self.reader.counts() == BacklogCounts(len(pending), len(parked))
         assert self.reader.checkpoint().latest == min((row.oldest - 1 for _, row in pending), default=self.sequence)
         for user in USERS:
@@ -211,7 +211,7 @@ def test_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
     Backlog(path).close()
     path.write_bytes(b"this is no database, whatever its name says" * 100)
     backlog = Backlog(path)
-    assert backlog.fed.latest == 0
+    assert backlog.fed().latest == 0
     backlog.close()
 
 
@@ -240,11 +240,11 @@ def test_from_one_bucket_to_many(path: Path, tmp_path: Path) -> None:
     for _ in range(2):  # it may be killed in between, and do it again
         follow_buckets(tmp_path)
     with closing(Backlog(path)) as backlog:
-        assert backlog.fed == at(9)
-        assert backlog.checkpoint == at(9, **{ANN: 2, BOB: 6})
+        assert backlog.fed() == at(9)
+        assert backlog.checkpoint() == at(9, **{ANN: 2, BOB: 6})
         assert [one.message_id for one in backlog.take([], 9)] == ["a", "b"]
         backlog.mark_applied(backlog.take([ANN], 1))
-        assert backlog.checkpoint == at(9, **{BOB: 6})
+        assert backlog.checkpoint() == at(9, **{BOB: 6})
 
 
 def test_from_many_buckets_to_one(path: Path, tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_from_many_buckets_to_one(path: Path, tmp_path: Path) -> None:
     for _ in range(2):
         follow_one(tmp_path, at(9), {})
     with closing(Backlog(path)) as backlog:
-        assert (backlog.fed, backlog.checkpoint) == (FeedPosition.at(9), FeedPosition.at(2))
+        assert (backlog.fed(), backlog.checkpoint()) == (FeedPosition.at(9), FeedPosition.at(2))
         assert [one.message_id for one in backlog.take([], 9)] == ["a", "b"]
 
 
@@ -261,7 +261,7 @@ def test_a_bucket_that_is_behind_is_not_skipped(path: Path, tmp_path: Path) -> N
     for _ in range(2):
         follow_one(tmp_path, at(7, **{ANN: 8}), {})
     with closing(Backlog(path)) as backlog:
-        assert backlog.fed == FeedPosition.at(4)
+        assert backlog.fed() == FeedPosition.at(4)
 
 
 def test_of_an_index_that_servers_share_counts_what_the_database_knows(tmp_path: Path) -> None:
@@ -271,6 +271,6 @@ def test_of_an_index_that_servers_share_counts_what_the_database_knows(tmp_path:
     for _ in range(2):
         follow_one(tmp_path, at(9), {"model-8-b4": Filled(at(9), aside), "another": Filled(at(1), [])})
     with closing(Backlog(path)) as backlog:
-        assert (backlog.fed, backlog.followed()) == (FeedPosition.at(9), FeedPosition.at(9))
+        assert (backlog.fed(), backlog.followed()) == (FeedPosition.at(9), FeedPosition.at(9))
         assert backlog.aside() == [(0, BOB, "b", 6, "TEXT")]
         assert backlog.take([], 9) == []

@@ -25,8 +25,7 @@ from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.launch import WorkerUnavailableError
 from nomemory.server.vector.edge import engine as edge_engine
 from nomemory.server.vector.edge import shard as edge_shard
-from nomemory.server.vector.edge.calls import Count, Flush, NearestPoints, Remove, Upsert
-from nomemory.server.vector.edge.engine import Facts, Identity, KnownPoints
+from nomemory.server.vector.edge.calls import Call, NearestPoints
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.edge.worker import EdgeWorker
 from nomemory.server.vector.points import METADATA
@@ -106,7 +105,7 @@ async def test_nothing_acknowledged_is_lost_when_the_worker_is_killed(tmp_path: 
     await index.close()
 
 
-async def test_what_a_search_remembers_of_points_follows_their_changes(index: EdgeIndex) -> None:
+async def test_what_a_search_says_of_points_follows_their_changes(index: EdgeIndex) -> None:
     async def found() -> list[tuple[int, int]]:
         return [(hit.sequence, hit.ts_us) for hit in await index.search("ann", first.vector, EVERYTHING, 10)]
 
@@ -119,24 +118,6 @@ async def test_what_a_search_remembers_of_points_follows_their_changes(index: Ed
     assert await found() == [(2, 2)]
     await index.upsert([replace(first, sequence=4)])
     assert sorted(await found()) == [(2, 2), (4, 1)]
-
-
-def test_what_is_remembered_of_points_has_a_bound() -> None:
-    asked: list[list[Identity]] = []
-
-    def look_up(identities: list[Identity]) -> dict[Identity, Facts]:
-        asked.append(identities)
-        return {identity: (int(str(identity)), 0) for identity in identities}
-
-    known = KnownPoints(look_up, most=3)
-    assert known.facts([1, 2]) == known.facts([1, 2]) == [(1, 0), (2, 0)]
-    assert known.facts([2, 3, 1]) == [(2, 0), (3, 0), (1, 0)]
-    assert asked == [[1, 2], [3]]
-    assert known.facts([4, 1]) == [(4, 0), (1, 0)]
-    assert known.facts([1, 4]) == [(1, 0), (4, 0)]
-    known.forget([4])
-    assert known.facts([4]) == [(4, 0)]
-    assert asked == [[1, 2], [3], [4], [1], [4]]
 
 
 async def test_calls_in_flight_fail_as_unavailable_and_the_next_one_is_answered(index: EdgeIndex) -> None:
@@ -277,7 +258,7 @@ class RecordingShard:
     def __init__(self) -> None:
         self.done: list[str] = []
 
-    def upsert(self, points: tuple[VectorPoint, ...]) -> None:
+    def upsert(self, points: list[VectorPoint]) -> None:
         self.done.append(f"upsert {points[0].message_id}")
 
     def remove(self, _user_id: str, message_id: str, _from_part: int) -> None:
@@ -298,14 +279,14 @@ class RecordingShard:
 def test_queued_searches_are_answered_together_and_writes_keep_their_order() -> None:
     pipe = ScriptedPipe(
         [
-            Upsert((point(1),)),
+            Call("upsert", ([point(1)],), {}),
             NearestPoints(b"", (), 7),
-            Remove("ann", "m1", 0),
+            Call("remove", ("ann", "m1", 0), {}),
             NearestPoints(b"", (), 8),
-            Upsert((point(2),)),
-            Flush(),
+            Call("upsert", ([point(2)],), {}),
+            Call("flush", (), {}),
             NearestPoints(b"", (), 9),
-            Count(),
+            Call("count", (), {"exact": True}),
         ]
     )
     shard = RecordingShard()

@@ -254,14 +254,15 @@ async def test_a_spreading_ends_when_the_disk_gets_full(
 ) -> None:
     pieces: list[int] = []
 
-    def missing(_: CopyLimits, _directory: Path, size: int, _points: int) -> str:
+    def demand(_: CopyLimits, _directory: Path, size: int, _points: int) -> None:
         pieces.append(size)
-        return "a disk" if len(pieces) > 2 else ""
+        if len(pieces) > 3:
+            raise NoRoomError("a disk")
 
-    monkeypatch.setattr(CopyLimits, "missing_for_piece", missing)
+    monkeypatch.setattr(CopyLimits, "demand", demand)
     with pytest.raises(NoRoomError, match="a disk"):
         await index.spread(2)
-    assert len(pieces) == 3
+    assert len(pieces) == 4, "for all, and for three pieces"
     assert not [name for name in names(tmp_path) if name.startswith("shards")]
     assert await held(index) == expected()
 

@@ -15,7 +15,8 @@ import pytest
 from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 
 from nomemory.server.embedding.factory import NoEmbedder
-from nomemory.server.embedding.local import LocalEmbedder, documents_at_once, local_is_available
+from nomemory.server.embedding.local import LocalEmbedder, documents_at_once
+from nomemory.server.embedding.local_model import local_is_available
 from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, unavailable
 from nomemory.server.log.protocol import OnConflict
 from nomemory.server.log.sqlite.feed import SqliteChangeFeed
@@ -221,7 +222,7 @@ async def test_a_vector_of_the_callers_own_is_used_if_it_fits(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["local", "none"])
-async def test_an_index_of_the_version_before_learns_metadata_without_embedding_again(
+async def test_an_index_of_a_version_before_learns_metadata_without_embedding_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     embeds = kind != "none"
@@ -239,7 +240,7 @@ async def test_an_index_of_the_version_before_learns_metadata_without_embedding_
             assert await w.index.search("ann", vector_of("own"), narrowed, 100) == []
             backlog = w.indexer._backlog.path
     with closing(sqlite3.connect(backlog)) as file:
-        file.executescript("ALTER TABLE feed DROP COLUMN unmarked; DROP INDEX pending_by_bucket;")
+        file.executescript("DROP INDEX pending_by_bucket;")
         file.executescript("ALTER TABLE work DROP COLUMN bucket; PRAGMA user_version = 0;")
     monkeypatch.setattr(indexing_store, "_FEED_MAX_OF_OWN", 5)
     async with world(tmp_path, second) as w:

@@ -13,8 +13,7 @@ from vector.scripted import DIMENSION
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import BUCKETS, FeedPosition, LogIdentity, LogPosition
 from nomemory.server.standing_faults import StandingFaults
-from nomemory.server.vector.indexing.backlog import Backlog
-from nomemory.server.vector.indexing.backlog_reader import BacklogReader
+from nomemory.server.vector.indexing.backlog import Backlog, BacklogReader
 from nomemory.server.vector.indexing.comparison import Compared, Comparison, ExpectedPoints, Orphan
 from nomemory.server.vector.indexing.store import IndexingStore
 from nomemory.server.vector.indexing.upkeep import Upkeep
@@ -45,21 +44,22 @@ async def test_what_came_into_the_index_or_left_it_while_it_was_read_is_not_wron
     reads = iter([StoredPoints([Counter({3: 1, 4: 1})], 0), StoredPoints([Counter({1: 1, 3: 1})], 0)])
     reported, cleared = list[Touched](), list[Orphan]()
 
-    async def read(user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
-        assert (with_vectors, user_ids) == (True, ["u"])
-        return next(reads)
+    class Index:
+        async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
+            assert (with_vectors, user_ids) == (True, ["u"])
+            return next(reads)
+
+        async def users(self) -> set[str]:
+            return {"u"}
 
     async def report(wrong: Sequence[Touched]) -> None:
         reported.extend(wrong)
-
-    async def users() -> list[str]:
-        return ["u"]
 
     async def clear(orphans: Sequence[Orphan]) -> None:
         cleared.extend(orphans)
 
     expected, until = cast("ExpectedPoints", Expected()), FeedPosition.at(2)
-    found = await Comparison(read, expected, here, until, report, users, clear).run()
+    found = await Comparison(cast("Any", Index()), expected, here, until, report, clear).run()
     assert (found.mismatched, reported) == (1, [LOST])
     assert (found.orphans, cleared) == (1, [ORPHAN])
 
@@ -85,20 +85,17 @@ async def at_once(job: Callable[[], object]) -> object:
 
 
 async def test_nobody_waits_for_work_that_was_given_up(tmp_path: Path) -> None:
-    backlog, faults = Backlog(tmp_path / "vectors.db"), StandingFaults()
+    backlog = Backlog(tmp_path / "vectors.db")
     store = IndexingStore(cast("Any", Feed()), backlog, DIMENSION, None, is_shared=True)
     store.hold(FeedPosition((5,) * BUCKETS), ())
     index = cast("Any", type("Index", (), {"suspect": asyncio.Event()}))
     progress = BacklogReader(tmp_path / "vectors.db")
-    upkeep = Upkeep(index, store, cast("Any", at_once), progress, 1000, faults, lambda: None)
-    running = asyncio.create_task(upkeep.run(is_begun_anew=True))
-    await asyncio.sleep(0)
-    assert faults.all()
+    upkeep = Upkeep(index, store, cast("Any", at_once), progress, 1000, StandingFaults(), lambda: None)
+    waiting = asyncio.create_task(upkeep._worked_off())
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
     store.let_go()
     async with asyncio.timeout(15):
-        while faults.all():  # noqa: ASYNC110 - a state of another part
-            await asyncio.sleep(0.01)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+        await waiting
     progress.close()
     backlog.close()

@@ -745,14 +745,14 @@ func (x *EraseUserResponse) GetResidues() []*ErasureResidue {
 // ErasureResidue is a place that still holds bytes of an erased user: texts, vectors, or ids.
 type ErasureResidue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// place is `log`, `lexical`, `vector`, `backlog` or `embedding_cache`.
+	// place is `log`, `lexical`, `vector` or `backlog`.
 	Place string `protobuf:"bytes,1,opt,name=place,proto3" json:"place,omitempty"`
 	// until says in words what removes them.
 	Until string `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
 	// expire_ts is by when they are gone: `erase_ts` and the server's NOMEMORY_ERASE_WITHIN_S, a day by default. That holds
 	// while the indexes follow the log; a server that is down, or an index that cannot work, goes on with it afterwards.
-	// Unset: no time can be promised; `until` says what it depends on. So it is for `vector`, `embedding_cache` and
-	// `log` while the fault ERASURE_WAITS stands.
+	// Unset: no time can be promised; `until` says what it depends on. So it is for `vector` and `log` while the
+	// fault ERASURE_WAITS stands.
 	ExpireTs      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_ts,json=expireTs,proto3" json:"expire_ts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -962,15 +962,14 @@ func (x *GetIndexStatusResponse) GetComingEmbedder() *EmbedderStatus {
 type ServerFault struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// part is `reader-N` (a process that answers calls), `lexical-indexer`, `vector-engine`, `vector-index`, `qdrant`,
-	// `query-embedder`, `document-embedder`, `reranker` or `erasure`; `former-…` are those of a model that another one is
-	// about to replace. There may be others in later versions.
+	// `query-embedder`, `document-embedder` or `erasure`; `former-…` are those of a model that another one is about to
+	// replace. There may be others in later versions.
 	Part string `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
 	// kind is `NOT_ANSWERING` (a process answers no heartbeat; it is killed and replaced), `MEMORY_EXCEEDED` (a process took
 	// more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer),
-	// `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended), `ERASURE_WAITS` (vectors
-	// that were removed cannot be erased now; `detail` says what is missing, and it is tried again), `NOT_STARTING` (a process
-	// cannot be started) or `LATE` (a process did not answer in time; reads went on without it). There may be others in later
-	// versions.
+	// `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended) or `ERASURE_WAITS` (vectors
+	// that were removed cannot be erased now; `detail` says what is missing, and it is tried again). There may be others in
+	// later versions.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// since is when it began, as far as the server knows.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`

@@ -5,8 +5,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from nomemory.server.embedding.l2_normalise import NUMBER, l2_normalise
-from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.vector import NUMBER, Vector, l2_normalise
 from nomemory.server.settings import Settings
 
 

@@ -14,7 +14,6 @@ LEXICAL_INDEXER: Final = "lexical-indexer"
 VECTOR_ENGINE: Final = "vector-engine"
 VECTOR_INDEX: Final = "vector-index"
 QDRANT: Final = "qdrant"
-RERANKER: Final = "reranker"
 ERASURE: Final = "erasure"
 MESSAGE_LOG: Final = "message-log"
 """What parts of the server are called in faults."""
@@ -29,10 +28,6 @@ ERASURE_WAITS: Final = "ERASURE_WAITS"
 """Something cannot be erased now: it is tried again."""
 INDEX_DAMAGED: Final = "INDEX_DAMAGED"
 """An index did not hold what the log says: what was missing is indexed again."""
-NOT_STARTING: Final = "NOT_STARTING"
-"""A process cannot be started; it is tried again and again."""
-LATE: Final = "LATE"
-"""A process was too late with its latest answer, or had none: reads went on without."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -394,15 +394,15 @@ class ErasureResidue(_message.Message):
     UNTIL_FIELD_NUMBER: _builtins.int
     EXPIRE_TS_FIELD_NUMBER: _builtins.int
     place: _builtins.str
-    """place is `log`, `lexical`, `vector`, `backlog` or `embedding_cache`."""
+    """place is `log`, `lexical`, `vector` or `backlog`."""
     until: _builtins.str
     """until says in words what removes them."""
     @_builtins.property
     def expire_ts(self) -> _timestamp_pb2.Timestamp:
         """expire_ts is by when they are gone: `erase_ts` and the server's NOMEMORY_ERASE_WITHIN_S, a day by default. That holds
         while the indexes follow the log; a server that is down, or an index that cannot work, goes on with it afterwards.
-        Unset: no time can be promised; `until` says what it depends on. So it is for `vector`, `embedding_cache` and
-        `log` while the fault ERASURE_WAITS stands.
+        Unset: no time can be promised; `until` says what it depends on. So it is for `vector` and `log` while the
+        fault ERASURE_WAITS stands.
         """
 
     def __init__(
@@ -520,16 +520,15 @@ class ServerFault(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     part: _builtins.str
     """part is `reader-N` (a process that answers calls), `lexical-indexer`, `vector-engine`, `vector-index`, `qdrant`,
-    `query-embedder`, `document-embedder`, `reranker` or `erasure`; `former-…` are those of a model that another one is
-    about to replace. There may be others in later versions.
+    `query-embedder`, `document-embedder` or `erasure`; `former-…` are those of a model that another one is about to
+    replace. There may be others in later versions.
     """
     kind: _builtins.str
     """kind is `NOT_ANSWERING` (a process answers no heartbeat; it is killed and replaced), `MEMORY_EXCEEDED` (a process took
     more than it may, and is replaced), `UNREACHABLE` (a server that this one depends on does not answer),
-    `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended), `ERASURE_WAITS` (vectors
-    that were removed cannot be erased now; `detail` says what is missing, and it is tried again), `NOT_STARTING` (a process
-    cannot be started) or `LATE` (a process did not answer in time; reads went on without it). There may be others in later
-    versions.
+    `INDEX_DAMAGED` (an index lacked what the log has, or had what is gone; it is being mended) or `ERASURE_WAITS` (vectors
+    that were removed cannot be erased now; `detail` says what is missing, and it is tried again). There may be others in
+    later versions.
     """
     detail: _builtins.str
     """detail says it in English, for people. It has no content, ids of users or secrets."""

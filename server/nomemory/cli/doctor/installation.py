@@ -18,10 +18,8 @@ from nomemory.server.embedding.factory import (
     local_model,
     models_directory,
 )
-from nomemory.server.embedding.local import local_is_available
-from nomemory.server.embedding.local_model import load, measured
+from nomemory.server.embedding.local_model import Capacity, load, local_is_available, measured
 from nomemory.server.embedding.onnx.converted import is_kept
-from nomemory.server.embedding.onnx.session import Capacity
 from nomemory.server.extension_point import ExtensionError
 from nomemory.server.faults import Fault
 from nomemory.server.settings import Settings
@@ -29,7 +27,7 @@ from nomemory.server.settings import Settings
 _SQLITE: Final = (3, 37, 0)
 _SPACE_FAIL: Final = 100 * 1024**2
 _SPACE_WARN: Final = 1024**3
-_LOCAL: Final = ("auto", "local", "fastembed")
+_LOCAL: Final = ("auto", "local")
 _LET_IT_KEEP: Final = "Set NOMEMORY_EMBEDDING_MODELS to a directory that can be written and has room for 31 MB."
 _EMBEDDERS: Final = "docs/embedders.md says what each embedder needs."
 
@@ -77,7 +75,7 @@ def check_embedder(settings: Settings) -> Check:
     except ExtensionError as error:
         return Check("Embedder", "fail", str(error), "Set NOMEMORY_EMBEDDER to another one.")
     models = models_directory(settings)
-    if kind != "fastembed" and settings.embedder.directory is None and not is_kept(models):
+    if settings.embedder.directory is None and not is_kept(models):
         told += f"; converted again at each start, because it cannot be kept in {models}"
         return Check("Embedder", "warn", told, _LET_IT_KEEP)
     return Check("Embedder", "ok", told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import LexicalIndex
@@ -14,7 +14,9 @@ from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.position import LogPosition
 from nomemory.server.log.protocol import ErasableLog, LogReader, LogUnusableError, LogWriter
 from nomemory.server.settings import Settings
-from nomemory.server.vector.shared.protocol import SharedIndex
+
+if TYPE_CHECKING:
+    from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
 
 OpenFeed = Callable[[], ChangeFeed]
 
@@ -81,7 +83,7 @@ class LogStore(Protocol):
     def feed(self, damage: LogDamage | None = None) -> OpenFeed:
         """Return how to open the feed. Without `damage` that can be sent to another process."""
 
-    def shared_index(self, collection: str) -> SharedIndex | None:
+    def shared_index(self, collection: str) -> PostgresSharedIndex | None:
         """Return what is known of an index that several servers fill, by its name on the engine's server.
 
         None: each server has an index of its own.

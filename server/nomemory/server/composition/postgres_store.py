@@ -27,7 +27,6 @@ from nomemory.server.log.protocol import LogReader, LogUnusableError
 from nomemory.server.maintenance.loss import read_record
 from nomemory.server.settings import Settings
 from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
-from nomemory.server.vector.shared.protocol import SharedIndex
 
 _ID_CHARS_MAX: Final = 200
 """Three ids of so many characters of four bytes fit into a row of an index."""
@@ -112,7 +111,7 @@ class PostgresStore:
         feed = partial(PostgresChangeFeed, self._database)
         return feed if damage is None else partial(feed, damage)
 
-    def shared_index(self, collection: str) -> SharedIndex | None:
+    def shared_index(self, collection: str) -> PostgresSharedIndex | None:
         """Return what is known of an index on a Qdrant server, which all servers of this log fill."""
         if self._settings.vector.qdrant_url is None:
             return None

@@ -41,7 +41,6 @@ from nomemory.server.readers.remote import (
     RemoteExposition,
     RemoteLog,
     RemoteReport,
-    RemoteReranker,
     WriterClient,
     remote_space,
 )
@@ -129,8 +128,7 @@ async def _make_services(
     stack.push_async_callback(followed.close)
     make = partial(remote_space, settings, writer, meters.embedder, store.shared_index)
     spaces = followed.begin(make, assignment.space, settings.timing.deadline_default_s)
-    reranker = RemoteReranker(writer) if settings.reranker.model else None
-    remote = WriterServices(RemoteLog(writer), spaces, RemoteReport(writer), reranker)
+    remote = WriterServices(RemoteLog(writer), spaces, RemoteReport(writer))
     damage = _told_damage(remote.report)
     words = store.words(damage, stack)
     if words is None:

@@ -14,7 +14,6 @@ from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.hybrid.candidate_pool import Stretches
 from nomemory.server.hybrid.ranking import weights_without
-from nomemory.server.hybrid.reranking import Reranking
 from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
@@ -29,7 +28,6 @@ from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import TimeListing, UserListing
-from nomemory.server.reranking.reranker import Reranker
 from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.call import Service
@@ -97,7 +95,7 @@ def _query_service(
         Export(by_time, min(settings.limits.write_batch_max, _EXPORTED_AT_ONCE)),
         traced_search(LexicalListing(words, log, cursors, reply_max), "page", settings),
         traced_search(NearestMessages(log, speakers, reply_max), "search", settings),
-        traced_search(_hybrid(settings, writer.reranker, words, log, speakers), "search", settings),
+        traced_search(_hybrid(settings, words, log, speakers), "search", settings),
         tokens,
         writer.spaces,
         settings,
@@ -112,9 +110,7 @@ def _tell_load(scheduler: ReadScheduler, process: str, samples: Samples) -> None
     samples.put(catalog.READS_REFUSED, load.refused, process)
 
 
-def _hybrid(
-    settings: Settings, reranker: Reranker | None, words: LexicalIndex, log: LogReader, speakers: Speakers
-) -> HybridMessages:
+def _hybrid(settings: Settings, words: LexicalIndex, log: LogReader, speakers: Speakers) -> HybridMessages:
     stretches = Stretches(
         log,
         words,
@@ -130,11 +126,4 @@ def _hybrid(
         weights=weights_without(settings.hybrid.without),
         candidates_max=settings.hybrid.candidates_max,
         reply_max_bytes=settings.limits.reply_max_bytes,
-        reranking=_reranking(settings, reranker),
     )
-
-
-def _reranking(settings: Settings, reranker: Reranker | None) -> Reranking | None:
-    if reranker is None:
-        return None
-    return Reranking(reranker, settings.reranker.weight, settings.reranker.messages_max, settings.reranker.chars)

@@ -12,7 +12,6 @@ from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddressError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.maintenance.loss import LogLostError
-from nomemory.server.reranking.reranker import RerankerSettingsError
 from nomemory.server.server_key import KeyFileError
 from nomemory.server.tracing.factory import TracingSettingsError
 from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
@@ -29,7 +28,6 @@ CANNOT_START: Final = (
     LogUnusableError,
     LogVersionError,
     RecallSettingsError,
-    RerankerSettingsError,
     TracingSettingsError,
     UnknownStepError,
 )

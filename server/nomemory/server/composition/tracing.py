@@ -16,7 +16,6 @@ from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader, LogWriter
 from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.watch import Patience, Vigil
-from nomemory.server.reranking.reranker import Reranker
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.tracing.factory import ExporterProcess, collector_of
@@ -122,14 +121,6 @@ def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
         for method in ("embed_query", "embed_documents")
     }
     return traced_part(embedder, calls)
-
-
-def traced_reranker(reranker: Reranker, settings: Settings) -> Reranker:
-    """Return the reranker whose calls are spans."""
-    if not settings.tracing.is_on:
-        return reranker
-    said: dict[str, Value] = {OPERATION: "rerank", "gen_ai.request.model": settings.reranker.model}
-    return traced_part(reranker, {"scores": in_span(reranker.scores, "rerank", said, kind=Kind.CLIENT)})
 
 
 def traced_search(search: _Search, method: str, settings: Settings) -> _Search:

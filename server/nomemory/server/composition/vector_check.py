@@ -20,7 +20,7 @@ from nomemory.server.settings import Settings
 from nomemory.server.vector.collection import collection_of, name_of
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.indexing.applier import parts_of
-from nomemory.server.vector.indexing.backlog_reader import BacklogReader
+from nomemory.server.vector.indexing.backlog import BacklogReader
 from nomemory.server.vector.indexing.comparison import Comparison, ExpectedPoints, Findings, Orphan, remove_orphans
 
 _T = TypeVar("_T")
@@ -58,8 +58,7 @@ async def check_vector_index(settings: Settings, *, removes_orphans: bool = Fals
         cut = None if embedder.kind == "none" else partial(parts_of, part_chars=chars, parts_max=most)
         expected = ExpectedPoints(log, backlog.known, embedder.dimension, chars, cut)
         clear = partial(remove_orphans, index) if removes_orphans else _mend_nothing
-        until = backlog.fed()
-        return await Comparison(index.read_points, expected, _here, until, _mend_nothing, index.users, clear).run()
+        return await Comparison(index, expected, _here, backlog.fed(), _mend_nothing, clear).run()
 
 
 async def _here(job: Callable[[], _T], /) -> _T:

@@ -9,12 +9,11 @@ from functools import partial
 
 from nomemory.server.composition.log_store import QueuedWriter, log_store
 from nomemory.server.composition.log_watch import CommitSignal
-from nomemory.server.composition.tracing import traced_changes, traced_embedder, traced_reranker
+from nomemory.server.composition.tracing import traced_changes, traced_embedder
 from nomemory.server.composition.vector_spaces import FormerModelLostError, VectorSpaces, former_model
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.embedding.vector_store import CacheErasure, model_of
 from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.postgres.reader import WordsInLog
 from nomemory.server.lexical.protocol import LexicalIndex
@@ -34,13 +33,11 @@ from nomemory.server.metrics.samples import Samples
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.readers.writer_services import WriterServices
-from nomemory.server.reranking.reranker import RerankerProcess, choose_reranker
 from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import FormerFaults, StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.collection import collection_of, discard_foreign_vectors
-from nomemory.server.vector.indexing.applier import living_texts, parts_of
 from nomemory.server.vector.model_change import IndexedSpace, ModelChange, SpacesInUse, UnusedCollections
 from nomemory.server.vector.space import ServingSpace, VectorSpace
 
@@ -104,7 +101,6 @@ class WriterAssembly:
         settings = self._settings
         around = partial(traced_embedder, settings=settings)
         embedder = choose_embedder(settings, self._vigil, around, self._meters.embedder)
-        reranker = self._reranker()
         writer, erasable = self._store.writing(self._committed.announce, self._stack)
         self._sweep(writer)
         log = self._store.reading(self._damage, self._stack)
@@ -118,24 +114,11 @@ class WriterAssembly:
         unused = UnusedCollections(self._settings, self._directory.vectors, spaces, self._store.shared_index)
         serving = ServingSpace(spaces.serving.space)
         self._follow_the_model(spaces, serving, unused)
-        self._erase(erasable, Indexes(lexical, spaces, unused, self._kept_vectors(embedder)))
+        self._erase(erasable, Indexes(lexical, spaces, unused))
         report = StatusReport(log, lexical, spaces, self._supervisor.fault, self._faults, notice, self._damage)
         self._meters.also(partial(_tell_queue, writer, self._meters.process))
         counted = traced_changes(MeteredLog(writer, self._meters.changes), settings)
-        return (
-            WriterServices(counted, serving, report, reranker and traced_reranker(reranker, settings)),
-            words,
-            self._damage,
-        )
-
-    def _reranker(self) -> RerankerProcess | None:
-        reranker = choose_reranker(self._settings, self._vigil)
-        if reranker is not None:
-            self._stack.push_async_callback(reranker.close)
-            task = self._supervisor.start_task("reranker", reranker.run)
-            self._stack.push_async_callback(asyncio.wait, [task])
-            self._stack.callback(task.cancel)
-        return reranker
+        return WriterServices(counted, serving, report), words, self._damage
 
     def _sweep(self, log: ExpiredMessages) -> None:
         settings = self._settings
@@ -187,15 +170,6 @@ class WriterAssembly:
     def _reached(self) -> FeedPosition:
         with closing(self._open_feed()) as feed:
             return feed.reached()
-
-    def _kept_vectors(self, embedder: Embedder) -> CacheErasure | None:
-        settings = self._settings.embedder
-        if settings.cache is None:
-            return None
-        cut = partial(parts_of, part_chars=settings.part_chars, parts_max=settings.parts_max)
-        kept = CacheErasure(settings.cache, model_of(embedder), partial(living_texts, self._open_feed, cut))
-        self._stack.callback(kept.stop)
-        return kept
 
     def _erase(self, log: ErasableLog, indexes: Indexes) -> None:
         erasure = Erasure(log, indexes, self._settings, self._faults)

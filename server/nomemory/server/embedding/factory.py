@@ -7,25 +7,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NoReturn
 
-from nomemory.server.embedding.l2_normalise import NUMBER
-from nomemory.server.embedding.local import (
-    HOW_TO_GET_AN_EMBEDDER,
-    LocalEmbedder,
-    cache_directory,
-    documents_at_once,
-    local_is_available,
-)
+from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER, LocalEmbedder, cache_directory, documents_at_once
 from nomemory.server.embedding.local_model import (
     PACKAGE_DIMENSION,
     LocalModel,
+    LocalModelError,
     directory_model,
-    named_model,
+    local_is_available,
     package_model,
 )
-from nomemory.server.embedding.named_models import LocalModelError, full_name, prefixes_of
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.embedding.vector_store import KeptEmbedder, KeptVectors, KeptVectorsError, model_of
 from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder, SharedEmbedder
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.faults import Fault, Reason
@@ -67,7 +59,6 @@ class NoEmbedder:
 
 EmbedderFactory = Callable[[Settings], Embedder]
 
-_FASTEMBED: Final = "fastembed"
 _CALLERS_DIMENSION = PACKAGE_DIMENSION
 """Default dimension of callers' own vectors: that of the local model, which may be added later."""
 
@@ -82,34 +73,23 @@ def choose_embedder(
     around: Callable[[Embedder], Embedder] = lambda within: within,
     meter: EmbedderMeter | None = None,
 ) -> Embedder:
-    """Make the embedder, with a memory for queries, and a file of vectors if there is to be one. Nothing is sent yet.
+    """Make the embedder, with a memory for queries. Nothing is sent yet.
 
     `auto` is `local` where its package is installed or the settings name a model for it, else `none`.
 
     Args:
         settings: which.
         vigil: how processes of its own are watched.
-        around: wraps the model, beneath what is shared and kept.
+        around: wraps the model, beneath what is shared and remembered.
         meter: counts what it does.
 
     Raises:
-        EmbedderSettingsError: there is no such embedder, a setting is missing or contradicts the model, or the file
-            cannot be used.
+        EmbedderSettingsError: there is no such embedder, or a setting is missing or contradicts the model.
     """
     meter = meter or EmbedderMeter()
     model = around(MeteredEmbedder(_embedder(settings, vigil), meter))
     shared = SharedEmbedder(model, settings.reads.embeddings_max, meter)
-    return CachedEmbedder(_kept(shared, settings, meter), settings.embedder.cache_max, meter)
-
-
-def _kept(embedder: Embedder, settings: Settings, meter: EmbedderMeter) -> Embedder:
-    if settings.embedder.cache is None or embedder.kind == NoEmbedder.kind:
-        return embedder
-    try:
-        kept = KeptVectors(settings.embedder.cache, model_of(embedder), embedder.dimension * NUMBER.itemsize)
-    except KeptVectorsError as error:
-        raise EmbedderSettingsError(str(error)) from None
-    return KeptEmbedder(embedder, kept, meter)
+    return CachedEmbedder(shared, settings.embedder.cache_max, meter)
 
 
 def _embedder(settings: Settings, vigil: Vigil | None) -> Embedder:
@@ -147,8 +127,6 @@ def local_model(settings: Settings) -> LocalModel:
     Raises:
         EmbedderSettingsError: see there.
     """
-    if settings.embedder.kind == _FASTEMBED:
-        return _by_name(settings)
     if settings.embedder.directory is None:
         if not local_is_available():
             raise EmbedderSettingsError(HOW_TO_GET_AN_EMBEDDER)
@@ -163,15 +141,6 @@ def local_model(settings: Settings) -> LocalModel:
 def models_directory(settings: Settings) -> Path:
     """Return where models are kept."""
     return settings.embedder.models or cache_directory()
-
-
-def _by_name(settings: Settings) -> LocalModel:
-    name, models = full_name(settings.embedder.model), models_directory(settings)
-    prefixes = prefixes_of(name, settings.embedder.query_prefix, settings.embedder.document_prefix)
-    try:
-        return named_model(name, models / _FASTEMBED, prefixes)
-    except LocalModelError as error:
-        raise EmbedderSettingsError(f"NOMEMORY_EMBEDDER=fastembed: {error}") from None
 
 
 def _none(settings: Settings, _vigil: Vigil | None) -> NoEmbedder:
@@ -192,7 +161,7 @@ def _openai(settings: Settings, _vigil: Vigil | None) -> Embedder:
 
 
 _BUILT_IN: Final[Mapping[str, Callable[[Settings, Vigil | None], Embedder]]] = MappingProxyType(
-    {"auto": _auto, "local": local_embedder, _FASTEMBED: local_embedder, "openai": _openai, "none": _none}
+    {"auto": _auto, "local": local_embedder, "openai": _openai, "none": _none}
 )
 
 EMBEDDERS: Final[ExtensionPoint[EmbedderFactory]] = ExtensionPoint("nomemory.embedders", tuple(_BUILT_IN))

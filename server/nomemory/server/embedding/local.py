@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
 from nomemory.server.embedding.local_model import LocalModel, package_model
-from nomemory.server.embedding.named_models import is_installed
 from nomemory.server.embedding.protocol import TextRefusedError, unavailable
-from nomemory.server.embedding.vector import Vector, batches
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, batches, l2_normalise
 from nomemory.server.faults import Fault
 from nomemory.server.processes.launch import Launch, WorkerError, WorkerFailedError, WorkerLostError
 from nomemory.server.processes.watch import Vigil
@@ -38,11 +36,6 @@ _ENVIRONMENT = {
     # A query reads all of the weights: large pages save it a tenth. Each further arena keeps what a batch has taken.
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1",
 }
-
-
-def local_is_available() -> bool:
-    """Return whether the model's package is installed; `HOW_TO_GET_AN_EMBEDDER` says what to do if not."""
-    return is_installed()
 
 
 def cache_directory() -> Path:

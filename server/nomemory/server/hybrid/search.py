@@ -18,7 +18,6 @@ from nomemory.server.hybrid.parsed_question import Meaning, ParsedQuestion, Pars
 from nomemory.server.hybrid.ranking import Match, Ranking, Weights, in_talk, matched, places_of, preferred
 from nomemory.server.hybrid.relations import LOOKED_AT, HybridHit, Related, Relation, relations
 from nomemory.server.hybrid.relevance_feedback import RARE, leaders, shared
-from nomemory.server.hybrid.reranking import Reranking
 from nomemory.server.hybrid.sufficiency import Candidates, sufficiency, told_apart
 from nomemory.server.hybrid.timeline import Flags, Floats, Ints, Timeline
 from nomemory.server.hybrid.word_scores import WordScores, word_scores
@@ -42,8 +41,6 @@ _DECIMALS: Final = 6
 """Scores that differ less are equal: sums of floats may come in any order."""
 _EXPLANATION_BYTES: Final = 300
 """Most bytes of an explanation in a reply."""
-_SHARE_OF_RERANKING: Final = 0.5
-"""Share of the patience for meaning that the reranker gets at most, so that there is time left to answer."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -99,7 +96,6 @@ class HybridMessages:
         weights: of the ranking's steps.
         candidates_max: how many messages each of words and meaning proposes.
         reply_max_bytes: where a reply ends early.
-        reranking: reads the best messages once more; None if nothing does.
     """
 
     def __init__(
@@ -111,7 +107,6 @@ class HybridMessages:
         weights: Weights,
         candidates_max: int,
         reply_max_bytes: int,
-        reranking: Reranking | None = None,
     ) -> None:
         self._words = words
         self._log = log
@@ -119,7 +114,6 @@ class HybridMessages:
         self._candidates_max = candidates_max
         self._stretches = stretches
         self._reply_max_bytes = reply_max_bytes
-        self._reranking = reranking
 
     async def search(self, space: VectorSpace, query: HybridQuery) -> HybridAnswer:
         """Rank, with the meaning of one space.
@@ -145,7 +139,7 @@ class HybridMessages:
             asked = parsed(reading, stretch.timeline.foremost(SPEAKERS_MAX))
         ranked = await self._ranked(query, stretch, asked, nearest or (None,) * len(asked.sentences))
         eligible = _eligible(stretch.timeline, ranked, query.narrowed)
-        hits = await self._best(query, stretch.timeline, ranked, eligible)
+        hits = _best(stretch.timeline, ranked, eligible, query.top_k)
         beside = _explanation if query.explains else nothing_beside
         items = hits[: fitting((hit.message for hit in hits), self._reply_max_bytes, beside)]
         persons = places_of(asked, stretch.timeline)
@@ -160,16 +154,6 @@ class HybridMessages:
             by_words=candidates.cosines is None,
             relations=await _relations(space, query, stretch.timeline, items) if query.relates else (),
         )
-
-    async def _best(
-        self, query: HybridQuery, timeline: Timeline, ranked: Sequence[_Ranked], eligible: Ints
-    ) -> list[HybridHit]:
-        """Return the best messages, after what reads them once more."""
-        if self._reranking is None:
-            return _best(timeline, ranked, eligible, query.top_k)
-        hits = _best(timeline, ranked, eligible, max(query.top_k, self._reranking.messages_max))
-        reranked = await self._reranking.reranked(query.text, hits, query.patience_s * _SHARE_OF_RERANKING)
-        return reranked[: query.top_k]
 
     async def _behind(self, space: VectorSpace, user_id: str, latest: int) -> bool:
         of_words = self._words.lags and await self._words.applied(user_id) < latest

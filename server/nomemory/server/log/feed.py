@@ -81,9 +81,6 @@ class ChangeFeed(Protocol):
         With `own_vectors_only`, stored messages without a caller's own vector are left out.
         """
 
-    def with_metadata(self, after: int, until: int) -> list[Touched]:
-        """Return the stored messages between two sequences (`after < sequence <= until`) that have metadata."""
-
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from nomemory.server.embedding.vector_store import KeptVectorsError
 from nomemory.server.faults import Fault
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import ErasableLog, Removals
@@ -43,30 +42,17 @@ class LexicalFiles(Protocol):
         """Take everything out of the index's files that was removed and applied by now."""
 
 
-class KeptVectorsFile(Protocol):
-    """What it needs of the file of kept vectors."""
-
-    async def wipe_removed(self) -> None:
-        """Take everything out of the file that is not of a living message.
-
-        Raises:
-            KeptVectorsError: the file cannot be written.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class Indexes:
     """What follows the log.
 
     Attributes:
         unused: the collections of vectors that follow nothing: they are deleted.
-        kept: the file of kept vectors, if there is one.
     """
 
     lexical: LexicalFiles
     spaces: SpacesInUse
     unused: UnusedCollections
-    kept: KeptVectorsFile | None = None
 
     async def behind(self, until: FeedPosition) -> str:
         """Name an index that does not have everything up to a position; nothing if all have."""
@@ -85,13 +71,11 @@ class Indexes:
         await self.unused.delete()
 
     async def wipe_vectors(self, most: int) -> str:
-        """Take it out of the vectors in use and those kept; return what keeps it from that, in words, or nothing."""
+        """Take it out of the vectors in use; return what keeps it from that, in words, or nothing."""
         try:
             for one in self.spaces.all():
                 await one.index.wipe_removed(most)
-            if self.kept is not None:
-                await self.kept.wipe_removed()
-        except (NoRoomError, KeptVectorsError) as refused:
+        except NoRoomError as refused:
             return str(refused)
         except Fault as fault:
             return fault.message

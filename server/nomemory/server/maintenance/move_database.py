@@ -23,7 +23,7 @@ from nomemory.server.log.protocol import LogVersionError
 from nomemory.server.log.tables import MESSAGES, TABLES, Row, Table
 from nomemory.server.maintenance import move_file
 from nomemory.server.maintenance.move import ALREADY, HandOver, MigrationError, Outcome, Tell, move, refuse
-from nomemory.server.vector.indexing.backlog_reader import follow_buckets
+from nomemory.server.vector.indexing.moved_backlog import follow_buckets
 from nomemory.server.vector.shared.postgres_index import filled_of
 
 if TYPE_CHECKING:

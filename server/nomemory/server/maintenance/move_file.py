@@ -35,7 +35,7 @@ from nomemory.server.log.tables import Row, Table
 from nomemory.server.maintenance.loss import read_record, write_record
 from nomemory.server.maintenance.move import ALREADY, HandOver, MigrationError, refuse
 from nomemory.server.private_files import sync
-from nomemory.server.vector.indexing.backlog_reader import follow_one, has_own_index
+from nomemory.server.vector.indexing.moved_backlog import follow_one, has_own_index
 
 _NO_SOURCE: Final = {
     Condition.EMPTY: "there are no messages to move in {root}",

@@ -219,10 +219,9 @@ EMBEDDER_ERRORS: Final = Family(
 EMBEDDER_CACHE: Final = Family(
     "nomemory_embedder_cache_total",
     Kind.COUNTER,
-    ("cache", "result"),
-    "Look-ups of vectors that were made before: in `memory` (queries) or in the `file` of NOMEMORY_EMBEDDING_CACHE; "
-    "`hit` or `miss`.",
-    "Few hits in memory are no fault: people ask new things.",
+    ("result",),
+    "Look-ups of queries' vectors that were made before: `hit` or `miss`.",
+    "Few hits are no fault: people ask new things.",
 )
 RECALLS: Final = Family(
     "nomemory_recalls_total",

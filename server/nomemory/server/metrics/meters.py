@@ -172,7 +172,7 @@ class RecallMeter:
 
 
 class EmbedderMeter:
-    """Counts what the model and its caches do."""
+    """Counts what the model and its cache do."""
 
     def __init__(self) -> None:
         self._durations: dict[str, Distribution] = {}
@@ -195,9 +195,9 @@ class EmbedderMeter:
         self._errors[purpose] += 1
         self._note_duration(purpose, seconds)
 
-    def looked_up(self, cache: str, *, hit: bool) -> None:
-        """Count a look-up in a cache."""
-        self._cache[cache, "hit" if hit else "miss"] += 1
+    def looked_up(self, *, hit: bool) -> None:
+        """Count a look-up of a query's vector."""
+        self._cache[("hit" if hit else "miss",)] += 1
 
     def follow(self, queue: Queue) -> None:
         """Tell the length of a queue from now on."""

@@ -115,14 +115,6 @@ class GetStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Rerank:
-    """Say how well texts answer a question. Answer: a number for each, or None, as `Reranker` does."""
-
-    question: str
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class NoteDamage:
     """Remember damage to the log that a read has met. No answer."""
 
@@ -153,7 +145,7 @@ Changing = Write | Delete | DeleteMatching | Erase
 AboutMeaning = SearchVectors | FetchVectors | EmbedQuery | EmbedDocuments | NoteQuery | LookAtLog
 """What is asked of a vector space, which each of them names."""
 
-WriterCall = Changing | AboutMeaning | GetStatus | GetMetrics | ExportSpans | Rerank | NoteDamage
+WriterCall = Changing | AboutMeaning | GetStatus | GetMetrics | ExportSpans | NoteDamage
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder, SharedEmbedder
 from nomemory.server.faults import Fault, Reason
@@ -36,7 +35,6 @@ from nomemory.server.readers.calls import (
     NoteDamage,
     NoteQuery,
     ReplaceSpace,
-    Rerank,
     SearchVectors,
     SpaceDescription,
     Write,
@@ -45,12 +43,14 @@ from nomemory.server.readers.calls import (
 from nomemory.server.settings import Settings
 from nomemory.server.tracing.span_export import Delivery
 from nomemory.server.vector.collection import QdrantLayout
-from nomemory.server.vector.indexing.backlog_reader import BacklogReader
+from nomemory.server.vector.indexing.backlog import BacklogReader
 from nomemory.server.vector.protocol import VectorHit
-from nomemory.server.vector.shared.protocol import SharedIndex
 from nomemory.server.vector.space import ServingSpace, SharedVectors, VectorSpace
 from nomemory.spans.span import Kind, span
 from nomemory.v1 import ingest_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
 
 _RETRY_AFTER_S = 1.0
 _LOOK_S = 0.02
@@ -154,22 +154,6 @@ class RemoteEmbedder:
 
     async def close(self) -> None:
         """Do nothing: the model is the writer's."""
-
-
-class RemoteReranker:
-    """Implements `Reranker`."""
-
-    def __init__(self, writer: WriterClient) -> None:
-        self._writer = writer
-
-    async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float] | None:
-        """Return how well each text answers."""
-        try:
-            async with waiting_elsewhere():
-                found: Sequence[float] | None = await self._writer.call(Rerank(question, tuple(texts)))
-        except Fault:
-            return None
-        return found
 
 
 class RemoteProgress:
@@ -285,7 +269,7 @@ def remote_space(
     settings: Settings,
     writer: WriterClient,
     meter: EmbedderMeter,
-    shared_index: Callable[[str], SharedIndex | None],
+    shared_index: Callable[[str], PostgresSharedIndex | None],
     described: SpaceDescription,
     stack: AsyncExitStack,
 ) -> VectorSpace:

@@ -21,12 +21,10 @@ from nomemory.server.readers.calls import (
     LookAtLog,
     NoteDamage,
     NoteQuery,
-    Rerank,
     SearchVectors,
     Write,
     WriterCall,
 )
-from nomemory.server.reranking.reranker import Reranker
 from nomemory.server.rpc.index_status import Report
 from nomemory.server.tracing.span_export import Deliver, Delivery
 from nomemory.server.vector.space import ServingSpace
@@ -39,7 +37,6 @@ class WriterServices:
     log: LogWriter
     spaces: ServingSpace
     report: Report
-    reranker: Reranker | None = None
     exposition: Exposition | None = None
     deliver: Deliver | None = None
 
@@ -57,8 +54,6 @@ class WriterServices:
             case NoteDamage(met):
                 self.report.note_damage(met)
                 return None
-            case Rerank(question, texts):
-                return await self.reranker.scores(question, texts) if self.reranker else None
             case _:
                 return await self._answer_about_meaning(call)
 

@@ -117,8 +117,7 @@ _QDRANT = (
     "collection that is not in use stay until that is deleted there."
 )
 _BACKLOG = "The ids of the user and of the messages: until the vector index has the deletions and they are wiped."
-_CACHE = "Vectors of the texts, by a digest of each: until all but those of living messages are dropped from the file."
-_WAITING = ("log", "vector", "embedding_cache")
+_WAITING = ("log", "vector")
 _WAITS = "Erasing vectors waits now (`faults` of GetIndexStatus says for what), so that no time can be promised. "
 
 
@@ -132,8 +131,6 @@ def residues(settings: Settings, erase_ts: Timestamp, *, waits: bool) -> list[pb
     """
     remote = settings.vector.qdrant_url is not None
     wiped = {"log": _LOG, "lexical": _LEXICAL, "backlog": _BACKLOG} | ({} if remote else {"vector": _EDGE})
-    if settings.embedder.cache is not None:
-        wiped["embedding_cache"] = _CACHE
     others = {"vector": _QDRANT} if remote else {}
     if settings.server.log is not None:
         del wiped["log"]

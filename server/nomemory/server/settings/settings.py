@@ -18,7 +18,6 @@ from nomemory.server.settings.indexes import (
     HybridSettings,
     LexicalSettings,
     OpenAISettings,
-    RerankerSettings,
     VectorSettings,
 )
 from nomemory.server.settings.limits import AdmissionSettings, LimitSettings
@@ -67,7 +66,6 @@ class Settings(BaseModel):
     embedder: EmbedderSettings
     openai: OpenAISettings
     hybrid: HybridSettings
-    reranker: RerankerSettings
     recall: RecallSettings
 
     @classmethod

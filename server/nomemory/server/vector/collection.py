@@ -28,22 +28,20 @@ class QdrantLayout:
         buckets: how many shard keys there are; each user's points lie in one of them. 0: the server has no keys, and
             spreads points as it likes.
         replicas: copies of each shard.
-        acknowledged: how many copies have to have a write before it counts. 0: more than half.
     """
 
     buckets: int = 0
     replicas: int = 1
-    acknowledged: int = 0
 
     @classmethod
     def of(cls, settings: Settings) -> QdrantLayout:
         """Return the layout of the settings."""
-        return cls(settings.vector.qdrant_buckets, settings.vector.qdrant_replicas, settings.vector.qdrant_acknowledged)
+        return cls(settings.vector.qdrant_buckets, settings.vector.qdrant_replicas)
 
     @property
     def write_consistency(self) -> int:
-        """How many copies have to have a write before it counts, at most all of them."""
-        return min(self.acknowledged or self.replicas // 2 + 1, self.replicas)
+        """How many copies have to have a write before it counts: more than half."""
+        return self.replicas // 2 + 1
 
     @property
     def is_copied(self) -> bool:
@@ -197,10 +195,7 @@ def _known(backlog: Path) -> _Known | None:
     try:
         with closing(sqlite3.connect(f"{backlog.absolute().as_uri()}?mode=ro", uri=True)) as file:
             fed, pending = file.execute("SELECT fed, pending FROM feed").fetchone()
-            has_names = file.execute("SELECT 1 FROM sqlite_master WHERE name='followed'").fetchone()
-            followed = file.execute("SELECT log, is_begun FROM followed").fetchone() if has_names else None
+            log, is_begun = file.execute("SELECT log, is_begun FROM followed").fetchone() or ("", False)
     except sqlite3.Error:
         return None
-    latest = FeedPosition.decoded(fed).latest
-    log, is_begun = followed or ("", latest > 0)
-    return _Known(Checkpoint(log, latest), bool(is_begun), int(pending))
+    return _Known(Checkpoint(log, FeedPosition.decoded(fed).latest), bool(is_begun), int(pending))

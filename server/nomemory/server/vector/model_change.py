@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nomemory.server.faults import Fault
 from nomemory.server.log.position import FeedPosition
@@ -17,8 +18,10 @@ from nomemory.server.vector.collection import name_on_server, other_collections
 from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorIndex
 from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
-from nomemory.server.vector.shared.protocol import SharedIndex
 from nomemory.server.vector.space import ServingSpace, VectorSpace
+
+if TYPE_CHECKING:
+    from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class UnusedCollections:
         settings: Settings,
         vectors: Path,
         spaces: SpacesInUse,
-        shared_index: Callable[[str], SharedIndex | None] = _nobody_else,
+        shared_index: Callable[[str], PostgresSharedIndex | None] = _nobody_else,
     ) -> None:
         self._shared_index = shared_index
         self._settings = settings

@@ -1,13 +1,18 @@
-"""The form of a point in every engine: its id, its payload, conditions of a search, and how points become messages."""
+"""The form of a point in every engine: its id, its payload, conditions of a search, and how points become messages.
+
+Vectors are checked before an engine gets them: a rejected one would stay in its write-ahead log and come back.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from uuid import UUID, uuid5
 
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalise
+from nomemory.server.faults import Violation, invalid
 from nomemory.server.message import Filter, marks_of
 from nomemory.server.vector.protocol import VectorHit, VectorPoint
 
@@ -152,3 +157,32 @@ def _cut(hits: list[VectorHit], limit: int) -> list[VectorHit]:
         return hits
     worst = hits[limit - 1].score
     return [hit for hit in hits if hit.score >= worst]
+
+
+def usable_query(vector: Vector, dimension: int) -> Vector:
+    """Return a query's vector, of length one.
+
+    Raises:
+        Fault: INVALID_FIELD, if no cosine can be taken with it.
+    """
+    try:
+        return l2_normalise(vector, dimension)
+    except UnusableVectorError as error:
+        raise invalid([Violation("query_embedding.values", str(error))]) from None
+
+
+def usable_points(points: Sequence[VectorPoint], dimension: int) -> tuple[VectorPoint, ...]:
+    """Return points with vectors of length one: all of them or none.
+
+    Raises:
+        Fault: INVALID_FIELD, naming each point whose vector cannot be used by its place.
+    """
+    usable, violations = [], []
+    for place, point in enumerate(points):
+        try:
+            usable.append(replace(point, vector=l2_normalise(point.vector, dimension)))
+        except UnusableVectorError as error:
+            violations.append(Violation(f"points[{place}].vector", str(error)))
+    if violations:
+        raise invalid(violations)
+    return tuple(usable)

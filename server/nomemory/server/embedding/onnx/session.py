@@ -1,37 +1,19 @@
-"""A session of ONNX Runtime that leaves the other processes room.
-
-How much of the machine a model may use.
-"""
+"""A session of ONNX Runtime that leaves the other processes room."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as engine  # type: ignore[import-untyped]  # it ships without types
 
+from nomemory.server.embedding.local_model import Capacity
+
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """How a process runs a model.
-
-    Attributes:
-        threads: that compute a batch.
-        at_once: batches that are computed at the same time. Unlike threads of one batch they never wait for each other.
-        keeps_plans: whether it is remembered, for each length of text, where numbers go: that saves a query some
-            percent, and costs 20 MB where lengths are many.
-    """
-
-    threads: int = 1
-    at_once: int = 1
-    keeps_plans: bool = True
 
 
 class SideBySide:

@@ -10,7 +10,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from nomemory.server import wire
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.feed import Change, GoneVersion, StoredVersion, Taken, Touched
 from nomemory.server.log.position import BUCKETS, EACH, IN_ALL, FeedPosition, LogIdentity, LogPosition, bucket_of
@@ -195,12 +194,6 @@ class PostgresChangeFeed:
         reached = _reached(rows, share, dict(zip(wanted, lasts, strict=True)))
         entries = [Touched(*row) for bucket, _, *row, is_work in rows if is_work and row[0] <= reached[bucket]]
         return Taken(entries, FeedPosition(tuple(reached.get(b, after.of(b)) for b in range(BUCKETS))))
-
-    def with_metadata(self, after: int, until: int) -> list[Touched]:
-        """Return the stored messages between two sequences that have metadata."""
-        rows = self._connection.fetch(f"SELECT {COLUMNS} FROM messages WHERE {_BETWEEN}", after, until)  # noqa: S608
-        sound, _ = sifted(rows, self._damage)
-        return [Touched(m.sequence, m.user_id, m.message_id) for m in sound if wire.decode(m.wire).metadata]
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import orjson
 
-from nomemory.server import wire
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.feed import Change, GoneVersion, StoredVersion, Taken, Touched
 from nomemory.server.log.position import FeedPosition, LogPosition
@@ -81,11 +80,6 @@ class SqliteChangeFeed:
             row for statement in (stored, _REMOVED) for row in self._rows.connection.execute(statement, (first, last))
         ]
         return Taken([Touched(*row) for row in rows], FeedPosition.at(last))
-
-    def with_metadata(self, after: int, until: int) -> list[Touched]:
-        """Return the stored messages between two sequences that have metadata."""
-        stored, _ = self._rows.sifted(_BETWEEN, (after, until), source="messages INDEXED BY messages_by_seq")
-        return [Touched(m.sequence, m.user_id, m.message_id) for m in stored if wire.decode(m.wire).metadata]
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""

@@ -1,13 +1,12 @@
-"""How the embedded engine is used: how it is set up, points are packed and copied, and their facts are remembered."""
+"""How the embedded engine is used: how it is set up, and how points are packed and copied."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID
 
 import qdrant_edge as qdrant
 
-from nomemory.server.embedding.vector import NUMBER_BYTES
+from nomemory.server.embedding.vector import NUMBER
 from nomemory.server.vector.points import CONVERSATION, METADATA, ROLE, TIME, USER
 
 _PACKED_AT_ONCE = 4
@@ -30,7 +29,7 @@ def config_of(dimension: int, pack_points: int) -> qdrant.EdgeConfig:
 
     What is packed stays as it is, so that packing takes no longer in a large shard.
     """
-    segment_kib = max(1, pack_points * dimension * NUMBER_BYTES // _KIB)
+    segment_kib = max(1, pack_points * dimension * NUMBER.itemsize // _KIB)
     return qdrant.EdgeConfig(
         vectors=qdrant.EdgeVectorParams(size=dimension, distance=qdrant.Distance.Cosine),
         hnsw_config=qdrant.HnswIndexConfig(m=0, ef_construct=4, full_scan_threshold=10_000),
@@ -83,15 +82,6 @@ Identity = int | UUID | str
 """As the engine has it."""
 
 
-Facts = tuple[int, int]
-"""A point's `ts` and the sequence of its version."""
-
-
-LookUp = Callable[[list[Identity]], Mapping[Identity, Facts]]
-_KNOWN_MAX = 65_536
-"""Points that are remembered: about 20 MB."""
-
-
 class CopyLostError(Exception):
     """The copying has to begin again."""
 
@@ -119,38 +109,3 @@ class ShardCopy:
         """Bring everything to disk and let go of the directory."""
         self.engine.flush()
         self.engine.close()
-
-
-class KnownPoints:
-    """The facts of points that were found lately. Whoever changes points has to say so.
-
-    Args:
-        look_up: asks the engine.
-        most: how many are remembered; beyond, all are forgotten at once.
-    """
-
-    def __init__(self, look_up: LookUp, most: int = _KNOWN_MAX) -> None:
-        self._look_up = look_up
-        self._most = most
-        self._known: dict[Identity, Facts] = {}
-
-    def facts(self, identities: Sequence[Identity]) -> list[Facts]:
-        """Return the facts of points that exist."""
-        found = [self._known.get(identity) for identity in identities]
-        if None in found:
-            known = dict(zip(identities, found, strict=True))
-            known |= self._looked_up([identity for identity, facts in known.items() if facts is None])
-            found = list(known.values())
-        return [facts for facts in found if facts is not None]
-
-    def forget(self, identities: Iterable[Identity]) -> None:
-        """Forget points that are about to change."""
-        for identity in identities:
-            self._known.pop(identity, None)
-
-    def _looked_up(self, identities: list[Identity]) -> Mapping[Identity, Facts]:
-        facts = self._look_up(identities)
-        if len(self._known) + len(facts) > self._most:
-            self._known.clear()
-        self._known |= facts
-        return facts

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.server.processes.vitals import data_bytes
+from nomemory.server.vector.protocol import NoRoomError
 
 _BLOCK: Final = 512
 """The unit in which the system counts what a file takes."""
@@ -96,11 +97,13 @@ def opening(directory: Path) -> Iterator[None]:
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     _lock(directory.with_name(f"{directory.name}.lock"))
-    _clear(directory)
-    attempts = _attempts_file(directory)
+    attempts, damaged = _attempts_file(directory), directory.with_name(f"{directory.name}.damaged")
+    shutil.rmtree(damaged, ignore_errors=True)  # of one that was given up, and not deleted to the end
     made = _number(attempts)
     if made >= _ATTEMPTS_MAX and _can_be_given_up(directory):
-        _give_up(directory)
+        if directory.exists():
+            directory.rename(damaged)
+            shutil.rmtree(damaged, ignore_errors=True)
         made = 0
     attempts.write_text(str(made + 1))
     yield
@@ -127,20 +130,6 @@ def _can_be_given_up(directory: Path) -> bool:
     return os.access(directory.parent, os.W_OK | os.X_OK) and shutil.disk_usage(directory.parent).free >= _ROOM_MIN
 
 
-def _give_up(directory: Path) -> None:
-    if directory.exists():
-        directory.rename(_damaged(directory))
-    _clear(directory)
-
-
-def _clear(directory: Path) -> None:
-    shutil.rmtree(_damaged(directory), ignore_errors=True)
-
-
-def _damaged(directory: Path) -> Path:
-    return directory.with_name(f"{directory.name}.damaged")
-
-
 def _attempts_file(directory: Path) -> Path:
     return directory.with_name(f"{directory.name}.attempts")
 
@@ -152,13 +141,13 @@ def _number(file: Path) -> int:
         return 0
 
 
-_MEMORY_PER_POINT = 2048
+_MEMORY_PER_POINT: Final = 2048
 """What the engine takes for each point of a shard that is being filled, its vector not counted: that is in a file."""
-_SET_ASIDE = 64 << 20
+SET_ASIDE_BYTES: Final = 64 << 20
 """What it sets aside on the disk for a shard, whatever is in it."""
 _VECTOR_BYTES, _PAYLOAD_BYTES = 8, 1024
 """What a number of a vector, and what is kept beside it, take on the disk at most: twice, in the files and the log."""
-_SPARED = 8
+_SPARED: Final = 8
 """This part of the memory is left to searches and writes."""
 
 
@@ -174,30 +163,24 @@ class CopyLimits:
     free_bytes_min: int = 0
     memory_max_bytes: int = 0
 
-    def missing_for_all(self, directory: Path, size: int, points: int) -> str:
-        """Return what is missing for a whole copy, in words; empty if nothing is.
+    def demand(self, directory: Path, size: int, points: int) -> None:
+        """Refuse to copy so many points, which take so many bytes on the disk of a shard, if there is no room.
 
-        Args:
-            directory: the shard to copy.
-            size: its bytes on the disk.
-            points: how many live.
+        Raises:
+            NoRoomError: see there.
         """
-        return self._missing(directory, size + _SET_ASIDE, points * _MEMORY_PER_POINT)
-
-    def missing_for_piece(self, directory: Path, size: int, points: int) -> str:
-        """Return what is missing for some more points of so many bytes."""
-        return self._missing(directory, size, points * _MEMORY_PER_POINT)
-
-    def _missing(self, directory: Path, disk: int, memory: int) -> str:
         free = shutil.disk_usage(directory.parent).free - self.free_bytes_min
-        if free < disk:
-            return f"it needs {_mib(disk)} MiB on the disk, of which {_mib(max(0, free))} are free to be used"
+        if free < size:
+            raise NoRoomError(
+                f"it needs {_mib(size)} MiB on the disk, of which {_mib(max(0, free))} are free to be used"
+            )
+        memory = points * _MEMORY_PER_POINT
         if self.memory_max_bytes:
             left = self.memory_max_bytes - self.memory_max_bytes // _SPARED - data_bytes()
             if left < memory:
                 most = _mib(self.memory_max_bytes)
-                return f"it needs {_mib(memory)} MiB of memory, of which {_mib(max(0, left))} are left of {most}"
-        return ""
+                message = f"it needs {_mib(memory)} MiB of memory, of which {_mib(max(0, left))} are left of {most}"
+                raise NoRoomError(message)
 
 
 def bytes_of(points: int, dimension: int) -> int:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Protocol
 
 from nomemory.server.faults import Fault
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.edge.layout import SHARDS_MAX
-from nomemory.server.vector.edge.shards import SpreadLostError
+from nomemory.server.vector.edge.shards import EdgeShards, SpreadLostError
 from nomemory.server.vector.protocol import NoRoomError
 
 _log = get_logger("vectors")
@@ -22,23 +21,6 @@ _log = get_logger("vectors")
 _LOOK_S = 60.0
 _ROOM = 1.5
 """New shards can grow by this before the index is spread again."""
-
-
-class Spreadable(Protocol):
-    """An index of shards."""
-
-    @property
-    def shards(self) -> int:
-        """How many shards there are."""
-
-    async def size(self) -> int:
-        """Return about how many points there are."""
-
-    async def spread(self, shards: int) -> None:
-        """Spread the points over so many shards."""
-
-    def tidy(self) -> None:
-        """Delete the files of shards that are not in use."""
 
 
 def shards_for(points: int, shards: int, points_max: int) -> int:
@@ -54,7 +36,7 @@ class Growth:
         points_max: how many points a shard may hold, on the average.
     """
 
-    def __init__(self, index: Spreadable, points_max: int) -> None:
+    def __init__(self, index: EdgeShards, points_max: int) -> None:
         self._index = index
         self._points_max = points_max
 

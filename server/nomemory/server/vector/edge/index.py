@@ -17,30 +17,10 @@ from nomemory.server.processes.launch import Launch, WorkerError, WorkerSlowErro
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
 from nomemory.server.standing_faults import VECTOR_ENGINE
-from nomemory.server.vector.edge.calls import (
-    CopyLiving,
-    CopyRefused,
-    Count,
-    EdgeCall,
-    FirstVectors,
-    Flush,
-    GetUsers,
-    GetVectors,
-    NearestPoints,
-    PointsRead,
-    ReadPoints,
-    ReadWhole,
-    Remove,
-    RemoveVersions,
-    StoreWhole,
-    Upsert,
-    WholePoint,
-    WholeRead,
-)
+from nomemory.server.vector.edge.calls import Call, NearestPoints, StoredOfUser, WholePoint, WholeRead
 from nomemory.server.vector.edge.files import condemn, forgive
-from nomemory.server.vector.points import conditions, nearest
+from nomemory.server.vector.points import conditions, nearest, usable_points, usable_query
 from nomemory.server.vector.protocol import NoRoomError, StoredPoints, VectorHit, VectorPoint
-from nomemory.server.vector.usable import usable_points, usable_query
 
 _UPSERT_MAX = 256
 """Most points in one call of the engine: searches wait no longer than that."""
@@ -94,20 +74,20 @@ class EdgeIndex:
     async def store(self, usable: Sequence[VectorPoint]) -> None:
         """Store points whose vectors have length one."""
         for at in range(0, len(usable), _UPSERT_MAX):
-            await self._ask(Upsert(tuple(usable[at : at + _UPSERT_MAX])))
+            await self._call("upsert", usable[at : at + _UPSERT_MAX])
 
     async def read_whole(self, offset: str | None, most: int) -> WholeRead:
         """Read points of all users as they are stored, up to `most`, from an offset on."""
-        read: WholeRead = await self._ask(ReadWhole(offset, most))
+        read: WholeRead = await self._call("read_whole", offset, most)
         return read
 
     async def store_whole(self, points: Sequence[WholePoint]) -> None:
         """Store points as they were read."""
-        await self._ask(StoreWhole(tuple(points)))
+        await self._call("store_whole", points)
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
-        await self._ask(Remove(user_id, message_id, from_part))
+        await self._call("remove", user_id, message_id, from_part)
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""
@@ -121,53 +101,49 @@ class EdgeIndex:
 
     async def stored(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors that are stored of a version of a message."""
-        return list(await self._ask(GetVectors(user_id, message_id, sequence)))
+        return list(await self._call("vectors", user_id, message_id, sequence))
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vectors of messages' first parts."""
-        found: dict[str, Vector] = await self._ask(FirstVectors(user_id, tuple(message_ids)))
+        found: dict[str, Vector] = await self._call("first_vectors", user_id, message_ids)
         return found
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
         """Remove the points of versions of a user's messages."""
-        while await self._ask(RemoveVersions(user_id, tuple(sequences))):
+        while await self._call("remove_versions", user_id, sequences):
             pass
 
     async def users(self) -> set[str]:
         """Return the users of whom there are points; perhaps some more, of whom there were."""
-        users: set[str] = await self._ask(GetUsers())
+        users: set[str] = await self._call("users")
         return users
 
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
-        await self._ask(Flush())
+        await self._call("flush")
 
     async def wipe_removed(self, most: int) -> None:
         """Write what lives into new files, up to `most` points at a time, with pauses for other calls."""
         has_more, begins = True, True
         while has_more:
             began_at = time.monotonic()
-            copied: bool | CopyRefused = await self._ask(CopyLiving(begins, most))
-            if isinstance(copied, CopyRefused):
-                raise NoRoomError(copied.missing)
-            has_more, begins = copied, False
+            has_more, begins = await self._call("copy_living", begins=begins, most=most), False
             await asyncio.sleep(time.monotonic() - began_at)
 
     async def count(self, *, exact: bool = True) -> int:
         """Count the points."""
-        return int(await self._ask(Count(exact)))
+        return int(await self._call("count", exact=exact))
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
         """Read what is stored of users, piece by piece, so that searches are answered in between."""
-        by_user: list[Counter[int]] = []
-        offset, unsound = None, 0
-        while len(by_user) < len(user_ids) or offset is not None:
-            left = tuple(user_ids[len(by_user) - (offset is not None) :])
-            read: PointsRead = await self._ask(ReadPoints(left, offset, with_vectors))
-            if offset is not None:
-                by_user[-1].update(read.sequences.pop(0))
-            by_user += map(Counter, read.sequences)
-            offset, unsound = read.offset, unsound + read.unsound
+        by_user, unsound = [Counter[int]() for _ in user_ids], 0
+        for user_id, points in zip(user_ids, by_user, strict=True):
+            offset, has_more = None, True
+            while has_more:
+                read: StoredOfUser = await self._call("read_points", user_id, offset, with_vectors=with_vectors)
+                points.update(read.sequences)
+                unsound += read.unsound
+                offset, has_more = read.offset, read.offset is not None
         return StoredPoints(by_user, unsound)
 
     async def give_up(self) -> None:
@@ -191,7 +167,18 @@ class EdgeIndex:
         await self._worker.close()
         forgive(self._directory)
 
-    async def _ask(self, call: EdgeCall) -> Any:  # noqa: ANN401 - what each call answers is said at the call
+    async def _call(self, method: str, *arguments: object, **named: object) -> Any:  # noqa: ANN401 - the method's
+        """Have the worker's shard do something.
+
+        Raises:
+            NoRoomError: the method does.
+        """
+        answer = await self._ask(Call(method, arguments, named))
+        if isinstance(answer, NoRoomError):
+            raise answer
+        return answer
+
+    async def _ask(self, call: Call | NearestPoints) -> Any:  # noqa: ANN401 - what each call answers is said at the call
         try:
             return await self._worker.call(call)
         except WorkerError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 from uuid import UUID
@@ -11,18 +11,9 @@ from uuid import UUID
 import qdrant_edge as qdrant
 
 from nomemory.server.embedding.vector import Vector, numbers_of, vector_of
-from nomemory.server.vector.edge.calls import NearestPoints, PointsRead, ReadPoints, Scored, WholePoint, WholeRead
-from nomemory.server.vector.edge.engine import (
-    CopyLostError,
-    Facts,
-    Identity,
-    KnownPoints,
-    Packing,
-    ShardCopy,
-    config_of,
-    index_payload,
-)
-from nomemory.server.vector.edge.files import CopyLimits, ShardFiles, bytes_of
+from nomemory.server.vector.edge.calls import NearestPoints, Scored, StoredOfUser, WholePoint, WholeRead
+from nomemory.server.vector.edge.engine import CopyLostError, Identity, Packing, ShardCopy, config_of, index_payload
+from nomemory.server.vector.edge.files import SET_ASIDE_BYTES, CopyLimits, ShardFiles, bytes_of
 from nomemory.server.vector.points import (
     SEQUENCE,
     TIME,
@@ -33,7 +24,7 @@ from nomemory.server.vector.points import (
     payload,
     point_id,
 )
-from nomemory.server.vector.protocol import NoRoomError, VectorPoint
+from nomemory.server.vector.protocol import VectorPoint
 
 _EXACT = qdrant.SearchParams(exact=True)
 _LENGTH_ERROR_MAX = 1e-3
@@ -69,12 +60,10 @@ class Shard:
         self._packing = Packing(self._engine, pack_points)
         self._dimension = dimension
         self._copy: ShardCopy | None = None
-        self._known = KnownPoints(self._look_up)
 
     def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Store points; those with an id that exists are overwritten."""
-        stored = [_stored(point) for point in points]
-        self._upsert(stored)
+        self._upsert(list(map(_stored, points)))
 
     def remove(self, user_id: str, message_id: str, from_part: int) -> None:
         """Remove the points of a message from a part on."""
@@ -82,19 +71,15 @@ class Shard:
             found = self._engine.retrieve(list(block), with_payload=False, with_vector=False)
             if not found:
                 return
-            gone = [record.id for record in found]
-            self._known.forget(gone)
-            self._update(qdrant.UpdateOperation.delete_points(gone))
+            self._update(qdrant.UpdateOperation.delete_points([record.id for record in found]))
 
     def remove_versions(self, user_id: str, sequences: Sequence[int]) -> bool:
         """Remove points of versions of a user's messages; return whether there may be more."""
         versions = qdrant.FieldCondition(SEQUENCE, match=qdrant.MatchAny(list(sequences)))
-        only = qdrant.Filter(must=[_field_condition(Match(USER, user_id)), versions])
+        only = qdrant.Filter(must=[_of_user(user_id), versions])
         records, _ = self._engine.scroll(qdrant.ScrollRequest(limit=_READ_MAX, filter=only, with_payload=False))
-        gone = [record.id for record in records]
-        self._known.forget(gone)
-        self._update(qdrant.UpdateOperation.delete_points(gone))
-        return len(gone) == _READ_MAX
+        self._update(qdrant.UpdateOperation.delete_points([record.id for record in records]))
+        return len(records) == _READ_MAX
 
     def users(self) -> set[str]:
         """Return the users of whom there are points, and perhaps some of whom there were."""
@@ -119,7 +104,7 @@ class Shard:
     def search(self, searches: Sequence[NearestPoints]) -> list[list[Scored]]:
         """Answer several searches in one pass."""
         batch = qdrant.QueryBatchRequest([_query(search) for search in searches])
-        return [self._scored(points) for points in self._engine.query_batch(batch)]
+        return [list(map(_scored, points)) for points in self._engine.query_batch(batch)]
 
     def first_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the vectors of messages' first parts, as far as they are stored."""
@@ -128,32 +113,36 @@ class Shard:
         stored = ((record.id, _sound_numbers(record, self._dimension)) for record in records)
         return {by_point[point]: vector_of(numbers) for point, numbers in stored if numbers is not None}
 
-    def read_points(self, wanted: ReadPoints) -> PointsRead:
-        """Read what is stored of users, found as a search finds it."""
-        sequences: list[list[int]] = []
-        offset, left, unsound = wanted.offset, _READ_MAX, 0
-        for user_id in wanted.user_ids:
-            records, offset = self._page(user_id, offset, left, with_vectors=wanted.with_vectors)
-            sound = [record for record in records if self._is_sound(record, with_vectors=wanted.with_vectors)]
-            sequences.append([_sequence(record) for record in sound])
-            unsound += len(records) - len(sound)
-            left -= len(records)
-            if offset is not None or left <= 0:
-                break
-        return PointsRead(sequences, offset, unsound)
+    def read_points(self, user_id: str, offset: str | None, *, with_vectors: bool) -> StoredOfUser:
+        """Read some of what is stored of a user, found as a search finds it.
+
+        Args:
+            user_id: whose.
+            offset: the point to go on at; None: the first.
+            with_vectors: whether the vectors are looked at, too.
+        """
+        wanted = qdrant.ScrollRequest(
+            offset=_identity(offset),
+            limit=_READ_MAX,
+            filter=qdrant.Filter(must=[_of_user(user_id)]),
+            with_payload=[TIME, SEQUENCE],
+            with_vector=with_vectors,
+        )
+        records, following = self._engine.scroll(wanted)
+        sound = [_sequence(record) for record in records if self._is_sound(record, with_vectors=with_vectors)]
+        return StoredOfUser(sound, len(records) - len(sound), _written(following))
 
     def read_whole(self, offset: str | None, most: int) -> WholeRead:
         """Read points of all users as they are stored, in the order of their ids. Damaged ones are left out."""
-        start = None if offset is None else UUID(offset)
-        wanted = qdrant.ScrollRequest(limit=most, offset=start, with_payload=True, with_vector=True)
+        wanted = qdrant.ScrollRequest(limit=most, offset=_identity(offset), with_payload=True, with_vector=True)
         records, following = self._engine.scroll(wanted)
         points = [
-            WholePoint(str(record.id), _vector(record), record.payload)
+            WholePoint(str(record.id), vector_of(record.vector), record.payload)
             for record in records
             if record.payload and isinstance(record.payload.get(USER), str)
             if self._is_sound(record, with_vectors=True)
         ]
-        return WholeRead(points, None if following is None else str(following))
+        return WholeRead(points, _written(following))
 
     def store_whole(self, points: Sequence[WholePoint]) -> None:
         """Store points as they were read."""
@@ -201,11 +190,11 @@ class Shard:
         """Copy a piece. A copy that has everything is closed."""
         if begins:
             self._drop_copy()
-            _refuse(self._limits.missing_for_all(self._files.directory, self._files.size(), self.count()))
+            self._limits.demand(self._files.directory, self._files.size() + SET_ASIDE_BYTES, self.count())
             self._copy = ShardCopy(self._load(self._files.begin_copy(self._make)), self._pack_points)
         if self._copy is None:
             raise CopyLostError
-        _refuse(self._limits.missing_for_piece(self._files.directory, bytes_of(most, self._dimension), most))
+        self._limits.demand(self._files.directory, bytes_of(most, self._dimension), most)
         has_more = self._copy.take(self._engine, most)
         if not has_more:
             self._copy.close()
@@ -220,7 +209,6 @@ class Shard:
             self._files.recover()
 
     def _upsert(self, points: Sequence[qdrant.Point]) -> None:
-        self._known.forget(point.id for point in points)
         self._update(qdrant.UpdateOperation.upsert_points(list(points)))
         self._packing.note(len(points))
         self._packing.pack()
@@ -245,41 +233,18 @@ class Shard:
         engine.flush()
         engine.close()
 
-    def _page(
-        self, user_id: str, offset: str | None, limit: int, *, with_vectors: bool
-    ) -> tuple[list[qdrant.Record], str | None]:
-        records, following = self._engine.scroll(
-            qdrant.ScrollRequest(
-                offset=None if offset is None else UUID(offset),
-                limit=limit,
-                filter=qdrant.Filter(must=[_field_condition(Match(USER, user_id))]),
-                with_payload=[TIME, SEQUENCE],
-                with_vector=with_vectors,
-            )
-        )
-        return records, None if following is None else str(following)
-
     def _is_sound(self, record: qdrant.Record, *, with_vectors: bool) -> bool:
         stored = record.payload or {}
         has_facts = isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)
         return has_facts and (not with_vectors or _sound_numbers(record, self._dimension) is not None)
 
-    def _scored(self, points: Sequence[qdrant.ScoredPoint]) -> list[Scored]:
-        facts = self._known.facts([point.id for point in points])
-        return [(point.score, *fact) for point, fact in zip(points, facts, strict=True)]
 
-    def _look_up(self, identities: list[Identity]) -> Mapping[Identity, Facts]:
-        records = self._engine.retrieve(identities, with_payload=[TIME, SEQUENCE], with_vector=False)
-        return {record.id: _facts(record) for record in records}
+def _identity(offset: str | None) -> UUID | None:
+    return None if offset is None else UUID(offset)
 
 
-def _refuse(missing: str) -> None:
-    if missing:
-        raise NoRoomError(missing)
-
-
-def _vector(record: qdrant.Record) -> Vector:
-    return vector_of(cast("list[float]", record.vector))  # what is sound has no other form
+def _written(following: Identity | None) -> str | None:
+    return None if following is None else str(following)
 
 
 def _sound_numbers(record: qdrant.Record, dimension: int) -> list[float] | None:
@@ -306,7 +271,7 @@ def _query(search: NearestPoints) -> qdrant.QueryRequest:
         limit=search.limit,
         query=qdrant.Query.Nearest(numbers_of(search.vector)),
         filter=qdrant.Filter(must=[_field_condition(condition) for condition in search.conditions]),
-        with_payload=False,
+        with_payload=[TIME, SEQUENCE],
         params=_EXACT,
     )
 
@@ -317,6 +282,10 @@ def _field_condition(condition: Condition) -> qdrant.FieldCondition:
     return qdrant.FieldCondition(condition.field, range=qdrant.RangeFloat(gte=condition.gte, lt=condition.lt))
 
 
-def _facts(record: qdrant.Record) -> Facts:
-    stored = record.payload or {}
-    return stored[TIME], stored[SEQUENCE]
+def _of_user(user_id: str) -> qdrant.FieldCondition:
+    return _field_condition(Match(USER, user_id))
+
+
+def _scored(point: qdrant.ScoredPoint) -> Scored:
+    stored = point.payload or {}
+    return point.score, stored[TIME], stored[SEQUENCE]

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault
@@ -16,14 +16,16 @@ from nomemory.server.message import Filter
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.edge.calls import WholePoint
-from nomemory.server.vector.edge.files import CopyLimits, ShardFiles, bytes_of
+from nomemory.server.vector.edge.files import SET_ASIDE_BYTES, CopyLimits, ShardFiles, bytes_of
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.edge.layout import ShardLayout, shard_of
-from nomemory.server.vector.points import USER
-from nomemory.server.vector.protocol import NoRoomError, StoredPoints, VectorHit, VectorPoint
-from nomemory.server.vector.usable import usable_points
+from nomemory.server.vector.points import USER, usable_points
+from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
 
 _T = TypeVar("_T")
+
+OpenShard = Callable[..., EdgeIndex]
+"""Opens the shard of a directory. `part` is what its process is called in faults. Nothing is started yet."""
 
 
 class ShardSet:
@@ -86,13 +88,6 @@ _PIECE_MAX = 256
 """Most points that are copied at once: searches wait no longer than that."""
 
 _log = get_logger("vectors")
-
-
-class OpenShard(Protocol):
-    """Opens a shard."""
-
-    def __call__(self, directory: Path, *, part: str) -> EdgeIndex:
-        """Return the shard of a directory, whose process has this name in faults. Nothing is started yet."""
 
 
 class SpreadLostError(Exception):
@@ -206,8 +201,7 @@ class EdgeShards:
 
     async def give_up(self) -> None:
         """Have the shards that cannot be read begin with nothing; if there is none of that kind, all of them."""
-        if self._next is not None:
-            self._next = None  # it may have been filled with what is damaged; whoever fills it notices
+        self._next = None  # it may have been filled with what is damaged; whoever fills it notices
         used = set(self._used.shards)
         for shard in self._failing & used or used:  # one that failed may be gone since
             await shard.give_up()
@@ -235,7 +229,7 @@ class EdgeShards:
         async with self._rearranging:
             began_at = time.monotonic()
             await asyncio.to_thread(self._layout.tidy)
-            await asyncio.to_thread(self._refuse_full_disk)
+            await asyncio.to_thread(self._demand_room)
             filled = self._opened(await asyncio.to_thread(self._layout.begin, shards))
             try:
                 await self._fill(filled)
@@ -250,16 +244,13 @@ class EdgeShards:
             took_s = round(time.monotonic() - began_at, 3)
             _log.info("the vector index was spread over shards", shards=shards, before=len(former), took_s=took_s)
 
-    def _refuse_full_disk(self) -> None:
+    def _demand_room(self) -> None:
         used = self._layout.used()
         size = sum(ShardFiles(directory).size() for directory in used)
-        if missing := self._limits.missing_for_all(used[0], size, 0):
-            raise NoRoomError(missing)
+        self._limits.demand(used[0], size + SET_ASIDE_BYTES, 0)
 
-    def _refuse_full_disk_for_piece(self) -> None:
-        size = bytes_of(_PIECE_MAX, self._dimension)
-        if missing := self._limits.missing_for_piece(self._layout.used()[0], size, 0):
-            raise NoRoomError(missing)
+    def _demand_room_for_piece(self) -> None:
+        self._limits.demand(self._layout.used()[0], bytes_of(_PIECE_MAX, self._dimension), 0)
 
     async def _fill(self, filled: ShardSet) -> None:
         async with self._writing:  # what was begun before this is in the shards that are read
@@ -268,7 +259,7 @@ class EdgeShards:
             offset, has_more = None, True
             while has_more:
                 began_at = time.monotonic()
-                await asyncio.to_thread(self._refuse_full_disk_for_piece)
+                await asyncio.to_thread(self._demand_room_for_piece)
                 async with self._writing:
                     self._demand(filled)
                     read = await shard.read_whole(offset, _PIECE_MAX)

@@ -10,22 +10,7 @@ from pathlib import Path
 
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_pipe import WorkerPipe
-from nomemory.server.vector.edge.calls import (
-    CopyLiving,
-    CopyRefused,
-    Count,
-    FirstVectors,
-    Flush,
-    GetUsers,
-    GetVectors,
-    NearestPoints,
-    ReadPoints,
-    ReadWhole,
-    Remove,
-    RemoveVersions,
-    StoreWhole,
-    Upsert,
-)
+from nomemory.server.vector.edge.calls import Call, NearestPoints
 from nomemory.server.vector.edge.files import CopyLimits, opening
 from nomemory.server.vector.edge.shard import Shard
 from nomemory.server.vector.protocol import NoRoomError
@@ -68,45 +53,11 @@ class EdgeWorker:
         for call, value in zip(calls, values, strict=True):
             self._pipe.reply(call.call_id, value)
 
-    def _perform(self, request: object) -> object:
-        match request:
-            case Upsert(points):
-                self._shard.upsert(points)
-            case Remove(user_id, message_id, from_part):
-                self._shard.remove(user_id, message_id, from_part)
-            case RemoveVersions(user_id, sequences):
-                return self._shard.remove_versions(user_id, sequences)
-            case ReadWhole(offset, most):
-                return self._shard.read_whole(offset, most)
-            case StoreWhole(whole):
-                self._shard.store_whole(whole)
-            case Flush():
-                self._shard.flush()
-            case CopyLiving():
-                return self._copy_living(request)
-            case _:
-                return self._read(request)
-        return None
-
-    def _read(self, request: object) -> object:
-        match request:
-            case FirstVectors(user_id, message_ids):
-                return self._shard.first_vectors(user_id, message_ids)
-            case GetVectors(user_id, message_id, sequence):
-                return self._shard.vectors(user_id, message_id, sequence)
-            case ReadPoints():
-                return self._shard.read_points(request)
-            case GetUsers():
-                return self._shard.users()
-            case Count(exact):
-                return self._shard.count(exact=exact)
-        return None
-
-    def _copy_living(self, wanted: CopyLiving) -> bool | CopyRefused:
+    def _perform(self, call: Call) -> object:
         try:
-            return self._shard.copy_living(begins=wanted.begins, most=wanted.most)
-        except NoRoomError as refused:
-            return CopyRefused(str(refused))
+            return getattr(self._shard, call.method)(*call.arguments, **call.named)
+        except NoRoomError as error:
+            return error
 
 
 def main(descriptor: int, directory: Path, dimension: int, limits: CopyLimits, pack_points: int) -> None:

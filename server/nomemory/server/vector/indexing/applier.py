@@ -2,7 +2,7 @@
 
 Messages that may break the embedder are kept apart, so that they do not hold up the others.
 
-The texts that messages are embedded by: a long one is cut into parts that a model can take in.
+A long message is embedded in parts that a model can take in.
 """
 
 from __future__ import annotations
@@ -12,18 +12,14 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Final
 
-from nomemory.server import wire
-from nomemory.server.embedding.protocol import is_about_texts
+from cachetools import LRUCache
+
+from nomemory.server.embedding.protocol import Embedder, TextRefusedError, is_about_texts
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.embedding.vector_store import DocumentVectors
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.vector.indexing.backlog import Pending
-from nomemory.server.vector.indexing.comparison import Cut
 from nomemory.server.vector.indexing.store import Wanted
 from nomemory.server.vector.protocol import VectorIndex, VectorPoint
 
@@ -79,6 +75,61 @@ class Suspects:
             return False
         del self._records[item]
         return True
+
+
+_KEPT_MIN = 1024
+
+
+class DocumentVectors:
+    """Embeds texts in calls of a fitting size, and keeps the results, so that work that is interrupted is not lost.
+
+    Args:
+        embedder: what embeds.
+        call_max: most texts in one call of it.
+        texts_max: most texts that are asked for at once; at least twice as many are kept.
+    """
+
+    def __init__(self, embedder: Embedder, call_max: int, texts_max: int) -> None:
+        self._embedder = embedder
+        self._call_max = call_max
+        self._kept: LRUCache[str, Vector | None] = LRUCache(max(_KEPT_MIN, 2 * texts_max))
+        self.embedded = 0
+
+    async def embed(self, texts: Sequence[str], interrupted: Callable[[], bool]) -> bool:
+        """Embed these texts; return False if it was interrupted between two calls.
+
+        Raises:
+            Fault: EMBEDDER_UNAVAILABLE; what was embedded before is kept.
+        """
+        missing = []
+        for text in dict.fromkeys(texts):
+            try:
+                self._kept[text]  # to look one up makes it the latest
+            except KeyError:
+                missing.append(text)
+        for at in range(0, len(missing), self._call_max):
+            if at and interrupted():
+                return False
+            await self._call(missing[at : at + self._call_max])
+        return True
+
+    def vectors(self, texts: Sequence[str]) -> list[Vector] | None:
+        """Return the vectors of texts that were just embedded, or None if the model refused one of them."""
+        found = [self._kept[text] for text in texts]
+        usable = [vector for vector in found if vector is not None]
+        return usable if len(usable) == len(found) else None
+
+    async def _call(self, texts: list[str]) -> None:
+        """Embed texts together; one that is refused is noted and left out of the next try."""
+        while texts:
+            try:
+                vectors = await self._embedder.embed_documents(texts)
+            except TextRefusedError as refusal:
+                self._kept[texts.pop(refusal.position)] = None
+                continue
+            self._kept.update(zip(texts, vectors, strict=True))
+            self.embedded += len(texts)
+            return
 
 
 TEXT_REFUSED, TEXT_BREAKS_EMBEDDER = "TEXT_REFUSED", "TEXT_BREAKS_EMBEDDER"
@@ -259,24 +310,3 @@ def _end_of_part(text: str, start: int, part_chars: int) -> int:
         if ends:
             return min(ends, key=lambda end: abs(end - start - share))
     return start + share
-
-
-_USERS_MAX: Final = 256
-_DECODED_MAX: Final = 200
-
-
-def living_texts(open_feed: Callable[[], ChangeFeed], cut: Cut) -> Iterator[list[str]]:
-    """Give them, some at a time, of all messages that the log has when this begins."""
-    with closing(open_feed()) as log:
-        until, after = log.sequence(), ""
-        while users := log.users(after, _USERS_MAX):
-            for user_id in users:
-                yield from _of_user(log, user_id, until, cut)
-            after = users[-1]
-
-
-def _of_user(log: ChangeFeed, user_id: str, until: int, cut: Cut) -> Iterator[list[str]]:
-    ids = [version.message_id for version in log.versions(user_id, until, own_vectors_only=False)]
-    for at in range(0, len(ids), _DECODED_MAX):
-        stored = log.by_ids(user_id, ids[at : at + _DECODED_MAX]).values()
-        yield [text for message in stored for text in cut(wire.decode(message.wire).content)]

@@ -15,6 +15,7 @@ import orjson
 
 from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import FeedPosition, bucket_of
+from nomemory.server.sqlite_users import users_condition
 
 PENDING, APPLIED, PARKED = range(3)
 _BEGINNING = FeedPosition()
@@ -27,31 +28,21 @@ CREATE TABLE IF NOT EXISTS work (
     latest INTEGER NOT NULL,
     state INTEGER NOT NULL,
     reason TEXT NOT NULL DEFAULT '',
+    bucket INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (user_id, message_id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS pending_by_age ON work (oldest) WHERE state = 0;
+CREATE INDEX IF NOT EXISTS pending_by_bucket ON work (bucket, oldest) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS pending_by_user ON work (user_id, oldest) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS settled ON work (state, user_id, message_id) WHERE state > 0;
 CREATE TABLE IF NOT EXISTS followed (log TEXT NOT NULL, is_begun INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS feed (fed INTEGER NOT NULL, pending INTEGER NOT NULL);
 INSERT INTO feed (fed, pending) SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM feed);
-"""
-_FEED_AGAIN = """
-BEGIN IMMEDIATE;
-ALTER TABLE feed ADD COLUMN unmarked INTEGER NOT NULL DEFAULT 0;
-UPDATE feed SET unmarked = fed, fed = 0;
-PRAGMA user_version = 1;
-COMMIT;
-"""
-_IN_BUCKETS = """
-BEGIN IMMEDIATE;
-ALTER TABLE work ADD COLUMN bucket INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX pending_by_bucket ON work (bucket, oldest) WHERE state = 0;
 PRAGMA user_version = 2;
-COMMIT;
 """
-_STEPS = (_FEED_AGAIN, _IN_BUCKETS)
-"""Bring a backlog of the version before up to date. First: what is in the index lacks the marks of metadata."""
+_VERSION = 2
+_FEED_AGAIN = "DROP TABLE IF EXISTS work; DROP TABLE IF EXISTS feed;"
+"""Brings a backlog of a version before up to date: everything is gone through again. The index keeps its vectors."""
 
 _EXTEND = "UPDATE work SET latest = max(latest, ?3) WHERE user_id = ?1 AND message_id = ?2 AND state = 0"
 _ADD = f"""
@@ -67,6 +58,7 @@ _ASIDE = f"SELECT bucket, user_id, message_id, latest, reason FROM work WHERE st
 _SETTLE = "UPDATE work SET state = ?, reason = ? WHERE user_id = ? AND message_id = ? AND latest = ? AND state = 0"
 _KNOWN = "SELECT message_id FROM work WHERE user_id = ? AND message_id IN (SELECT value FROM json_each(?))"
 _OLDEST = "SELECT value, (SELECT min(oldest) FROM work WHERE state = 0 AND bucket = value) FROM json_each(?)"
+_PROGRESS = "SELECT fed, (SELECT min(oldest) FROM work WHERE state = 0 AND user_id = ?) FROM feed"
 _TAKE = "SELECT user_id, message_id, latest, oldest = latest FROM work WHERE state = 0"
 
 
@@ -83,7 +75,84 @@ class Pending:
     is_single: bool = field(default=False, compare=False)
 
 
-class Backlog:
+@dataclass(frozen=True, slots=True)
+class BacklogCounts:
+    """How many messages wait, and how many can never be taken."""
+
+    pending: int
+    parked: int
+
+
+class BacklogReader:
+    """Reads a backlog that a `Backlog` has made, also from another process. Belongs to the thread that made it.
+
+    Every answer takes well below a millisecond, except the counts of a user with a very long backlog.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+
+    def fed(self) -> FeedPosition:
+        """Return up to where the feed has been taken in."""
+        return FeedPosition.decoded(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
+
+    def is_behind(self, user_id: str, sequence: int) -> bool:
+        """Return whether a change of this user up to a sequence may not be applied yet.
+
+        What was fed and what is left of it are read in one statement, so that they belong together.
+        """
+        fed, oldest = self._connection.execute(_PROGRESS, (user_id,)).fetchone()
+        fed_of_user = fed if isinstance(fed, int) else FeedPosition.decoded(fed).of_user(user_id)
+        return fed_of_user < sequence or (oldest is not None and oldest <= sequence)
+
+    def is_pending(self, user_id: str) -> bool:
+        """Return whether there is work for a user."""
+        found = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
+        return found.fetchone() is not None
+
+    def checkpoint(self) -> FeedPosition:
+        """Return up to where everything has been applied or parked."""
+        reached = self.fed()  # first: what is fed meanwhile is rather not counted yet
+        buckets = orjson.dumps(list(range(len(reached.sequences))))
+        oldest = dict(self._connection.execute(_OLDEST, (buckets,)).fetchall())
+        return FeedPosition(
+            tuple(
+                sequence if (first := oldest[bucket]) is None else min(sequence, first - 1)
+                for bucket, sequence in enumerate(reached.sequences)
+            )
+        )
+
+    def counts(self, user_id: str | None = None, prefix: str = "") -> BacklogCounts:
+        """Count messages, of one user or of all whose ids begin with a prefix."""
+        parked = "SELECT count(*) FROM work WHERE state > 0 AND state = ?"
+        if user_id is None and not prefix:
+            return BacklogCounts(self._number("SELECT pending FROM feed"), self._number(parked, (PARKED,)))
+        condition, values = users_condition(user_id, prefix)
+        pending = self._number(f"SELECT count(*) FROM work WHERE state = 0 AND {condition}", values)  # noqa: S608 - ours
+        return BacklogCounts(pending, self._number(f"{parked} AND {condition}", (PARKED, *values)))
+
+    def parked_ids(self, user_id: str, limit: int = 100) -> list[str]:
+        """Name the first messages of a user that were set aside, by id."""
+        rows = self._connection.execute(
+            "SELECT message_id FROM work WHERE state > 0 AND state = ? AND user_id = ? ORDER BY message_id LIMIT ?",
+            (PARKED, user_id, limit),
+        )
+        return [message_id for (message_id,) in rows]
+
+    def known(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
+        """Name those of a user's messages that wait, were applied and not made durable yet, or were set aside."""
+        rows = self._connection.execute(_KNOWN, (user_id, orjson.dumps(list(message_ids))))
+        return {message_id for (message_id,) in rows}
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _number(self, statement: str, values: Sequence[str | int] = ()) -> int:
+        return int(self._connection.execute(statement, values).fetchone()[0])
+
+
+class Backlog(BacklogReader):
     """A durable set of messages to work on, and how far the log's feed has been taken in.
 
     There is one writer to a file; `BacklogReader` reads beside it. Its calls may come from any thread but must not
@@ -101,39 +170,16 @@ class Backlog:
             again = self._connection.execute("UPDATE work SET state = 0 WHERE state > 0 AND state = ?", (APPLIED,))
             self._connection.execute("UPDATE feed SET pending = pending + ?", (again.rowcount,))
 
-    @property
-    def fed(self) -> FeedPosition:
-        """Up to where the feed has been taken in."""
-        return fed(self._connection)
-
-    @property
-    def checkpoint(self) -> FeedPosition:
-        """Up to where everything has been applied or parked."""
-        return checkpoint(self._connection)
-
-    @property
-    def unmarked(self) -> int:
-        """The sequence up to which the index may hold messages without the marks of their metadata.
-
-        While the feed is taken in up to there, only messages with metadata are work: the others are known already.
-        """
-        return int(self._connection.execute("SELECT unmarked FROM feed").fetchone()[0])
-
     def follow(self, log: str) -> None:
-        """Note which log's feed this takes in (`LogIdentity.name`), unless that is known already.
-
-        One of the version before, which has taken something in, has an index that is begun.
-        """
-        self._connection.execute(
-            "INSERT INTO followed SELECT ?, fed > 0 FROM feed WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,)
-        )
+        """Note which log's feed this takes in (`LogIdentity.name`), unless that is known already."""
+        self._connection.execute("INSERT INTO followed SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,))
 
     def feed(self, changes: Iterable[Touched], until: FeedPosition | None = None) -> None:
         """Take in entries of the feed, and with them the position up to which there are no others."""
         spans = _spans(changes)
         with self._transaction():
             known = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
-            reached = self.fed.merged(until) if until is not None else self.fed
+            reached = self.fed().merged(until) if until is not None else self.fed()
             many = len(reached.sequences) > 1
             self._connection.executemany(_ADD, [(*span, bucket_of(span[0]) if many else 0) for span in spans])
             self._connection.execute(
@@ -154,7 +200,7 @@ class Backlog:
         with self._transaction():
             self._connection.execute("DELETE FROM work")
             self._connection.executemany(_SET_ASIDE, aside)
-            self._connection.execute("UPDATE feed SET fed = ?, pending = 0, unmarked = 0", (_stored(position),))
+            self._connection.execute("UPDATE feed SET fed = ?, pending = 0", (_stored(position),))
 
     def take(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
         """Return the next work, without marking it: the hot users' first, in equal shares, then the oldest."""
@@ -166,10 +212,6 @@ class Backlog:
         if len(taken) < limit:
             self._collect(taken, "ORDER BY oldest LIMIT ?", (limit,))
         return list(taken.values())[:limit]
-
-    def known(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
-        """Name those of a user's messages that wait, were applied and not made durable yet, or were set aside."""
-        return known_messages(self._connection, user_id, message_ids)
 
     def mark_applied(self, done: Iterable[Pending]) -> None:
         """Note that the index has this work, though not yet durably. A message that changed meanwhile stays pending.
@@ -193,23 +235,14 @@ class Backlog:
         self._connection.execute("VACUUM")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
-
     def aside(self) -> list[tuple[int, str, str, int, str]]:
         """Return what is set aside: bucket, user, message, the latest change that is known, and why."""
         return self._connection.execute(_ASIDE).fetchall()
 
-    def is_done(self, user_id: str) -> bool:
-        """Return whether there is no work for a user."""
-        found = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
-        return found.fetchone() is None
-
     def followed(self) -> FeedPosition | None:
         """Return how far the index has followed the log; None if it has nothing of it for certain."""
         begun = self._connection.execute("SELECT is_begun FROM followed").fetchone()
-        return self.checkpoint if begun is not None and begun[0] else None
+        return self.checkpoint() if begun is not None and begun[0] else None
 
     def _transaction(self) -> sqlite3.Connection:
         """Begin a transaction; as a context it is committed, or rolled back if it fails."""
@@ -231,32 +264,8 @@ class Backlog:
             self._connection.execute("UPDATE feed SET pending = pending - ?", (count,))
 
 
-def fed(connection: sqlite3.Connection) -> FeedPosition:
-    """Read from a backlog up to where the feed has been taken in."""
-    return FeedPosition.decoded(connection.execute("SELECT fed FROM feed").fetchone()[0])
-
-
-def checkpoint(connection: sqlite3.Connection) -> FeedPosition:
-    """Read from a backlog up to where everything has been applied or parked."""
-    reached = fed(connection)  # first: what is fed meanwhile is rather not counted yet
-    buckets = orjson.dumps(list(range(len(reached.sequences))))
-    oldest = dict(connection.execute(_OLDEST, (buckets,)).fetchall())
-    return FeedPosition(
-        tuple(
-            sequence if (first := oldest[bucket]) is None else min(sequence, first - 1)
-            for bucket, sequence in enumerate(reached.sequences)
-        )
-    )
-
-
 def _stored(position: FeedPosition) -> int | bytes:
     return position.latest if len(position.sequences) == 1 else position.encoded()
-
-
-def known_messages(connection: sqlite3.Connection, user_id: str, message_ids: Sequence[str]) -> set[str]:
-    """Name those of a user's messages that have a row in a backlog."""
-    rows = connection.execute(_KNOWN, (user_id, orjson.dumps(list(message_ids))))
-    return {message_id for (message_id,) in rows}
 
 
 def _open_or_begin_anew(path: Path) -> sqlite3.Connection:
@@ -274,9 +283,9 @@ def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
+    if connection.execute("PRAGMA user_version").fetchone()[0] < _VERSION:
+        connection.executescript(_FEED_AGAIN)
     connection.executescript(_SCHEMA)
-    for step in _STEPS[connection.execute("PRAGMA user_version").fetchone()[0] :]:
-        connection.executescript(step)
     return connection
 
 

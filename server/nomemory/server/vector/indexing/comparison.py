@@ -10,8 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVar
 
 from nomemory.server import wire
-from nomemory.server.embedding.l2_normalise import UnusableVectorError, l2_normalise
-from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalise
 from nomemory.server.log.feed import ChangeFeed, StoredVersion, Touched
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.vector.protocol import StoredPoints, VectorIndex
@@ -172,43 +171,33 @@ class InStoreThread(Protocol):
         """Run it, and return what it returns."""
 
 
-class ReadPoints(Protocol):
-    """Reads what an index holds."""
-
-    async def __call__(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
-        """Return the sound points of users."""
-
-
 class Comparison:
     """Goes through all users. Vectors are looked at in samples, and all of them as soon as one is unsound.
 
     Args:
-        read: reads the index; searches go on in between.
+        index: the index; searches go on in between. Users of whom the log has no messages are looked at, too.
         expected: what the log says.
         in_store_thread: runs what concerns the log.
         until: later messages are left out.
         report: is given the messages that have another number of points than they should, some at a time.
-        users: names the users of whom the index has points; those of whom the log has no messages are looked at, too.
         clear: is given the orphans, some at a time.
     """
 
     def __init__(
         self,
-        read: ReadPoints,
+        index: VectorIndex,
         expected: ExpectedPoints,
         in_store_thread: InStoreThread,
         until: FeedPosition,
         report: Callable[[Sequence[Touched]], Awaitable[None]],
-        users: Callable[[], Awaitable[Collection[str]]],
         clear: Callable[[Sequence[Orphan]], Awaitable[None]],
     ) -> None:
-        self._users = users
-        self._clear = clear
-        self._read = read
+        self._index = index
         self._expected = expected
         self._in_store_thread = in_store_thread
         self._until = until
         self._report = report
+        self._clear = clear
 
     async def run(self) -> Findings:
         """Compare the index with the log; return what was found.
@@ -229,7 +218,7 @@ class Comparison:
             found = await self._add(found, users, with_vectors=looks % sample_every == 0)
             seen.update(users)
             after, looks = users[-1], looks + 1
-        if strangers := sorted(set(await self._users()) - seen):
+        if strangers := sorted(await self._index.users() - seen):
             found = await self._add(found, strangers, with_vectors=False)
         return found
 
@@ -252,7 +241,7 @@ class Comparison:
         return stored, again._replace(wrong=wrong, orphans=[one for one in again.orphans if one in before])
 
     async def _once(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Compared]:
-        stored = await self._read(users, with_vectors=with_vectors)
+        stored = await self._index.read_points(users, with_vectors=with_vectors)
         return stored, await self._in_store_thread(partial(self._expected.compared, users, stored.by_user, self._until))
 
 

@@ -7,14 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nomemory.server.faults import Fault
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.indexing.comparison import InStoreThread
 from nomemory.server.vector.indexing.store import IndexingStore
 from nomemory.server.vector.protocol import VectorIndex
-from nomemory.server.vector.shared.protocol import FillerLock, Progress
+from nomemory.server.vector.shared.progress import Progress
+
+if TYPE_CHECKING:
+    from nomemory.server.vector.shared.postgres_index import PostgresFillerLock
 
 _log = get_logger("vectors")
 
@@ -44,7 +47,7 @@ class Filler:
 
     def __init__(
         self,
-        lock: FillerLock,
+        lock: PostgresFillerLock,
         store: IndexingStore,
         in_store_thread: InStoreThread,
         index: VectorIndex,
@@ -114,7 +117,7 @@ class Filler:
     async def _begin(self) -> None:
         """Take up the work where the one before was, or anew where the engine has lost everything."""
         await self._lock.begin(
-            self._store.log_name, await self._in_store_thread(self._store.followed), self._index.give_up
+            self._store.log_name, await self._in_store_thread(self._store.backlog.followed), self._index.give_up
         )
         filled = await self._lock.filled()
         is_begun = filled.checkpoint.latest > 0

@@ -9,12 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nomemory.server.backoff import Backoff
 from nomemory.server.embedding.local import documents_at_once
 from nomemory.server.embedding.protocol import Embedder, is_about_texts
-from nomemory.server.embedding.vector_store import DocumentVectors
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.position import FeedPosition
@@ -23,15 +22,16 @@ from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.collection import collection_of
-from nomemory.server.vector.indexing.applier import Applier, parts_of
-from nomemory.server.vector.indexing.backlog import Backlog
-from nomemory.server.vector.indexing.backlog_reader import BacklogReader
+from nomemory.server.vector.indexing.applier import Applier, DocumentVectors, parts_of
+from nomemory.server.vector.indexing.backlog import Backlog, BacklogReader
 from nomemory.server.vector.indexing.filler import Filler
 from nomemory.server.vector.indexing.store import IndexingStore
 from nomemory.server.vector.indexing.upkeep import Upkeep
 from nomemory.server.vector.protocol import VectorIndex
-from nomemory.server.vector.shared.protocol import SharedIndex
 from nomemory.server.vector.space import HotUsers, IndexerStatus
+
+if TYPE_CHECKING:
+    from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
 
 _log = get_logger("vectors")
 
@@ -75,9 +75,11 @@ class VectorIndexer:
         settings: Settings,
         changed: asyncio.Event,
         faults: StandingFaults | None = None,
-        shared: SharedIndex | None = None,
+        shared: PostgresSharedIndex | None = None,
     ) -> None:
         self._shared = shared
+        self._thread: ThreadPoolExecutor
+        self._store: IndexingStore
         self._filler: Filler | None = None
         self._turn = 0
         self._faults = faults or StandingFaults()
@@ -174,47 +176,41 @@ class VectorIndexer:
 
     async def run(self) -> None:
         """Work until `stop`. Whatever unexpected it raises, nothing is lost, and it can be run again."""
-        with ThreadPoolExecutor(1, "vector-store") as thread:
-            store = await self._in_store_thread(thread, self._open_store)
+        with ThreadPoolExecutor(1, "vector-store") as self._thread:
+            self._store = await self._in_store_thread(self._open_store)
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    checked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-                    upkeep = tasks.create_task(self._keep_whole(thread, store, checked))
-                    tasks.create_task(self._feed(thread, store))
+                    upkeep = tasks.create_task(self._keep_whole())
+                    tasks.create_task(self._feed())
                     if self._shared is not None:
-                        tasks.create_task(self._take_turns(thread, store, self._shared))
-                    tasks.create_task(self._work(thread, store, checked)).add_done_callback(lambda _: upkeep.cancel())
+                        self._filler = self._filler_of(self._shared)
+                        tasks.create_task(self._filler.run())
+                    tasks.create_task(self._work()).add_done_callback(lambda _: upkeep.cancel())
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None  # one failed; the other was cancelled for it
             finally:
-                await self._in_store_thread(thread, store.close)
+                await self._in_store_thread(self._store.close)
 
     def _open_store(self) -> IndexingStore:
-        settings = self._settings
-        if self._backlog.fed.latest < self._backlog.unmarked:
-            _log.info("the vector index learns the metadata of its messages", until=self._backlog.unmarked)
-        cut = partial(parts_of, part_chars=settings.embedder.part_chars, parts_max=settings.embedder.parts_max)
+        settings = self._settings.embedder
+        cut = partial(parts_of, part_chars=settings.part_chars, parts_max=settings.parts_max)
         return IndexingStore(
             self._open_feed(),
             self._backlog,
             self._embedder.dimension,
-            cut if self._embeds else None,
+            None if self._embedder.kind == "none" else cut,
             is_shared=self._shared is not None,
         )
 
-    @property
-    def _embeds(self) -> bool:
-        return self._embedder.kind != "none"
+    async def _in_store_thread(self, job: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
-    async def _in_store_thread(self, thread: ThreadPoolExecutor, job: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(thread, job)
-
-    async def _feed(self, thread: ThreadPoolExecutor, store: IndexingStore) -> None:
+    async def _feed(self) -> None:
         """Take in the feed, with a pause as long as the work, so that the rest of the process can breathe."""
         while not self._stopping.is_set():
             self._changed.clear()
             began_at = time.monotonic()
-            has_more = await self._in_store_thread(thread, store.feed)
+            has_more = await self._in_store_thread(self._store.feed)
             self._fed.set()
             if has_more:
                 await asyncio.sleep(time.monotonic() - began_at)
@@ -222,17 +218,16 @@ class VectorIndexer:
                 await _wait(self._changed, _POLL_S)
                 await _wait(self._stopping, _GATHER_S)
 
-    async def _take_turns(self, thread: ThreadPoolExecutor, store: IndexingStore, shared: SharedIndex) -> None:
-        self._filler = Filler(
+    def _filler_of(self, shared: PostgresSharedIndex) -> Filler:
+        return Filler(
             shared.filler_lock(),
-            store,
-            partial(self._in_store_thread, thread),
+            self._store,
+            self._in_store_thread,
             self._index,
             self._hot.users,
             self._note_queried_elsewhere,
             self._changed.set,
         )
-        await self._filler.run()
 
     def _note_queried_elsewhere(self, user_id: str) -> None:
         self.note_query(user_id)
@@ -243,82 +238,67 @@ class VectorIndexer:
         filler = self._filler
         return self._shared is None or (filler is not None and filler.may_write and filler.turns == self._turn)
 
-    async def _keep_whole(
-        self, thread: ThreadPoolExecutor, store: IndexingStore, checked: asyncio.Future[bool]
-    ) -> None:
-        in_store_thread, part_chars = partial(self._in_store_thread, thread), self._settings.embedder.part_chars
-        upkeep = Upkeep(self._index, store, in_store_thread, self._progress, part_chars, self._faults, self._fed.set)
-        await upkeep.run(is_begun_anew=await checked)
+    async def _keep_whole(self) -> None:
+        part_chars = self._settings.embedder.part_chars
+        await Upkeep(
+            self._index, self._store, self._in_store_thread, self._progress, part_chars, self._faults, self._fed.set
+        ).run()
 
-    async def _work(self, thread: ThreadPoolExecutor, store: IndexingStore, checked: asyncio.Future[bool]) -> None:
-        """Work off the backlog; wait where there is nothing to do, and longer and longer while something fails.
-
-        `checked` gets whether the index was lost behind the backlog's back, and is built anew.
-        """
+    async def _work(self) -> None:
+        """Work off the backlog; wait where there is nothing to do, and longer and longer while something fails."""
         while not self._stopping.is_set():
             try:
-                if not checked.done():
-                    checked.set_result(await self._is_lost(thread, store))
                 self._fed.clear()
-                is_busy = await self._work_once(thread, store)
-                await self._flush_if_due(thread, store)
-                await self._wipe_if_asked(thread, store)
+                is_busy = await self._work_once()
+                await self._flush_if_due()
+                await self._wipe_if_asked()
             except Fault as fault:
                 await self._back_off(fault)
                 with suppress(Fault):  # without the engine it waits
-                    await self._wipe_if_asked(thread, store)
+                    await self._wipe_if_asked()
                 continue
             self._fault = None
             self._backoff.reset()
             if not is_busy:
                 await _wait(self._fed, _POLL_S)
         with suppress(Fault):  # what is not flushed now is done again after the next start
-            await self._flush(thread, store)
+            await self._flush()
         if self._filler is not None:
             self._filler.stop()  # now that nothing is being written
 
-    async def _is_lost(self, thread: ThreadPoolExecutor, store: IndexingStore) -> bool:
-        """Build an index anew that was lost behind the backlog's back; tell whether that was so."""
-        if self._shared is not None:
-            return False  # see to that before anything is claimed
-        if not await self._in_store_thread(thread, store.has_points) or await self._index.count():
-            return False
-        return await self._in_store_thread(thread, store.begin_empty)
-
-    async def _work_once(self, thread: ThreadPoolExecutor, store: IndexingStore) -> bool:
+    async def _work_once(self) -> bool:
         """Do one batch; False if there is nothing to do."""
         self._is_overtaken = False
         self._turn = self._filler.turns if self._filler is not None else 0
         if not self._may_write():
             return False
-        take = partial(store.next_work, self._hot.users(), self._take_max)
-        work = await self._in_store_thread(thread, take)
+        work = await self._in_store_thread(partial(self._store.next_work, self._hot.users(), self._take_max))
         if not work:
             return False
         batch, fault = await self._applier.apply(work)
         self._is_dirty = True
-        await self._in_store_thread(thread, partial(store.settle, batch.parts, batch.refused))
+        await self._in_store_thread(partial(self._store.settle, batch.parts, batch.refused))
         if self._filler is not None:
             self._filler.note_progress()
         if fault is not None:
             raise fault
         return True
 
-    async def _flush_if_due(self, thread: ThreadPoolExecutor, store: IndexingStore) -> None:
+    async def _flush_if_due(self) -> None:
         if time.monotonic() - self._flushed_at >= self._settings.vector.flush_s:
-            await self._flush(thread, store)
+            await self._flush()
 
-    async def _flush(self, thread: ThreadPoolExecutor, store: IndexingStore) -> None:
+    async def _flush(self) -> None:
         if self._is_dirty:
             await self._index.flush()
-            await self._in_store_thread(thread, store.forget_applied)
+            await self._in_store_thread(self._backlog.forget_applied)
             self._is_dirty = False
         self._flushed_at = time.monotonic()
 
-    async def _wipe_if_asked(self, thread: ThreadPoolExecutor, store: IndexingStore) -> None:
+    async def _wipe_if_asked(self) -> None:
         if self._to_wipe:
-            await self._flush(thread, store)
-            await self._in_store_thread(thread, store.wipe_backlog)
+            await self._flush()
+            await self._in_store_thread(self._backlog.wipe_removed)
             while self._to_wipe:
                 asked = self._to_wipe.pop()
                 if not asked.done():

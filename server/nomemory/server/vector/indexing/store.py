@@ -14,7 +14,7 @@ from nomemory.server.message import LoggedMessage, Message, marks_of
 from nomemory.server.vector.indexing.backlog import Backlog, Pending
 from nomemory.server.vector.indexing.comparison import ExpectedPoints, usable_vector
 from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.shared.protocol import Progress, SetAside, UserReached
+from nomemory.server.vector.shared.progress import Progress, SetAside, UserReached
 
 _FEED_MAX, _FEED_MAX_OF_OWN = 256, 4096
 """Sequences that are taken in at once: where all messages are work, and where only few are."""
@@ -80,7 +80,7 @@ class IndexingStore:
         is_shared: bool = False,
     ) -> None:
         self._log = log
-        self._backlog = backlog
+        self.backlog = backlog
         self._dimension = dimension
         self._cut = cut
         self.is_shared = is_shared
@@ -95,46 +95,30 @@ class IndexingStore:
 
         How far the log is is read first, so that a feed that ends has everything up to there.
         """
-        fed, reached = self._backlog.fed, self.reached()
+        fed, reached = self.backlog.fed(), self.reached()
         if fed.has(reached):
             return False
-        if fed.latest < self._backlog.unmarked:
-            return self._feed_marks(fed.latest, reached.latest)
         most = _FEED_MAX if self._cut else _FEED_MAX_OF_OWN
         taken = self._log.touched(fed, reached, most, own_vectors_only=self._cut is None)
-        self._backlog.feed(taken.entries, taken.until)
+        self.backlog.feed(taken.entries, taken.until)
         return not taken.until.has(reached)
-
-    def _feed_marks(self, fed: int, reached: int) -> bool:
-        """Take in what an index of the version before lacks: the marks of metadata. Its log has one bucket."""
-        until = min(self._backlog.unmarked, fed + _FEED_MAX_OF_OWN)
-        self._backlog.feed(self._log.with_metadata(fed, until), FeedPosition.at(until))
-        return until < reached
 
     def begin_empty(self) -> bool:
         """Note that the index is empty. If it should hold something, the feed is read from its beginning: True."""
         self._maybe_stored = 0
-        is_lost = self._backlog.checkpoint.latest > 0
+        is_lost = self.backlog.checkpoint().latest > 0
         if is_lost:
-            self._backlog.start_over()
+            self.backlog.start_over()
         return is_lost
 
     def has_points(self) -> bool:
         """Return whether the log has anything that the index may hold."""
         return self._log.has_points(own_vectors_only=self._cut is None)
 
-    def start_over(self) -> None:
-        """Read the feed from its beginning."""
-        self._backlog.start_over()
-
     def take_again(self, changes: Iterable[Touched]) -> None:
         """Make work of messages once more."""
         if self._fills:
-            self._backlog.feed(changes)
-
-    def followed(self) -> FeedPosition | None:
-        """Return how far this server alone has filled the index; None if it has not."""
-        return self._backlog.followed()
+            self.backlog.feed(changes)
 
     def fills(self) -> bool:
         """Return whether this server fills the index."""
@@ -145,23 +129,23 @@ class IndexingStore:
         known = list(aside)
         self._maybe_stored = self._log.sequence()
         self._may_be_aside |= bool(known)
-        self._backlog.start_over(checkpoint, known)
+        self.backlog.start_over(checkpoint, known)
         self._fills = True
 
     def let_go(self) -> None:
         """Fill the index no longer."""
         self._fills = False
-        self._backlog.start_over()
+        self.backlog.start_over()
 
     def progress(self, hot_users: Sequence[str]) -> Progress:
         """Return how far the index is."""
-        checkpoint, fed = self._backlog.checkpoint, self._backlog.fed
+        checkpoint, fed = self.backlog.checkpoint(), self.backlog.fed()
         further = [
             UserReached(bucket_of(user), user, fed.of_user(user))
             for user in hot_users
-            if checkpoint.of_user(user) < fed.of_user(user) and self._backlog.is_done(user)
+            if checkpoint.of_user(user) < fed.of_user(user) and not self.backlog.is_pending(user)
         ]
-        aside = frozenset(SetAside(*one) for one in self._backlog.aside()) if self._may_be_aside else None
+        aside = frozenset(SetAside(*one) for one in self.backlog.aside()) if self._may_be_aside else None
         self._may_be_aside = bool(aside)
         return Progress(checkpoint, tuple(further), aside)
 
@@ -169,17 +153,13 @@ class IndexingStore:
         """Return how far the log is; nowhere, where another server fills the index."""
         return self._log.reached() if self._fills else FeedPosition()
 
-    def fed(self) -> FeedPosition:
-        """Return up to where the feed has been taken in."""
-        return self._backlog.fed
-
     def expected_points(self, part_chars: int) -> ExpectedPoints:
         """Return what compares the index with the log; it belongs to this store's thread, too."""
-        return ExpectedPoints(self._log, self._backlog.known, self._dimension, part_chars, self._cut)
+        return ExpectedPoints(self._log, self.backlog.known, self._dimension, part_chars, self._cut)
 
     def next_work(self, hot_users: Sequence[str], limit: int) -> list[Wanted]:
         """Take the next messages and look up what the index should hold of them."""
-        items = self._backlog.take(hot_users, limit)
+        items = self.backlog.take(hot_users, limit)
         wanted: dict[Pending, Wanted] = {}
         for user_id, group in groupby(sorted(items, key=lambda item: item.user_id), key=lambda item: item.user_id):
             of_user = list(group)
@@ -191,17 +171,9 @@ class IndexingStore:
 
     def settle(self, done: Iterable[Pending], refused: Mapping[Pending, str]) -> None:
         """Record which messages the index has, and which it can never have and why."""
-        self._backlog.mark_applied(done)
-        self._backlog.park(refused)
+        self.backlog.mark_applied(done)
+        self.backlog.park(refused)
         self._may_be_aside |= bool(refused)
-
-    def wipe_backlog(self) -> None:
-        """Take what was dropped from the backlog out of its file."""
-        self._backlog.wipe_removed()
-
-    def forget_applied(self) -> None:
-        """Drop the work that the index has made durable."""
-        self._backlog.forget_applied()
 
     def close(self) -> None:
         """Close the feed."""

@@ -11,7 +11,7 @@ from nomemory.server.log.feed import Touched
 from nomemory.server.processes.launch import WorkerFailedError
 from nomemory.server.standing_faults import INDEX_DAMAGED, VECTOR_INDEX, StandingFaults
 from nomemory.server.structured_logs import get_logger
-from nomemory.server.vector.indexing.backlog_reader import BacklogReader
+from nomemory.server.vector.indexing.backlog import BacklogReader
 from nomemory.server.vector.indexing.comparison import Comparison, Findings, InStoreThread, Orphan, remove_orphans
 from nomemory.server.vector.indexing.store import IndexingStore
 from nomemory.server.vector.protocol import VectorIndex
@@ -60,14 +60,15 @@ class Upkeep:
         self._work_came = work_came
         self._failures = 0
 
-    async def run(self, *, is_begun_anew: bool) -> None:
-        """Work until it is cancelled. `is_begun_anew`: the index was lost, and the feed is read from its beginning."""
-        if is_begun_anew:
-            self._note_damage("the index was gone; it is being built anew")
-            await self._worked_off()
+    async def run(self) -> None:
+        """Work until it is cancelled."""
+        is_begun = False
         while True:
             self._index.suspect.clear()
             try:
+                if not is_begun:
+                    await self._begin()
+                    is_begun = True
                 await self._make_whole()
             except Fault as fault:
                 await self._failed(fault)
@@ -76,6 +77,14 @@ class Upkeep:
             self._failures = 0
             await asyncio.sleep(_PAUSE_S)
             await self._index.suspect.wait()
+
+    async def _begin(self) -> None:
+        """Look whether the index has nothing: it is new, or was lost behind the backlog's back."""
+        if self._store.is_shared or not await self._in_store_thread(self._store.has_points):
+            return
+        if not await self._index.count() and await self._in_store_thread(self._store.begin_empty):
+            self._note_damage("the index was gone; it is being built anew")
+            await self._worked_off()
 
     async def _make_whole(self) -> None:
         found = await self._compared()
@@ -91,15 +100,9 @@ class Upkeep:
     async def _compared(self) -> Findings:
         if not self._store.fills() or not await self._in_store_thread(self._store.has_points):
             return Findings()
-        until = await self._in_store_thread(self._store.fed)
+        until = await self._in_store_thread(self._store.backlog.fed)
         found = await Comparison(
-            self._index.read_points,
-            self._expected,
-            self._in_store_thread,
-            until,
-            self._take_again,
-            self._index.users,
-            self._remove_orphans,
+            self._index, self._expected, self._in_store_thread, until, self._take_again, self._remove_orphans
         ).run()
         if not self._store.fills():
             return Findings()  # another server fills it by now, and the backlog says nothing of its work
@@ -138,7 +141,7 @@ class Upkeep:
         self._note_damage("the files of the index are damaged; it is being built anew")
         _log.error("the vector index is given up and built anew")
         await self._index.give_up()
-        await self._in_store_thread(self._store.start_over)
+        await self._in_store_thread(self._store.backlog.start_over)
         self._work_came()
         await self._worked_off()
 

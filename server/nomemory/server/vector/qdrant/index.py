@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from qdrant_client import AsyncQdrantClient, models
 
-from nomemory.server.embedding.l2_normalise import NUMBER
-from nomemory.server.embedding.vector import Vector
+from nomemory.server.embedding.vector import NUMBER, Vector, numbers_of, vector_of
 from nomemory.server.faults import Fault
 from nomemory.server.message import Filter
 from nomemory.server.structured_logs import get_logger
@@ -27,11 +26,12 @@ from nomemory.server.vector.points import (
     part_blocks,
     payload,
     point_id,
+    usable_points,
+    usable_query,
 )
 from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
 from nomemory.server.vector.qdrant.collection import QdrantCollection, QdrantOwner, answered, unavailable
 from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
-from nomemory.server.vector.usable import usable_points, usable_query
 
 _log = get_logger("vectors")
 _UPSERT_MAX = 256
@@ -128,7 +128,7 @@ class QdrantIndex:
 
     async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
         """Return the nearest messages."""
-        numbers = _numbers(usable_query(vector, self._dimension))
+        numbers = numbers_of(usable_query(vector, self._dimension))
         only = models.Filter(must=[_field_condition(condition) for condition in conditions(user_id, narrowed)])
         await self._make()
 
@@ -162,7 +162,7 @@ class QdrantIndex:
                 record = by_id.get(part)
                 if record is None or (record.payload or {})[SEQUENCE] != sequence:
                     return vectors
-                vectors.append(np.asarray(record.vector, dtype=NUMBER).tobytes())
+                vectors.append(vector_of(record.vector))
         return vectors
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
@@ -170,7 +170,7 @@ class QdrantIndex:
         by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
         await self._make()
         records = await self._retrieve(user_id, list(by_point), with_vectors=True)
-        return {by_point[str(record.id)]: np.asarray(record.vector, dtype=NUMBER).tobytes() for record in records}
+        return {by_point[str(record.id)]: vector_of(record.vector) for record in records}
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
         """Remove the points of versions of a user's messages."""
@@ -180,13 +180,9 @@ class QdrantIndex:
         await self._delete(user_id, models.FilterSelector(filter=only))
 
     async def users(self) -> set[str]:
-        """Return the users of whom there are points; none if the server is too old to tell (before 1.12)."""
+        """Return the users of whom there are points."""
         await self._make()
-        try:
-            found = await answered(self._client.facet(self._collection, USER, limit=_USERS_MAX))
-        except Fault:
-            _log.warning("the Qdrant server does not tell of whom it has points", collection=self._collection)
-            return set()
+        found = await answered(self._client.facet(self._collection, USER, limit=_USERS_MAX))
         return {str(hit.value) for hit in found.hits}
 
     async def flush(self) -> None:
@@ -337,14 +333,9 @@ def _is_sound(record: models.Record, dimension: int) -> bool:
     return vector.shape == (dimension,) and abs(float(vector @ vector) - 1.0) < _LENGTH_ERROR_MAX
 
 
-def _numbers(vector: Vector) -> list[float]:
-    numbers: list[float] = np.frombuffer(vector, dtype=NUMBER).tolist()
-    return numbers
-
-
 def _stored(point: VectorPoint) -> models.PointStruct:
     identity = str(point_id(point.user_id, point.message_id, point.part))
-    return models.PointStruct(id=identity, vector=_numbers(point.vector), payload=payload(point))
+    return models.PointStruct(id=identity, vector=numbers_of(point.vector), payload=payload(point))
 
 
 def _field_condition(condition: Condition) -> models.FieldCondition:

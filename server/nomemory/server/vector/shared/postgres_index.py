@@ -1,6 +1,6 @@
 """How far the indexes by meaning are that servers of a log in PostgreSQL share, read when the log is moved away.
 
-The lock of the server that fills a shared index, and what it writes down: implements `FillerLock` in PostgreSQL.
+The lock of the server that fills a shared index, and what it writes down.
 
 The lock is an advisory one of a connection. The database ends a connection that says nothing for the time of the lock,
 so that another server gets it also where the one before hangs, or is cut off. What is written down goes through the
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.log.postgres.connections import ERRORS, Database, faults
 from nomemory.server.log.postgres.rows import Value, numbered, users_clause
-from nomemory.server.vector.shared.protocol import Filled, Progress, SetAside
+from nomemory.server.vector.shared.progress import Filled, Progress, SetAside
 from nomemory.server.vector.space import HotUsers, IndexerStatus
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ _LONG_GONE: Final = "DELETE FROM index_members WHERE collection = ? AND seen < n
 
 
 class PostgresFillerLock:
-    """The lock of one collection, for one server. Belongs to one event loop.
+    """The lock of one collection: its holder may fill the index, and says how far it is. Calls must not overlap.
+
+    Raises (all but `lose` and `leave`): Fault STORAGE_UNAVAILABLE, the database cannot be reached; the lock is lost.
 
     `holder` in `index_buckets` outlives the lock: it names who filled and did not leave in good order. Servers of the
     version before, which held buckets until a time, find them held for ever.
@@ -111,7 +113,7 @@ class PostgresFillerLock:
             return bool(await self._open.fetchval(numbered(_TAKE), self._collection))
 
     async def was_left(self) -> bool:
-        """Return whether who had the lock before gave it up in good order."""
+        """Return whether who had the lock before gave it up in good order. Else it may still be writing."""
         with faults("read"):
             return not await self._connection.fetchval(numbered(_WAS_KEPT), self._collection, self._name)
 
@@ -121,7 +123,13 @@ class PostgresFillerLock:
             await self._connection.execute(numbered(_HERE), self._collection, self._name)
 
     async def begin(self, log: str, seed: FeedPosition | None, empty: Callable[[], Awaitable[None]]) -> None:
-        """Note that this server fills. Begin to follow this log, unless the index has followed it before."""
+        """Note that this server fills. Begin to follow this log, unless the index has followed it before.
+
+        Args:
+            log: its name (`LogIdentity.name`).
+            seed: how far the index has followed it already, if it has; else it is emptied.
+            empty: empties it.
+        """
         with faults("written"):
             async with self._connection.transaction():
                 if not await self._connection.fetchval(numbered(_KNOWN), self._collection, log):
@@ -155,18 +163,21 @@ class PostgresFillerLock:
                 await self._connection.execute(numbered(_NOBODY_FURTHER), self._collection)
 
     async def queried(self, note: Callable[[str], None]) -> None:
-        """Have `note` called with users whom any server is queried about and whose messages are not all there."""
+        """Have `note` called with users whom any server is queried about and whose messages are not all there.
+
+        That ends with the lock.
+        """
         with faults("read"):
             await self._connection.add_listener(_QUERIED, lambda *told: self._heard(note, str(told[-1])))
 
     async def lose(self) -> None:
-        """Let go of the lock, or of what is left of it."""
+        """Let go of the lock, or of what is left of it, without a word of what became of the work."""
         if self._open is not None:
             self._open.terminate()
             self._open = None
 
     async def leave(self) -> None:
-        """Give up the lock in good order."""
+        """Give up the lock in good order: nothing is being written any more. The index is not used by this server."""
         if self._open is not None:
             with suppress(*ERRORS):
                 await self._open.execute(numbered(_RELEASE), self._collection, self._name)
@@ -241,7 +252,9 @@ SELECT message_id FROM index_aside WHERE collection = ? AND bucket = ? AND user_
 
 
 class PostgresSharedIndex:
-    """Implements `SharedIndex` and `VectorProgress`. Belongs to one event loop.
+    """What every server knows of an index; implements `VectorProgress`. Belongs to one event loop.
+
+    Raises (any method that is awaited): Fault STORAGE_UNAVAILABLE while the database cannot be reached.
 
     Args:
         database: where the log is.
@@ -259,7 +272,7 @@ class PostgresSharedIndex:
         self._telling: set[asyncio.Task[None]] = set()
 
     def filler_lock(self) -> PostgresFillerLock:
-        """Return the lock of the filler."""
+        """Return the lock of the filler, which may be asked for again when it has been left."""
         return PostgresFillerLock(self._database, self._collection, self._lease_s)
 
     async def behind(self, user_id: str, sequence: int) -> bool:

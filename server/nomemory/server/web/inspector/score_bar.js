@@ -3,7 +3,7 @@ import { element } from "./element.js";
 import { word } from "./language.js";
 
 export const COMPONENTS = [
-  "meaning", "words", "rerank", "speaker", "concrete", "dates", "occasion", "answers", "asks", "around", "conversation",
+  "meaning", "words", "speaker", "concrete", "dates", "occasion", "answers", "asks", "around", "conversation",
   "shared",
 ];
 
