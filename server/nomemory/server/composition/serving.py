@@ -34,7 +34,7 @@ from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.rpc.grpc_server import GrpcServer
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
-from nomemory.spans.tracer import Tracer
+from nomemory.spans.span import CallTracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
     figures: Figures | None = None,
     watch: Watch | None = None,
-    tracer: Tracer | None = None,
+    tracer: CallTracer | None = None,
 ) -> AsyncIterator[Addresses]:
     """Serve until the context is left, then let calls in flight finish. Return the addresses that were bound.
 

@@ -9,7 +9,6 @@ from functools import partial
 
 from nomemory.server.composition.log_store import QueuedWriter, log_store
 from nomemory.server.composition.log_watch import CommitSignal
-from nomemory.server.composition.tracing import traced_changes, traced_embedder, traced_reranker
 from nomemory.server.composition.vector_spaces import FormerModelLostError, VectorSpaces, former_model
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
@@ -39,6 +38,7 @@ from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import FormerFaults, StandingFaults
 from nomemory.server.structured_logs import get_logger
+from nomemory.server.tracing.traced import traced_changes, traced_embedder, traced_reranker
 from nomemory.server.vector.collection import collection_of, discard_foreign_vectors
 from nomemory.server.vector.indexing.applier import living_texts, parts_of
 from nomemory.server.vector.model_change import IndexedSpace, ModelChange, SpacesInUse, UnusedCollections
@@ -63,10 +63,6 @@ Announce = Callable[[VectorSpace], Awaitable[None]]
 """Has other processes follow a change of the model; returns when none of their reads uses the former one."""
 
 
-async def nobody_else(_space: VectorSpace) -> None:
-    """Return at once: there is no other process."""
-
-
 class WriterAssembly:
     """Builds the parts and starts their background work. The stack takes them down in the opposite order.
 
@@ -79,11 +75,10 @@ class WriterAssembly:
         directory: DataDirectory,
         faults: StandingFaults,
         stack: AsyncExitStack,
-        announce: Announce = nobody_else,
-        *,
-        meters: Meters | None = None,
+        announce: Announce,
+        meters: Meters,
     ) -> None:
-        self._meters = meters or Meters()
+        self._meters = meters
         self._settings = settings
         self._directory = directory
         self._faults = faults

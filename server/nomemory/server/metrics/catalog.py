@@ -250,22 +250,6 @@ RECALL_DROPPED: Final = Family(
     "Arguments that named a user in calls of tools, and were taken out: a recall is bound to its user.",
     "More than 0: a skill, a chat model or somebody's message tries to read another user. It cannot; find out who.",
 )
-SPANS_SENT: Final = Family(
-    "nomemory_spans_sent_total",
-    Kind.COUNTER,
-    (),
-    "Spans of traces that the collector has taken.",
-    "0 with traces on: nothing is called, or NOMEMORY_TRACE_RATIO is 0.",
-)
-SPANS_DROPPED: Final = Family(
-    "nomemory_spans_dropped_total",
-    Kind.COUNTER,
-    ("reason",),
-    "Spans of traces that were lost: `queue_full`, there was no room for them, or `not_delivered`, the collector did "
-    "not take them. No call waits for a span, and none fails for one.",
-    "`not_delivered`: the collector is away or refuses; the log says how. `queue_full`: it is slow; record fewer "
-    "traces, NOMEMORY_TRACE_RATIO.",
-)
 PROCESS_MEMORY: Final = Family(
     "nomemory_process_memory_bytes",
     Kind.GAUGE,
@@ -331,8 +315,6 @@ CATALOG: Final[tuple[Family, ...]] = (
     RECALL_ROUNDS,
     RECALL_SEARCHES,
     RECALL_DROPPED,
-    SPANS_SENT,
-    SPANS_DROPPED,
     PROCESS_MEMORY,
     PROCESS_CPU,
     PROCESS_RESTARTS,

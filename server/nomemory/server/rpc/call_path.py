@@ -20,7 +20,7 @@ from nomemory.server.rpc.handlers import Handler, generic_handler, needs_by_path
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import Continuation, NoMemoryInterceptor
 from nomemory.server.settings import Settings
-from nomemory.spans.tracer import Tracer
+from nomemory.spans.span import CallTracer
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
@@ -50,7 +50,7 @@ class CallPath:
         access: Access,
         host: HostInterceptors,
         meter: CallMeter | None = None,
-        tracer: Tracer | None = None,
+        tracer: CallTracer | None = None,
     ) -> None:
         self.meter = meter or CallMeter()
         self.bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
