@@ -36,7 +36,7 @@ LADDER = {
         "nomemory.server.listen_address",
         "nomemory.server.identity.caller",
         "nomemory.server.listen_address",
-        "nomemory.server.metrics.meters",
+        "nomemory.server.metrics",
         "nomemory.server.settings",
     ),
 }

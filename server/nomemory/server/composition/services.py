@@ -71,7 +71,7 @@ async def make_services(
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     query = _query_service(settings, writer, words, log, tokens, cursors)
     ingest = IngestService(writer.log, writer.report, tokens, writer.spaces, settings, audit_of(settings))
-    recall = recall_service(settings, InProcessQuery(query), (), stack, writer.spaces, meters.recalls)
+    recall = recall_service(settings, InProcessQuery(query), (), stack, writer.spaces, meters)
     scheduler = ReadScheduler(settings)
     meters.also(partial(_tell_load, scheduler, meters.process))
     reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))

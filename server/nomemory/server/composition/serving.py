@@ -85,7 +85,7 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
         ListenAddressError: a port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    path = CallPath(services, settings, access, host, figures.meters.calls if figures else None, tracer)
+    path = CallPath(services, settings, access, host, figures.meters if figures else None, tracer)
     servers: list[_Server] = []
     bound: dict[str, ListenAddress] = {}
     watching: list[asyncio.Task[None]] = []

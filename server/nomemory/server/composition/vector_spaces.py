@@ -227,7 +227,7 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults, me
         return watched[0]
 
     vigil = Vigil(Patience.of(settings), faults, meters.roster)
-    embedder = choose_embedder(of_former, vigil, watch, meters.embedder)
+    embedder = choose_embedder(of_former, vigil, watch, meters)
     return FormerModel(of_former, embedder, watched[0])
 
 

@@ -98,7 +98,7 @@ class WriterAssembly:
         """
         settings = self._settings
         around = partial(traced_embedder, settings=settings)
-        embedder = choose_embedder(settings, self._vigil, around, self._meters.embedder)
+        embedder = choose_embedder(settings, self._vigil, around, self._meters)
         reranker = self._reranker()
         writer, erasable = self._store.writing(self._committed.announce, self._stack)
         self._sweep(writer)
@@ -116,7 +116,7 @@ class WriterAssembly:
         self._erase(erasable, Indexes(lexical, spaces, unused, self._kept_vectors(embedder)))
         report = StatusReport(log, lexical, spaces, self._supervisor.fault, self._faults, notice, self._damage)
         self._meters.also(partial(_tell_queue, writer, self._meters.process))
-        counted = traced_changes(MeteredLog(writer, self._meters.changes), settings)
+        counted = traced_changes(MeteredLog(writer, self._meters), settings)
         return (
             WriterServices(counted, serving, report, reranker and traced_reranker(reranker, settings)),
             words,

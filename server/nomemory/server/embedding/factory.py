@@ -29,7 +29,7 @@ from nomemory.server.embedding.vector_store import KeptEmbedder, KeptVectors, Ke
 from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder, SharedEmbedder
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.metrics.meters import EmbedderMeter
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.settings import Settings
 
@@ -80,7 +80,7 @@ def choose_embedder(
     settings: Settings,
     vigil: Vigil | None = None,
     around: Callable[[Embedder], Embedder] = lambda within: within,
-    meter: EmbedderMeter | None = None,
+    meters: Meters | None = None,
 ) -> Embedder:
     """Make the embedder, with a memory for queries, and a file of vectors if there is to be one. Nothing is sent yet.
 
@@ -90,26 +90,26 @@ def choose_embedder(
         settings: which.
         vigil: how processes of its own are watched.
         around: wraps the model, beneath what is shared and kept.
-        meter: counts what it does.
+        meters: count what it does.
 
     Raises:
         EmbedderSettingsError: there is no such embedder, a setting is missing or contradicts the model, or the file
             cannot be used.
     """
-    meter = meter or EmbedderMeter()
-    model = around(MeteredEmbedder(_embedder(settings, vigil), meter))
-    shared = SharedEmbedder(model, settings.reads.embeddings_max, meter)
-    return CachedEmbedder(_kept(shared, settings, meter), settings.embedder.cache_max, meter)
+    meters = meters or Meters()
+    model = around(MeteredEmbedder(_embedder(settings, vigil), meters))
+    shared = SharedEmbedder(model, settings.reads.embeddings_max, meters)
+    return CachedEmbedder(_kept(shared, settings), settings.embedder.cache_max)
 
 
-def _kept(embedder: Embedder, settings: Settings, meter: EmbedderMeter) -> Embedder:
+def _kept(embedder: Embedder, settings: Settings) -> Embedder:
     if settings.embedder.cache is None or embedder.kind == NoEmbedder.kind:
         return embedder
     try:
         kept = KeptVectors(settings.embedder.cache, model_of(embedder), embedder.dimension * NUMBER.itemsize)
     except KeptVectorsError as error:
         raise EmbedderSettingsError(str(error)) from None
-    return KeptEmbedder(embedder, kept, meter)
+    return KeptEmbedder(embedder, kept)
 
 
 def _embedder(settings: Settings, vigil: Vigil | None) -> Embedder:

@@ -23,7 +23,6 @@ from cachetools import LRUCache
 from nomemory.server.embedding.protocol import Embedder, TextRefusedError
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import EmbedderWrapper
-from nomemory.server.metrics.meters import EmbedderMeter
 from nomemory.server.structured_logs import get_logger
 
 Use = Literal["document", "query"]
@@ -148,17 +147,15 @@ class KeptEmbedder(EmbedderWrapper):
     Args:
         embedder: what embeds.
         kept: the vectors of the same model.
-        meter: counts what was kept.
     """
 
-    def __init__(self, embedder: Embedder, kept: KeptVectors, meter: EmbedderMeter | None = None) -> None:
+    def __init__(self, embedder: Embedder, kept: KeptVectors) -> None:
         super().__init__(embedder)
-        self._meter = meter or EmbedderMeter()
         self._kept = kept
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query, unless its vector is in the file."""
-        vector = self._looked_up(text, "query")
+        vector = self._kept.get(text, "query")
         if vector is None:
             vector = await self._within.embed_query(text)
             self._kept.put(text, "query", vector)
@@ -166,7 +163,7 @@ class KeptEmbedder(EmbedderWrapper):
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed those of the texts that are not kept. What is refused is not kept either."""
-        found = {text: self._looked_up(text, "document") for text in texts}
+        found = {text: self._kept.get(text, "document") for text in texts}
         missing = [text for text in texts if found[text] is None]
         if missing:
             found.update(zip(missing, await self._embed(texts, missing), strict=True))
@@ -176,11 +173,6 @@ class KeptEmbedder(EmbedderWrapper):
         """Stop the model and close the file."""
         await self._within.close()
         self._kept.close()
-
-    def _looked_up(self, text: str, purpose: Use) -> Vector | None:
-        vector = self._kept.get(text, purpose)
-        self._meter.looked_up("file", hit=vector is not None)
-        return vector
 
     async def _embed(self, texts: Sequence[str], missing: Sequence[str]) -> list[Vector]:
         try:

@@ -18,7 +18,7 @@ from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.wrappers import CachedEmbedder, SharedEmbedder
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.metrics.meters import EmbedderMeter
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.frames import InTrace
 from nomemory.server.readers.calls import Ask, GetAssignment, ReplaceSpace, SpaceDescription
@@ -190,15 +190,15 @@ class FollowedSpace:
 def remote_space(
     settings: Settings,
     writer: WriterClient,
-    meter: EmbedderMeter,
+    meters: Meters,
     shared_index: Callable[[str], SharedIndex | None],
     described: SpaceDescription,
     stack: AsyncExitStack,
 ) -> VectorSpace:
     """Make a space that calls the writer's process; the stack takes it down."""
     remote = cast("Embedder", RemoteEmbedder(writer, described))
-    shared = SharedEmbedder(remote, settings.reads.embeddings_max, meter)
-    embedder = CachedEmbedder(shared, settings.embedder.cache_max, meter)
+    shared = SharedEmbedder(remote, settings.reads.embeddings_max, meters)
+    embedder = CachedEmbedder(shared, settings.embedder.cache_max)
     stack.push_async_callback(embedder.close)
     direct = cast("VectorSearch", RemotePart(writer, "direct", described.name))
     vectors = SharedVectors(direct, settings.reads.vectors_max)

@@ -20,12 +20,15 @@ import grpc
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
 from nomemory.server.identity.caller import Metadata
-from nomemory.server.metrics.meters import GRPC, CallMeter
+from nomemory.server.metrics import catalog
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.call import REQUEST_ID, Call, request_id_of
 from nomemory.server.rpc.status import code_name, status_of
 from nomemory.server.structured_logs import get_logger, structlog
 from nomemory.spans.span import ERROR_TYPE, CallTracer, TracedCall
 
+_GRPC: Final = "grpc"
+"""The way in of a call that does not say another one."""
 _FAILURES: Final = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
 """Codes that are failures of a server, by the conventions of OpenTelemetry. The others are answers."""
 
@@ -41,12 +44,17 @@ def end_call(traced: TracedCall | None, way_in: str, code: str, reason: str = ""
     if traced is None:
         return
     said = {"rpc.response.status_code": code, "nomemory.via": way_in}
-    if way_in == GRPC:
+    if way_in == _GRPC:
         said["rpc.system.name"] = "grpc"
     if code != "OK":
-        said[ERROR_TYPE] = reason.removeprefix("ERROR_REASON_") or code
+        said[ERROR_TYPE] = _plain(reason) or code
     traced.span.set_attributes(said)
     traced.end(failed=code in _FAILURES)
+
+
+def _plain(reason: str) -> str:
+    """Return a reason of the contract as the documentation writes it."""
+    return reason.removeprefix("ERROR_REASON_")
 
 
 _FRAMES_LOGGED = 8
@@ -90,7 +98,7 @@ class CallLifecycle:
         access: decides whether a call may go on.
         deadline_s: seconds that a call has if its client sets no deadline.
         bulk_deadline_s: the same for a method that may need long.
-        meter: counts them.
+        meters: count them.
         tracer: begins the span of each; None: there are none.
     """
 
@@ -99,13 +107,13 @@ class CallLifecycle:
         access: Access,
         deadline_s: float,
         bulk_deadline_s: float,
-        meter: CallMeter | None = None,
+        meters: Meters | None = None,
         tracer: CallTracer | None = None,
     ) -> None:
         self._access = access
         self._deadline_s = deadline_s
         self._bulk_deadline_s = bulk_deadline_s
-        self._meter = meter or CallMeter()
+        self._meters = meters or Meters()
         self._tracer = tracer
 
     @asynccontextmanager
@@ -140,7 +148,7 @@ class CallLifecycle:
             fault = fault_of(error, _log.bind(**facts))
             reason = Reason.Name(fault.reason)
             self._end(context, facts, started, traced, code_name(fault), reason=reason)
-            self._meter.failed(method.name, _way_in(context), reason)
+            self._meters.count(catalog.ERRORS, method.name, _way_in(context), _plain(reason))
             await _abort(context, fault, request_id)
         context.set_trailing_metadata((*context.trailing_metadata(), (REQUEST_ID, request_id)))
         self._end(context, facts, started, traced, "OK")
@@ -160,7 +168,7 @@ class CallLifecycle:
     ) -> None:
         """Count a call that has ended, log it, and end its span."""
         took_s = time.perf_counter() - started
-        self._meter.ended(facts["method"], _way_in(context), code, took_s)
+        self._meters.observe(catalog.CALLS, took_s, facts["method"], _way_in(context), code)
         _log.info("rpc", **facts, code=code, **why, ms=round(took_s * 1000, 2))
         end_call(traced, _way_in(context), code, **why)
 
@@ -188,4 +196,4 @@ async def _abort(context: Context, fault: Fault, request_id: str) -> NoReturn:
 
 
 def _way_in(context: Context) -> str:
-    return getattr(context, "way_in", GRPC)
+    return getattr(context, "way_in", _GRPC)
