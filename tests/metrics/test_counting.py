@@ -10,8 +10,8 @@ from nomemory.server.metrics.samples import Distribution, Samples, Totals
 def counted(process: str, calls: int) -> Samples:
     meters = Meters(process)
     for _ in range(calls):
-        meters.calls.ended("ListMessages", "grpc", "OK", 0.002)
-        meters.calls.failed("ListMessages", "grpc", "ERROR_REASON_INTERNAL")
+        meters.observe(catalog.CALLS, 0.002, "ListMessages", "grpc", "OK")
+        meters.count(catalog.ERRORS, "ListMessages", "grpc", "INTERNAL")
     return meters.samples()
 
 

@@ -21,9 +21,9 @@ from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Outcome, W
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 from nomemory.server.processes.connection import PipeConnection
 from nomemory.server.processes.frames import HEADER, pack, unpack
-from nomemory.server.readers.calls import Assignment, FaultRecord, SpaceDescription
-from nomemory.server.readers.readers import ReaderCalls, StartupBarrier
-from nomemory.server.readers.remote import RemoteEmbedder, RemoteLog, RemoteVectors, WriterClient
+from nomemory.server.readers.calls import Assignment, SpaceDescription
+from nomemory.server.readers.readers import ReaderCalls
+from nomemory.server.readers.remote import RemoteEmbedder, RemotePart, WriterClient
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.settings import Settings
 from nomemory.server.vector.protocol import VectorHit
@@ -104,12 +104,11 @@ class Parts:
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[Parts, WriterClient, PipeConnection]]:
     ours, theirs = socket.socketpair()
-    parts, barrier = Parts(), StartupBarrier(1)
+    parts, calls = Parts(), ReaderCalls()
     settings = Settings.from_environment(data="unused", embedder="none")
     spaces = ServingSpace(VectorSpace("space", parts, parts, parts, parts))
     services = WriterServices(parts, spaces, parts)
-    barrier.open(Assignment(settings, Addresses(ListenAddress("127.0.0.1", 1)), DESCRIPTION), services)
-    calls = ReaderCalls(barrier)
+    calls.open(Assignment(settings, Addresses(ListenAddress("127.0.0.1", 1)), DESCRIPTION), services)
     serving = await PipeConnection.open(ours, calls.answer, calls.describe_error)
     pipe = await PipeConnection.open(theirs)
     yield parts, WriterClient(pipe), pipe
@@ -121,26 +120,26 @@ async def connected() -> AsyncIterator[tuple[Parts, WriterClient, PipeConnection
 async def test_calls_and_answers_cross_whole_however_large() -> None:
     async with connected() as (parts, writer, _):
         messages = [Message("u", f"m{n}", n, Role.USER, "长" * 100_000, metadata={"k": "v"}) for n in range(50)]
-        written = await RemoteLog(writer).write(messages, on_conflict=OnConflict.SKIP, request_id="r")
+        log, vectors = RemotePart(writer, "log"), RemotePart(writer, "direct", "space")
+        written = await log.write(messages, on_conflict=OnConflict.SKIP, request_id="r")
         assert (written.sequence, parts.written) == (50, messages)
-        assert await RemoteVectors(writer, "space").search("u", b"1234", EVERYTHING, 7) == [VectorHit(0.5, 4, 7)]
-        assert parts.noted == ["u"]
-        assert await RemoteLog(writer).delete_matching("u", EVERYTHING) == Deleted(3, (), 8)
-        assert await RemoteLog(writer).erase("u") == Erased(4, 9, was_known=True)
-        assert await RemoteVectors(writer, "space").vectors("u", ["a", "b"]) == {"a": b"u a", "b": b"u b"}
+        assert await vectors.search("u", b"1234", EVERYTHING, 7) == [VectorHit(0.5, 4, 7)]
+        assert await log.delete_matching("u", EVERYTHING) == Deleted(3, (), 8)
+        assert await log.erase("u") == Erased(4, 9, was_known=True)
+        assert await vectors.vectors("u", ["a", "b"]) == {"a": b"u a", "b": b"u b"}
 
 
 async def test_a_space_that_has_been_replaced_is_refused_rather_than_mixed_up() -> None:
     async with connected() as (_, writer, __):
         with pytest.raises(Fault) as raised:
-            await RemoteVectors(writer, "former").search("u", b"1234", EVERYTHING, 7)
+            await RemotePart(writer, "direct", "former").search("u", b"1234", EVERYTHING, 7)
     assert raised.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
 
 
 async def test_a_fault_crosses_with_everything_that_a_caller_may_see() -> None:
     async with connected() as (_, writer, __):
         with pytest.raises(Fault) as raised:
-            await RemoteLog(writer).delete("said", ["m"])
+            await RemotePart(writer, "log").delete("said", ["m"])
     fault = raised.value
     assert (fault.reason, fault.message, fault.retry_after_s) == (Reason.ERROR_REASON_OVERLOADED, "said", 0.2)
     assert (fault.violations, dict(fault.metadata)) == ((Violation("f", "d"),), {"ids": "m"})
@@ -190,5 +189,5 @@ def test_every_fault_survives_the_pipe(
     violations = tuple(Violation(*one) for one in bad)
     reason = Reason.ERROR_REASON_MESSAGE_CONFLICT
     fault = Fault(reason, message, violations=violations, metadata=metadata, retry_after_s=retry_after_s)
-    again = unpack(pack(1, FaultRecord.of(fault))[HEADER.size :]).fault()
+    again = unpack(pack(1, fault)[HEADER.size :])
     assert vars(again) == vars(fault)

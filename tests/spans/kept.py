@@ -1,17 +1,29 @@
-"""A recorder that keeps what it is given."""
+"""Spans that are kept in memory."""
 
 from __future__ import annotations
 
-from nomemory.spans.span import FinishedSpan
+from collections.abc import Sequence
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+
+from nomemory.spans.span import CallTracer
 
 
 class Kept:
-    """Keeps spans."""
+    """Begins the spans of calls, and keeps those that have ended."""
 
-    def __init__(self, *, shows_content: bool = False) -> None:
-        self.shows_content = shows_content
-        self.spans: list[FinishedSpan] = []
+    def __init__(self, ratio: float = 1.0, *, shows_content: bool = False) -> None:
+        self._exporter = InMemorySpanExporter()
+        sampler = ParentBased(TraceIdRatioBased(ratio))
+        provider = TracerProvider(sampler, Resource({}), shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.tracer = CallTracer(provider.get_tracer("tests"), shows_content=shows_content)
 
-    def record(self, finished: FinishedSpan) -> None:
-        """Keep a span."""
-        self.spans.append(finished)
+    @property
+    def spans(self) -> Sequence[ReadableSpan]:
+        """Return them."""
+        return self._exporter.get_finished_spans()

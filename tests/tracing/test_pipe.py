@@ -5,26 +5,21 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
+from opentelemetry.trace import format_trace_id
 from spans.kept import Kept
 
 from nomemory.server.processes.connection import CallFailedError, PipeConnection
-from nomemory.server.processes.launch import Launch
-from nomemory.server.processes.watch import Vigil
-from nomemory.server.processes.worker import Worker
-from nomemory.spans.span import Span, trace_fields
-from nomemory.spans.tracer import Sampling, Tracer
-
-TESTS = Path(__file__).parent.parent
+from nomemory.server.processes.frames import InTrace
+from nomemory.spans.span import TracedCall, outgoing_metadata, trace_fields
 
 
 class Server:
     """Answers as the writer's process does, and notes what its lines of log would say."""
 
     def __init__(self) -> None:
-        self.kept = Kept()
+        self.kept = Kept(0)
         self.logged: list[dict[str, str]] = []
 
     async def answer(self, request: str) -> str:
@@ -43,8 +38,7 @@ class Server:
     async def called(self) -> AsyncIterator[PipeConnection]:
         """Open both ends; give the one that calls."""
         ours, theirs = socket.socketpair()
-        tracer = Tracer(Sampling(0), self.kept)
-        answering = await PipeConnection.open(ours, self.answer, self.describe, tracer)
+        answering = await PipeConnection.open(ours, self.answer, self.describe, self.kept.tracer)
         calling = await PipeConnection.open(theirs)
         try:
             yield calling
@@ -53,58 +47,43 @@ class Server:
             await answering.wait_closed()
 
 
-def begun(ratio: float) -> tuple[Span, Kept]:
-    """Begin a call of this process."""
-    kept = Kept()
-    return Tracer(Sampling(ratio), kept).begin("call", None), kept
+def traced(request: str) -> InTrace:
+    return InTrace(f"ask {request}", outgoing_metadata(), request)
+
+
+def fields_of(call: TracedCall) -> dict[str, str]:
+    return {"trace_id": format_trace_id(call.span.get_span_context().trace_id)}
 
 
 async def test_the_other_end_goes_on_with_the_trace() -> None:
     server = Server()
     async with server.called() as pipe:
-        call, _ = begun(1)
-        assert await pipe.call("hello") == "hello"
-        call.end()
+        call = Kept().tracer.begin("call", ())
+        assert await pipe.call(traced("hello")) == "hello"
+        call.end(failed=False)
     (answered,) = server.kept.spans
-    assert (answered.name, answered.trace_id, answered.parent_id) == ("str", call.trace_id, call.span_id)
-    assert server.logged == [{"trace_id": call.trace_id}]
+    assert answered.parent is not None
+    assert (answered.name, answered.parent.span_id) == ("ask hello", call.span.get_span_context().span_id)
+    assert server.logged == [fields_of(call)]
 
 
 async def test_an_unexpected_error_is_logged_within_the_trace() -> None:
     server = Server()
     async with server.called() as pipe:
-        call, _ = begun(1)
+        call = Kept().tracer.begin("call", ())
         with pytest.raises(CallFailedError):
-            await pipe.call("fail")
-        call.end()
-    assert server.logged == [{"trace_id": call.trace_id}] * 2
-    assert server.kept.spans[0].error == "ZeroDivisionError"
+            await pipe.call(traced("fail"))
+        call.end(failed=False)
+    assert server.logged == [fields_of(call)] * 2
+    assert dict(server.kept.spans[0].attributes or {}) == {"error.type": "ZeroDivisionError"}
 
 
 async def test_a_trace_that_is_not_recorded_is_in_the_log_all_the_same() -> None:
     server = Server()
     async with server.called() as pipe:
-        call, _ = begun(0)
-        await pipe.call("hello")
-        call.end()
+        call = Kept(0).tracer.begin("call", ())
+        await pipe.call(traced("hello"))
+        call.end(failed=False)
         await pipe.call("of no trace")
-    assert server.kept.spans == []
-    assert server.logged == [{"trace_id": call.trace_id}, {}]
-
-
-async def test_a_worker_says_when_it_worked_and_records_nothing_itself() -> None:
-    launch = Launch("tracing.echo_worker", environment={"PYTHONPATH": str(TESTS)})
-    worker = Worker(launch, 30.0, "some-worker", Vigil())
-    try:
-        await worker.start()
-        call, kept = begun(1)
-        assert await worker.call("hello") == "hello"
-        call.end()
-        assert await worker.call("of no trace") == "of no trace"
-        done, whole = kept.spans
-        assert (done.name, done.process, done.process_id) == ("some-worker", "some-worker", worker.process_id)
-        assert (done.trace_id, done.parent_id) == (call.trace_id, call.span_id)
-        assert whole.began_ns <= done.began_ns <= done.ended_ns
-        assert whole.name == "call"
-    finally:
-        await worker.close()
+    assert server.kept.spans == ()
+    assert server.logged == [fields_of(call), {}]

@@ -47,18 +47,18 @@ def recalled(reader: grpc.Channel, trace: str, tracestate: str = "") -> None:
     RecallServiceStub(reader).Recall(request, metadata=metadata, timeout=30)
 
 
-def test_a_recall_is_one_tree_over_three_processes(reader: grpc.Channel, lin: str, shared_collector: Collector) -> None:
+def test_a_recall_is_one_tree_over_two_processes(reader: grpc.Channel, lin: str, shared_collector: Collector) -> None:
     trace = fresh_trace()
     recalled(reader, trace, tracestate="vendor=1")
-    spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vectors search", "vector-engine")
+    spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vectors search")
     assert lin
     assert [one.name for one in spans if one.parent == CALLER] == ["nomemory.v1.RecallService/Recall"]
     assert not list(strays(spans))
     assert len({one.span for one in spans}) == len(spans)
     assert {one.state for one in spans} == {"vendor=1"}
     processes = {one.process for one in spans}
-    assert {"reader-1", "writer", "vector-engine"} <= {name for name, _ in processes}
-    assert len({process_id for _, process_id in processes}) == len(processes) >= 3
+    assert {name for name, _ in processes} == {"reader-1", "writer"}
+    assert len({process_id for _, process_id in processes}) == 2
 
 
 def test_each_piece_of_work_lies_within_what_it_is_for(
@@ -66,7 +66,7 @@ def test_each_piece_of_work_lies_within_what_it_is_for(
 ) -> None:
     trace = fresh_trace()
     recalled(reader, trace)
-    spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vector-engine")
+    spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vectors search")
     by_id = {one.span: one for one in spans}
     assert lin
     for one in spans:
@@ -77,18 +77,17 @@ def test_each_piece_of_work_lies_within_what_it_is_for(
     def way(span: Seen) -> list[str]:
         return [*(way(by_id[span.parent]) if span.parent in by_id else []), span.name]
 
-    (deepest, *_) = (way(one) for one in spans if one.name == "vector-engine")
+    (deepest, *_) = (way(one) for one in spans if one.name == "vectors search")
     assert deepest == [
         "nomemory.v1.RecallService/Recall",
         "invoke_agent recall",
         "execute_tool hybrid_search",
         "search_memory",
-        "SearchVectors",
-        "SearchVectors",
+        "writer direct.search",
+        "writer direct.search",
         "vectors search",
-        "vector-engine",
     ]
-    assert [one.kind for one in spans if one.name == "SearchVectors"][:2] in ([SERVER, CLIENT], [CLIENT, SERVER])
+    assert [one.kind for one in spans if one.name == "writer direct.search"][:2] in ([SERVER, CLIENT], [CLIENT, SERVER])
 
 
 def test_a_write_is_part_of_its_callers_trace_in_the_writers_process(

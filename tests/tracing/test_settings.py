@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import AsyncExitStack
 
 import pytest
 
 from nomemory.server.settings import Settings
-from nomemory.server.tracing import factory
-from nomemory.server.tracing.factory import TracingSettingsError, collector_of
+from nomemory.server.tracing import provider
+from nomemory.server.tracing.provider import TracingSettingsError, start_tracing
 
 LOCAL, FAR = "http://127.0.0.1:4317", "http://collector.example:4317"
 REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
@@ -34,9 +34,9 @@ REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_half_a_configuration_is_refused(case: str, own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     changed, sentence = REFUSED[case]
-    monkeypatch.setattr(factory, "find_spec", lambda _name: object())
+    monkeypatch.setattr(provider, "find_spec", lambda _name: object())
     with pytest.raises(TracingSettingsError) as error:
-        collector_of(own_settings.with_changes(**changed))
+        start_tracing(own_settings.with_changes(**changed), "writer", AsyncExitStack())
     assert sentence in str(error.value)
     assert "secret" not in str(error.value)
 
@@ -44,26 +44,23 @@ def test_half_a_configuration_is_refused(case: str, own_settings: Settings, monk
 def test_without_the_package_a_server_says_what_to_install(
     own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(factory, "find_spec", lambda _name: None)
+    monkeypatch.setattr(provider, "find_spec", lambda _name: None)
     with pytest.raises(TracingSettingsError, match=r"pip install 'nomemory\[otel\]'"):
-        collector_of(own_settings.with_changes(otlp_endpoint=LOCAL))
+        start_tracing(own_settings.with_changes(otlp_endpoint=LOCAL), "writer", AsyncExitStack())
 
 
 def test_without_an_endpoint_there_are_no_traces(own_settings: Settings) -> None:
-    assert collector_of(own_settings) is None
+    assert start_tracing(own_settings, "writer", AsyncExitStack()) is None
     assert not own_settings.tracing.is_on
 
 
-def test_a_collector_is_what_the_settings_say(
-    own_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(factory, "find_spec", lambda _name: object())
-    authority = tmp_path / "ca.pem"
-    authority.write_bytes(b"certificate")
-    far = own_settings.with_changes(
-        otlp_endpoint="https://collector.example:4317/", otlp_ca=authority, otlp_headers="Api-Key=k=1,team=memory"
-    )
-    collector = collector_of(far)
-    assert collector is not None
-    assert (collector.target, collector.is_tls, collector.trusted) == ("collector.example:4317", True, b"certificate")
-    assert collector.headers == (("api-key", "k=1"), ("team", "memory"))
+async def test_where_callers_do_not_decide_the_share_does(own_settings: Settings) -> None:
+    parent = [("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
+    for callers_decide in (True, False):
+        changed = own_settings.with_changes(
+            otlp_endpoint=LOCAL, trace_ratio=0.0, trace_callers_decide=callers_decide, trace_timeout_s=0.1
+        )
+        async with AsyncExitStack() as stack:
+            tracer = start_tracing(changed, "writer", stack)
+            assert tracer is not None
+            assert tracer.begin("call", parent).span.is_recording() == callers_decide

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
+from opentelemetry.trace import Span
+
 from nomemory.recall.agent import RecallAgent
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
@@ -18,7 +20,7 @@ from nomemory.recall.planning.base import Planner
 from nomemory.recall.search.session import OnStep
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.bound_tools import Binding, BoundTools, QueryStub
-from nomemory.spans.span import Span, span
+from nomemory.spans.span import show, span
 
 
 async def recall_in_span(answered: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
@@ -26,9 +28,9 @@ async def recall_in_span(answered: Awaitable[RecallResult], question: Question, 
     with span("invoke_agent recall") as made:
         if made is None:
             return await answered
-        made.attributes |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "recall"}
-        made.show("gen_ai.memory.query.text", question.text)
-        made.show("gen_ai.memory.store.id", user_id)
+        made.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "recall"})
+        show(made, "gen_ai.memory.query.text", question.text)
+        show(made, "gen_ai.memory.store.id", user_id)
         result = await answered
         _note(made, result)
         return result
@@ -36,14 +38,16 @@ async def recall_in_span(answered: Awaitable[RecallResult], question: Question, 
 
 def _note(made: Span, result: RecallResult) -> None:
     limits = result.limits
-    made.attributes |= {
-        "gen_ai.memory.record.count": len(result.evidence),
-        "nomemory.recall.verdict": result.verdict.value,
-        "nomemory.recall.stop_reason": limits.stop_reason.value,
-        "nomemory.recall.planner": limits.planner,
-        "nomemory.recall.rounds": limits.iterations,
-        "nomemory.recall.tool_calls": limits.tool_calls,
-    }
+    made.set_attributes(
+        {
+            "gen_ai.memory.record.count": len(result.evidence),
+            "nomemory.recall.verdict": result.verdict.value,
+            "nomemory.recall.stop_reason": limits.stop_reason.value,
+            "nomemory.recall.planner": limits.planner,
+            "nomemory.recall.rounds": limits.iterations,
+            "nomemory.recall.tool_calls": limits.tool_calls,
+        }
+    )
 
 
 __all__ = ["OnStep", "recall"]

@@ -30,7 +30,7 @@ from nomemory.client.options import Identity, with_credential
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Metadata
 from nomemory.server.listen_address import INSPECTOR, ListenAddress
-from nomemory.server.metrics.meters import CallMeter
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.settings import Settings
 from nomemory.server.web.application import answered, nothing_there
 from nomemory.server.web.calls import respond_error
@@ -208,11 +208,11 @@ class Gateway:
         self._forwarding = forwarding
         self._settings = settings
         self._pages = InspectorPages()
-        self._meter = CallMeter()
+        self._meters = Meters()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI's messages are dicts
         """Answer one request."""
-        await answered(Exchange(scope, receive, send), self._answer, self._meter)
+        await answered(Exchange(scope, receive, send), self._answer, self._meters)
 
     async def _answer(self, exchange: Exchange) -> None:
         self._guard.admit(exchange)

@@ -17,11 +17,10 @@ import uvloop
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.recall_only import recall_only_services
-from nomemory.server.composition.server_metrics import AskReaders, ServerMetrics, nobody
+from nomemory.server.composition.server_metrics import ServerMetrics
 from nomemory.server.composition.services import make_services
 from nomemory.server.composition.serving import Figures, freeze_heap, listen_addresses, make_access, serving
-from nomemory.server.composition.tracing import start_exporter, start_tracer
-from nomemory.server.composition.writer import Announce, WriterAssembly, nobody_else
+from nomemory.server.composition.writer import WriterAssembly
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import Addresses
 from nomemory.server.logs import configure_logs
@@ -39,6 +38,7 @@ from nomemory.server.settings import Settings
 from nomemory.server.standard_error import as_json_lines
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
+from nomemory.server.tracing.provider import start_tracing
 from nomemory.server.vector.collection import collection_named
 from nomemory.server.vector.space import VectorSpace
 
@@ -111,12 +111,11 @@ async def running(
     """
     addresses, access = listen_addresses(settings), make_access(settings)
     async with AsyncExitStack() as stack:
+        meters, faults = Meters(), StandingFaults()
+        tracer = start_tracing(settings, meters.process, stack)
         if settings.recall.query_target:
-            meters = Meters()
             services = recall_only_services(settings, stack, meters)
-            deliver = start_exporter(settings, StandingFaults(), meters, stack)
-            tracer = start_tracer(settings, deliver, meters, stack)
-            figures = Figures(meters, ServerMetrics(meters, StandingFaults()))
+            figures = Figures(meters, ServerMetrics(meters, faults))
             own = serving(services, addresses, settings, access, host=interceptors(), figures=figures, tracer=tracer)
             yield await stack.enter_async_context(own)
             return
@@ -124,58 +123,29 @@ async def running(
         stack.callback(os.close, directory.lock())
         directory.refuse_full_disk(settings.server.free_bytes_min)
         refuse_loss(directory, log_store(settings, directory).position)
-        faults = StandingFaults()
-        if settings.workers.count == 1:
-            meters = Meters()
-            tracer = start_tracer(settings, start_exporter(settings, faults, meters, stack), meters, stack)
-            services, _, figures = await _make_everything(settings, directory, faults, stack, meters=meters)
-            watch = watch_of(settings, directory, stack, faults)
-            own = serving(
-                services, addresses, settings, access, host=interceptors(), figures=figures, watch=watch, tracer=tracer
-            )
-            yield await stack.enter_async_context(own)
-        else:
-            yield await _serve_with_readers(settings, directory, addresses, readers, faults, interceptors, stack)
-
-
-async def _serve_with_readers(
-    settings: Settings,
-    directory: DataDirectory,
-    addresses: Addresses,
-    started: Mapping[int, Started],
-    faults: StandingFaults,
-    interceptors: MakeInterceptors,
-    stack: AsyncExitStack,
-) -> Addresses:
-    """Serve here, and in processes at the same addresses that read for themselves and write through this one."""
-    meters = Meters()
-    deliver = start_exporter(settings, faults, meters, stack)
-    tracer = start_tracer(settings, deliver, meters, stack)
-    readers = Readers(settings, started, faults, meters.roster, tracer)
-    shared = _reserved(addresses, stack)
-    stack.push_async_callback(readers.close)
-    await readers.start()
-    described = partial(_described, settings, directory)
-
-    async def announce(space: VectorSpace) -> None:
-        await readers.replace_space(described(space))
-
-    ask = partial(readers.samples, settings.metrics.collect_s)
-    services, writer, figures = await _make_everything(
-        settings, directory, faults, stack, announce, meters=meters, ask_readers=ask
-    )
-    stack.push_async_callback(readers.close)  # before the parts that they call are taken down
-    answering = replace(writer, exposition=figures.exposition, deliver=deliver)
-    readers.assign(Assignment(settings, shared, described(writer.spaces.now), interceptors), answering)
-    here, access = replace(shared, metrics=addresses.metrics), make_access(settings)
-    host, watch = interceptors(), watch_of(settings, directory, stack, faults)
-    own = serving(
-        services, here, settings, access, is_shared=True, host=host, figures=figures, watch=watch, tracer=tracer
-    )
-    bound = await stack.enter_async_context(own)
-    await readers.all_serve()
-    stack.callback(readers.drain)  # while this process drains
-    return bound
+        beside = Readers(settings, readers, faults, meters.roster, tracer)
+        shared = _reserved(addresses, stack) if settings.workers.count > 1 else addresses
+        stack.push_async_callback(beside.close)
+        await beside.start()
+        services, writer, exposition = await _make_everything(settings, directory, faults, stack, meters, beside)
+        stack.push_async_callback(beside.close)  # before the parts that they call are taken down
+        described = _described(settings, directory, writer.spaces.now)
+        beside.assign(Assignment(settings, shared, described, interceptors), replace(writer, exposition=exposition))
+        own = serving(
+            services,
+            replace(shared, metrics=addresses.metrics),
+            settings,
+            access,
+            is_shared=settings.workers.count > 1,
+            host=interceptors(),
+            figures=Figures(meters, exposition),
+            watch=watch_of(settings, directory, stack, faults),
+            tracer=tracer,
+        )
+        bound = await stack.enter_async_context(own)
+        await beside.all_serve()
+        stack.callback(beside.drain)  # while this process drains
+        yield bound
 
 
 def _reserved(addresses: Addresses, stack: AsyncExitStack) -> Addresses:
@@ -194,13 +164,16 @@ async def _make_everything(
     directory: DataDirectory,
     faults: StandingFaults,
     stack: AsyncExitStack,
-    announce: Announce = nobody_else,
-    *,
     meters: Meters,
-    ask_readers: AskReaders = nobody,
-) -> tuple[list[Service], WriterServices, Figures]:
-    """Build all services of a server over its data directory, the parts that its readers call, and what counts."""
-    assembly = WriterAssembly(settings, directory, faults, stack, announce, meters=meters)
+    readers: Readers,
+) -> tuple[list[Service], WriterServices, ServerMetrics]:
+    """Build all services of a server over its data directory, the parts that its readers call, and what is scraped."""
+
+    async def announce(space: VectorSpace) -> None:
+        await readers.replace_space(_described(settings, directory, space))
+
+    assembly = WriterAssembly(settings, directory, faults, stack, announce, meters)
     writer, words, damage = await assembly.build()
     services = await make_services(settings, directory, writer, words, stack, damage, meters)
-    return services, writer, Figures(meters, ServerMetrics(meters, faults, ask_readers, writer.report))
+    ask = partial(readers.samples, settings.metrics.collect_s)
+    return services, writer, ServerMetrics(meters, faults, ask, writer.report)

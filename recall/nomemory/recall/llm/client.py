@@ -19,11 +19,12 @@ import openai
 from openai import AsyncOpenAI, Omit, omit
 from openai.types.chat import ChatCompletionMessageParam
 from openai.types.shared_params import ResponseFormatJSONObject, ResponseFormatJSONSchema
+from opentelemetry.trace import Span, SpanKind
 
 from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.errors import MisunderstoodError, PassingError, failure_of, malformed
 from nomemory.recall.llm.prompt import Prompt
-from nomemory.spans.span import Kind, Span, span
+from nomemory.spans.span import show, shows_content, span
 
 
 class AnswerFormat(Enum):
@@ -79,18 +80,20 @@ _COUNTED: Final = {
 
 async def ask_in_span(asked: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
     """Ask, and note what the reply says of itself. It has not been checked."""
-    with span(f"chat {model}", Kind.CLIENT) as made:
+    with span(f"chat {model}", SpanKind.CLIENT) as made:
         if made is None:
             return await asked
-        made.attributes |= {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": "openai",
-            "gen_ai.request.model": model,
-            "gen_ai.request.max_tokens": max_tokens,
-            "gen_ai.output.type": "json",
-        }
-        if made.shows_content:
-            made.show("gen_ai.input.messages", _messages(list(prompt.turns())))
+        made.set_attributes(
+            {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.provider.name": "openai",
+                "gen_ai.request.model": model,
+                "gen_ai.request.max_tokens": max_tokens,
+                "gen_ai.output.type": "json",
+            }
+        )
+        if shows_content():
+            show(made, "gen_ai.input.messages", _messages(list(prompt.turns())))
         reply = await asked
         _note(made, reply)
         return reply
@@ -99,14 +102,14 @@ async def ask_in_span(asked: Awaitable[object], model: str, max_tokens: int, pro
 def _note(made: Span, reply: object) -> None:
     answered_by, usage = getattr(reply, "model", None), getattr(reply, "usage", None)
     if isinstance(answered_by, str):
-        made.attributes["gen_ai.response.model"] = answered_by
+        made.set_attribute("gen_ai.response.model", answered_by)
     for name, field in _COUNTED.items():
         if isinstance(count := getattr(usage, field, None), int):
-            made.attributes[name] = count
+            made.set_attribute(name, count)
     choices = getattr(reply, "choices", None)
-    if made.shows_content and isinstance(choices, list) and choices:
+    if shows_content() and isinstance(choices, list) and choices:
         content = getattr(getattr(choices[0], "message", None), "content", None)
-        made.show("gen_ai.output.messages", _messages([("assistant", str(content or ""))]))
+        show(made, "gen_ai.output.messages", _messages([("assistant", str(content or ""))]))
 
 
 def _messages(said: Sequence[tuple[str, str]]) -> str:

@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from opentelemetry.trace import Span
+
 from nomemory.recall.model.result import JsonValue
 from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.definitions import CALLABLE
 from nomemory.recall.tools.result import ToolResult
-from nomemory.spans.span import Span, span
+from nomemory.spans.span import show, shows_content, span
 
 _UNKNOWN: Final = "unknown"
 """A tool that does not exist may have any name: a chat model has made it up."""
@@ -33,12 +35,14 @@ async def call_in_span(
 
 
 def _note(made: Span, name: str, result: ToolResult) -> None:
-    made.attributes |= {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": name,
-        "gen_ai.tool.type": "datastore",
-        "gen_ai.memory.record.count": len(result.items),
-        "nomemory.tool.answered": result.answered,
-    }
-    if made.shows_content:
-        made.show("gen_ai.tool.call.arguments", json.dumps(dict(result.arguments), ensure_ascii=False, default=str))
+    made.set_attributes(
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": name,
+            "gen_ai.tool.type": "datastore",
+            "gen_ai.memory.record.count": len(result.items),
+            "nomemory.tool.answered": result.answered,
+        }
+    )
+    if shows_content():
+        show(made, "gen_ai.tool.call.arguments", json.dumps(dict(result.arguments), ensure_ascii=False, default=str))

@@ -16,6 +16,7 @@ import sys
 import threading
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import cast
 
 import uvloop
 
@@ -24,32 +25,24 @@ from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.services import make_services
 from nomemory.server.composition.serving import Figures, freeze_heap, make_access, serving
 from nomemory.server.composition.startup_errors import CANNOT_START
-from nomemory.server.composition.tracing import start_tracer
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.factory import open_lexical_index
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.log.damage import Damage, LogDamage
+from nomemory.server.log.protocol import LogWriter
 from nomemory.server.logs import configure_logs
 from nomemory.server.metrics.meters import Meters
+from nomemory.server.metrics.text import Exposition
 from nomemory.server.processes.connection import PipeConnection
-from nomemory.server.readers.calls import Assignment, GetAssignment, GetSamples, ReplaceSpace
+from nomemory.server.readers.calls import Ask, Assignment, GetSamples, ReplaceSpace
 from nomemory.server.readers.readers import reader_name
-from nomemory.server.readers.remote import (
-    FollowedSpace,
-    RemoteExporter,
-    RemoteExposition,
-    RemoteLog,
-    RemoteReport,
-    WriterClient,
-    remote_space,
-)
+from nomemory.server.readers.remote import FollowedSpace, RemotePart, WriterClient, remote_space
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.index_status import Report
-from nomemory.server.settings import Settings
 from nomemory.server.structured_logs import get_logger
-from nomemory.spans.tracer import Tracer
+from nomemory.server.tracing.provider import start_tracing
 
 _log = get_logger("workers")
 
@@ -72,7 +65,7 @@ async def serve(pipe: socket.socket, number: int) -> int:
 
 
 async def _serve_for(writer: WriterClient, followed: FollowedSpace, meters: Meters, number: int) -> int:
-    assignment: Assignment = await writer.call(GetAssignment())
+    assignment: Assignment = await writer.assignment()
     configure_logs(assignment.settings.server.log_level, number)
     try:
         await _serve_assigned(assignment, writer, followed, meters)
@@ -88,12 +81,12 @@ async def _serve_assigned(
     settings = assignment.settings
     access = make_access(settings)
     async with AsyncExitStack() as stack:
-        tracer = _tracer(settings, writer, meters, stack)
+        tracer = start_tracing(settings, meters.process, stack)
         services = await _make_services(assignment, writer, followed, meters, stack)
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         host = assignment.interceptors()
-        figures = Figures(meters, RemoteExposition(writer))
+        figures = Figures(meters, cast("Exposition", RemotePart(writer, "exposition")))
         watch = watch_of(settings, DataDirectory.of(settings), stack)
         own = serving(
             services,
@@ -114,11 +107,6 @@ async def _serve_assigned(
         _log.info("draining")
 
 
-def _tracer(settings: Settings, writer: WriterClient, meters: Meters, stack: AsyncExitStack) -> Tracer | None:
-    """Record spans, if there are traces, and send them through the writer's process: that has the exporter."""
-    return start_tracer(settings, RemoteExporter(writer).deliver if settings.tracing.is_on else None, meters, stack)
-
-
 async def _make_services(
     assignment: Assignment, writer: WriterClient, followed: FollowedSpace, meters: Meters, stack: AsyncExitStack
 ) -> list[Service]:
@@ -126,10 +114,11 @@ async def _make_services(
     settings, directory = assignment.settings, DataDirectory.of(assignment.settings)
     store = log_store(settings, directory)
     stack.push_async_callback(followed.close)
-    make = partial(remote_space, settings, writer, meters.embedder, store.shared_index)
+    make = partial(remote_space, settings, writer, meters, store.shared_index)
     spaces = followed.begin(make, assignment.space, settings.timing.deadline_default_s)
-    remote = WriterServices(RemoteLog(writer), spaces, RemoteReport(writer))
-    damage = _told_damage(remote.report)
+    log, report = (RemotePart(writer, part) for part in ("log", "report"))
+    remote = WriterServices(cast("LogWriter", log), spaces, cast("Report", report))
+    damage = _told_damage(writer)
     words = store.words(damage, stack)
     if words is None:
         words = open_lexical_index(directory.lexical)
@@ -137,12 +126,12 @@ async def _make_services(
     return await make_services(settings, directory, remote, words, stack, damage, meters)
 
 
-def _told_damage(report: Report) -> LogDamage:
+def _told_damage(writer: WriterClient) -> LogDamage:
     """Make what the writer is told of. Reads have threads of their own."""
     loop = asyncio.get_running_loop()
 
     def tell(met: Damage) -> None:
-        loop.call_soon_threadsafe(report.note_damage, met)
+        loop.call_soon_threadsafe(writer.notify, Ask("report", "note_damage", (met,)))
 
     return LogDamage(tell)
 

@@ -21,7 +21,7 @@ from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.bound_tools import QueryStub
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.listen_address import parse_listen_address
-from nomemory.server.metrics.meters import RecallMeter
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.recall_host import AnsweredBy, Metadata, RecallHost, RemoteQuery
 from nomemory.server.rpc.recall_service import RecallService
@@ -83,7 +83,7 @@ def recall_service(
     metadata: Metadata,
     stack: AsyncExitStack,
     spaces: ServingSpace | None = None,
-    meter: RecallMeter | None = None,
+    meters: Meters | None = None,
 ) -> RecallService:
     """Make the service; what it opens is closed with the stack. `spaces` are this server's own vectors.
 
@@ -102,7 +102,7 @@ def recall_service(
     skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
     host = RecallHost(stub, metadata, answered_by, enough)
     return RecallService(
-        host.ask, skills, host_budget(settings), settings, spaces, audit_of(settings), meter or RecallMeter()
+        host.ask, skills, host_budget(settings), settings, spaces, audit_of(settings), meters or Meters()
     )
 
 

@@ -26,5 +26,5 @@ def recall_only_services(settings: Settings, stack: AsyncExitStack, meters: Mete
             "key needs credentials of its own callers; docs/authentication.md tells how to give it some"
         )
     stub, metadata = remote_query(settings, stack)
-    served: list[Service] = [recall_service(settings, stub, metadata, stack, meter=meters.recalls)]
+    served: list[Service] = [recall_service(settings, stub, metadata, stack, meters=meters)]
     return [*served, server_service(settings, served, None, None)]

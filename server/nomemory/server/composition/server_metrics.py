@@ -85,7 +85,6 @@ class ServerMetrics:
         samples.put(catalog.LOG_READABLE, 1)
         samples.put(catalog.LOG_MESSAGES, status.log.messages)
         samples.put(catalog.LOG_USERS, status.log.users)
-        samples.put(catalog.LOG_SEQUENCE, status.log.sequence)
         samples.put(catalog.LOG_DAMAGED, status.log.damaged)
         lag = self._meters.lag
         lag.note(status.log.sequence)

@@ -9,7 +9,6 @@ from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.recall_host import recall_service
 from nomemory.server.composition.server_info import server_service
-from nomemory.server.composition.tracing import traced_log, traced_search, traced_words
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.hybrid.candidate_pool import Stretches
@@ -37,6 +36,7 @@ from nomemory.server.rpc.query_service import QueryService
 from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import WriteTokens
+from nomemory.server.tracing.traced import traced_log, traced_search, traced_words
 
 _EXPORTED_AT_ONCE = 1000
 """Most messages that an export reads before other calls have their turn: some milliseconds."""
@@ -69,7 +69,7 @@ async def make_services(
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     query = _query_service(settings, writer, words, log, tokens, cursors)
     ingest = IngestService(writer.log, writer.report, tokens, writer.spaces, settings, audit_of(settings))
-    recall = recall_service(settings, InProcessQuery(query), (), stack, writer.spaces, meters.recalls)
+    recall = recall_service(settings, InProcessQuery(query), (), stack, writer.spaces, meters)
     scheduler = ReadScheduler(settings)
     meters.also(partial(_tell_load, scheduler, meters.process))
     reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))

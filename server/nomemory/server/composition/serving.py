@@ -33,7 +33,7 @@ from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.rpc.grpc_server import GrpcServer
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.settings import Settings
-from nomemory.spans.tracer import Tracer
+from nomemory.spans.span import CallTracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
     figures: Figures | None = None,
     watch: Watch | None = None,
-    tracer: Tracer | None = None,
+    tracer: CallTracer | None = None,
 ) -> AsyncIterator[Addresses]:
     """Serve until the context is left, then let calls in flight finish. Return the addresses that were bound.
 
@@ -84,7 +84,7 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
         ListenAddressError: a port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    path = CallPath(services, settings, access, host, figures.meters.calls if figures else None, tracer)
+    path = CallPath(services, settings, access, host, figures.meters if figures else None, tracer)
     servers: list[_Server] = []
     bound: dict[str, ListenAddress] = {}
     watching: list[asyncio.Task[None]] = []

@@ -13,7 +13,7 @@ from nomemory.server.listen_address import ListenAddressError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
 from nomemory.server.maintenance.loss import LogLostError
 from nomemory.server.server_key import KeyFileError
-from nomemory.server.tracing.factory import TracingSettingsError
+from nomemory.server.tracing.provider import TracingSettingsError
 from nomemory.server.vector.qdrant.reachability import ForeignCollectionError
 
 CANNOT_START: Final = (

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from nomemory.server.composition.log_store import LogStore
 from nomemory.server.composition.log_watch import CommitSignal
-from nomemory.server.composition.tracing import traced_embedder, traced_vectors
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import EmbedderSettingsError, NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
@@ -27,6 +26,7 @@ from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import QDRANT, VECTOR_ENGINE, VECTOR_INDEX, StandingFaults
+from nomemory.server.tracing.traced import traced_embedder, traced_vectors
 from nomemory.server.vector.collection import (
     Collection,
     collection_name,
@@ -227,7 +227,7 @@ def _made(settings: Settings, known: RememberedModel, faults: StandingFaults, me
         return watched[0]
 
     vigil = Vigil(Patience.of(settings), faults, meters.roster)
-    embedder = choose_embedder(of_former, vigil, watch, meters.embedder)
+    embedder = choose_embedder(of_former, vigil, watch, meters)
     return FormerModel(of_former, embedder, watched[0])
 
 

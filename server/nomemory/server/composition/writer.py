@@ -9,7 +9,6 @@ from functools import partial
 
 from nomemory.server.composition.log_store import QueuedWriter, log_store
 from nomemory.server.composition.log_watch import CommitSignal
-from nomemory.server.composition.tracing import traced_changes, traced_embedder
 from nomemory.server.composition.vector_spaces import FormerModelLostError, VectorSpaces, former_model
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
@@ -37,6 +36,7 @@ from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import FormerFaults, StandingFaults
 from nomemory.server.structured_logs import get_logger
+from nomemory.server.tracing.traced import traced_changes, traced_embedder
 from nomemory.server.vector.collection import collection_of, discard_foreign_vectors
 from nomemory.server.vector.model_change import IndexedSpace, ModelChange, SpacesInUse, UnusedCollections
 from nomemory.server.vector.space import ServingSpace, VectorSpace
@@ -60,10 +60,6 @@ Announce = Callable[[VectorSpace], Awaitable[None]]
 """Has other processes follow a change of the model; returns when none of their reads uses the former one."""
 
 
-async def nobody_else(_space: VectorSpace) -> None:
-    """Return at once: there is no other process."""
-
-
 class WriterAssembly:
     """Builds the parts and starts their background work. The stack takes them down in the opposite order.
 
@@ -76,11 +72,10 @@ class WriterAssembly:
         directory: DataDirectory,
         faults: StandingFaults,
         stack: AsyncExitStack,
-        announce: Announce = nobody_else,
-        *,
-        meters: Meters | None = None,
+        announce: Announce,
+        meters: Meters,
     ) -> None:
-        self._meters = meters or Meters()
+        self._meters = meters
         self._settings = settings
         self._directory = directory
         self._faults = faults
@@ -100,7 +95,7 @@ class WriterAssembly:
         """
         settings = self._settings
         around = partial(traced_embedder, settings=settings)
-        embedder = choose_embedder(settings, self._vigil, around, self._meters.embedder)
+        embedder = choose_embedder(settings, self._vigil, around, self._meters)
         writer, erasable = self._store.writing(self._committed.announce, self._stack)
         self._sweep(writer)
         log = self._store.reading(self._damage, self._stack)
@@ -117,7 +112,7 @@ class WriterAssembly:
         self._erase(erasable, Indexes(lexical, spaces, unused))
         report = StatusReport(log, lexical, spaces, self._supervisor.fault, self._faults, notice, self._damage)
         self._meters.also(partial(_tell_queue, writer, self._meters.process))
-        counted = traced_changes(MeteredLog(writer, self._meters.changes), settings)
+        counted = traced_changes(MeteredLog(writer, self._meters), settings)
         return WriterServices(counted, serving, report), words, self._damage
 
     def _sweep(self, log: ExpiredMessages) -> None:

@@ -21,7 +21,7 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder, MeteredEmbedder, SharedEmbedder
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.metrics.meters import EmbedderMeter
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.settings import Settings
 
@@ -71,7 +71,7 @@ def choose_embedder(
     settings: Settings,
     vigil: Vigil | None = None,
     around: Callable[[Embedder], Embedder] = lambda within: within,
-    meter: EmbedderMeter | None = None,
+    meters: Meters | None = None,
 ) -> Embedder:
     """Make the embedder, with a memory for queries. Nothing is sent yet.
 
@@ -81,15 +81,15 @@ def choose_embedder(
         settings: which.
         vigil: how processes of its own are watched.
         around: wraps the model, beneath what is shared and remembered.
-        meter: counts what it does.
+        meters: count what it does.
 
     Raises:
         EmbedderSettingsError: there is no such embedder, or a setting is missing or contradicts the model.
     """
-    meter = meter or EmbedderMeter()
-    model = around(MeteredEmbedder(_embedder(settings, vigil), meter))
-    shared = SharedEmbedder(model, settings.reads.embeddings_max, meter)
-    return CachedEmbedder(shared, settings.embedder.cache_max, meter)
+    meters = meters or Meters()
+    model = around(MeteredEmbedder(_embedder(settings, vigil), meters))
+    shared = SharedEmbedder(model, settings.reads.embeddings_max, meters)
+    return CachedEmbedder(shared, settings.embedder.cache_max)
 
 
 def _embedder(settings: Settings, vigil: Vigil | None) -> Embedder:

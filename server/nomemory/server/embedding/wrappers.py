@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from cachetools import LRUCache
@@ -15,7 +15,8 @@ from nomemory.server.admission.ticket import turn_at, waiting_elsewhere
 from nomemory.server.embedding.protocol import Embedder, is_about_texts
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.metrics.meters import EmbedderMeter
+from nomemory.server.metrics import catalog
+from nomemory.server.metrics.meters import Meters
 
 
 class EmbedderWrapper:
@@ -57,22 +58,38 @@ class MeteredEmbedder(EmbedderWrapper):
 
     Args:
         embedder: the model.
-        meter: counts.
+        meters: count.
     """
 
-    def __init__(self, embedder: Embedder, meter: EmbedderMeter) -> None:
+    def __init__(self, embedder: Embedder, meters: Meters) -> None:
         super().__init__(embedder)
-        self._meter = meter
+        self._meters = meters
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""
-        with self._meter.calling("query", 1):
+        with self._counted("query", 1):
             return await self._within.embed_query(text)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents."""
-        with self._meter.calling("document", len(texts)):
+        with self._counted("document", len(texts)):
             return await self._within.embed_documents(texts)
+
+    @contextmanager
+    def _counted(self, purpose: str, texts: int) -> Iterator[None]:
+        """Count a call of the model by how it ends. One that is cancelled is not counted."""
+        began = time.perf_counter()
+        try:
+            yield
+        except Exception:
+            self._note(purpose, began, embedded=0, failed=1)
+            raise
+        self._note(purpose, began, embedded=texts, failed=0)
+
+    def _note(self, purpose: str, began: float, *, embedded: int, failed: int) -> None:
+        self._meters.observe(catalog.EMBEDDER_CALLS, time.perf_counter() - began, purpose)
+        self._meters.count(catalog.EMBEDDER_TEXTS, purpose, by=embedded)
+        self._meters.count(catalog.EMBEDDER_ERRORS, purpose, by=failed)
 
 
 _AT_ONCE = 64
@@ -86,14 +103,14 @@ class SharedEmbedder(EmbedderWrapper):
     Args:
         within: what embeds.
         at_once: how many queries are with it at a time; 0 chooses by its kind.
-        meter: is told how many wait.
+        meters: tell how many wait.
     """
 
-    def __init__(self, within: Embedder, at_once: int, meter: EmbedderMeter | None = None) -> None:
+    def __init__(self, within: Embedder, at_once: int, meters: Meters | None = None) -> None:
         super().__init__(within)
         self._slots = FairSlots(at_once or (_AT_ONCE_LOCAL if within.kind == "local" else _AT_ONCE))
-        if meter is not None:
-            meter.follow(self._slots)
+        if meters is not None:
+            meters.model_queues.append(self._slots)
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""
@@ -161,18 +178,15 @@ class CachedEmbedder(EmbedderWrapper):
     Args:
         embedder: what embeds.
         kept_max: how many vectors are kept; 0 keeps none.
-        meter: counts what was kept.
     """
 
-    def __init__(self, embedder: Embedder, kept_max: int, meter: EmbedderMeter | None = None) -> None:
+    def __init__(self, embedder: Embedder, kept_max: int) -> None:
         super().__init__(embedder)
-        self._meter = meter or EmbedderMeter()
         self._kept: LRUCache[str, Vector] = LRUCache(kept_max)
         self._asked: dict[str, _Asked] = {}
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query, unless its vector is cached. A failure is not cached. What nobody waits for is withdrawn."""
-        self._meter.looked_up(hit=text in self._kept)
         if text in self._kept:
             return self._kept[text]
         asked = self._asked.get(text) or self._ask(text)

@@ -15,7 +15,8 @@ from nomemory.server.log.commit import Batch, CommitPlan, Key, RequestKey, diges
 from nomemory.server.log.expiry import Swept
 from nomemory.server.log.protocol import Deleted, Erased, LogWriter, OnConflict, Written
 from nomemory.server.message import Filter, Message
-from nomemory.server.metrics.meters import ChangeMeter
+from nomemory.server.metrics import catalog
+from nomemory.server.metrics.meters import Meters
 
 _RETRY_AFTER_S = 0.2
 
@@ -206,34 +207,34 @@ class MeteredLog:
 
     Args:
         within: the log.
-        meter: counts what it has committed.
+        meters: count what it has committed.
     """
 
-    def __init__(self, within: LogWriter, meter: ChangeMeter) -> None:
+    def __init__(self, within: LogWriter, meters: Meters) -> None:
         self._within = within
-        self._meter = meter
+        self._meters = meters
 
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
         """Store a batch, all or nothing; returns when it is durable."""
         written = await self._within.write(messages, on_conflict=on_conflict, request_id=request_id)
         for outcome in written.outcomes:
-            self._meter.written(outcome.value)
+            self._meters.count(catalog.WRITTEN, outcome.value)
         return written
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of one user; returns when it is durable."""
         deleted = await self._within.delete(user_id, message_ids)
-        self._meter.deleted("ids", deleted.deleted)
+        self._meters.count(catalog.DELETED, "ids", by=deleted.deleted)
         return deleted
 
     async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
         """Delete whatever a filter admits, all or nothing; returns when it is durable."""
         deleted = await self._within.delete_matching(user_id, narrowed)
-        self._meter.deleted("filter", deleted.deleted)
+        self._meters.count(catalog.DELETED, "filter", by=deleted.deleted)
         return deleted
 
     async def erase(self, user_id: str) -> Erased:
         """Delete everything of one user; returns when it is durable."""
         erased = await self._within.erase(user_id)
-        self._meter.deleted("user", erased.deleted)
+        self._meters.count(catalog.DELETED, "user", by=erased.deleted)
         return erased

@@ -55,13 +55,9 @@ class Samples:
 
     values: dict[str, dict[Labels, Value]] = field(default_factory=dict)
 
-    def put(self, family: Family, value: float, *labels: str) -> None:
+    def put(self, family: Family, value: Value, *labels: str) -> None:
         """Set a value."""
         self.values.setdefault(family.name, {})[labels] = value
-
-    def spread(self, family: Family, distribution: Distribution, *labels: str) -> None:
-        """Set the values of a histogram, as they are now."""
-        self.values.setdefault(family.name, {})[labels] = distribution.copy()
 
     def add(self, other: Samples) -> None:
         """Add the values of other samples to these."""

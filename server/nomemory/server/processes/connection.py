@@ -16,12 +16,10 @@ from nomemory.server.processes.frames import (
     Heartbeat,
     InTrace,
     Reply,
-    TimedReply,
     Withdrawal,
     pack,
 )
-from nomemory.spans.span import Span, current, parsed, traceparent_of
-from nomemory.spans.tracer import Tracer
+from nomemory.spans.span import ERROR_TYPE, CallTracer, TracedCall
 
 Answer = Callable[[Any], Coroutine[Any, Any, object]]
 """Answers a request of the other end."""
@@ -60,7 +58,6 @@ class PipeConnection(asyncio.Protocol):
             or the other end is gone.
         describe_error: what is replied when `answer` raises.
         tracer: begins the spans of the other end's requests that belong to a trace; None: they have none.
-        peer: what the process at the other end is called in spans.
 
     Attributes:
         heard_at: when something last arrived, in the event loop's time.
@@ -70,13 +67,11 @@ class PipeConnection(asyncio.Protocol):
         self,
         answer: Answer = _answer_nothing,
         describe_error: DescribeError = repr,
-        tracer: Tracer | None = None,
-        peer: str = "",
+        tracer: CallTracer | None = None,
     ) -> None:
         self._answer = answer
         self._describe_error = describe_error
         self._tracer = tracer
-        self._peer = peer
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._arrived = FrameBuffer()
@@ -95,12 +90,11 @@ class PipeConnection(asyncio.Protocol):
         end: socket.socket,
         answer: Answer = _answer_nothing,
         describe_error: DescribeError = repr,
-        tracer: Tracer | None = None,
-        peer: str = "",
+        tracer: CallTracer | None = None,
     ) -> Self:
         """Take over one end of a pair of sockets."""
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_unix_connection(lambda: cls(answer, describe_error, tracer, peer), sock=end)
+        _, connection = await loop.create_unix_connection(lambda: cls(answer, describe_error, tracer), sock=end)
         return connection
 
     @property
@@ -137,10 +131,9 @@ class PipeConnection(asyncio.Protocol):
             raise PipeClosedError
         call_id = next(self._ids)
         arriving = self._waiting[call_id] = self._loop.create_future()
-        span = current()
-        self._write(call_id, request if span is None else _in_trace(span, request))
+        self._write(call_id, request)
         try:
-            return _value(self._noted(await arriving, span))
+            return _value(await arriving)
         except asyncio.CancelledError:
             self._write(call_id, Withdrawal())
             raise
@@ -204,33 +197,24 @@ class PipeConnection(asyncio.Protocol):
             self._begin(call_id, body)
 
     def _begin(self, call_id: int, body: object) -> None:
-        context, span = copy_context(), None
+        context, traced = copy_context(), None
         if isinstance(body, InTrace):
-            span = context.run(self._continued, body)
+            traced = context.run(self._continued, body)
             body = body.request
         task = self._answering[call_id] = self._loop.create_task(self._answer(body), context=context)
-        task.add_done_callback(partial(self._reply, call_id, span), context=context)
+        task.add_done_callback(partial(self._reply, call_id, traced), context=context)
 
-    def _continued(self, body: InTrace) -> Span | None:
-        caller = parsed(body.traceparent, body.tracestate)
-        if self._tracer is None or caller is None:
-            return None
-        return self._tracer.continued(type(body.request).__name__, caller)
+    def _continued(self, body: InTrace) -> TracedCall | None:
+        return None if self._tracer is None else self._tracer.begin(body.name, body.headers)
 
-    def _reply(self, call_id: int, span: Span | None, done: asyncio.Task[object]) -> None:
+    def _reply(self, call_id: int, traced: TracedCall | None, done: asyncio.Task[object]) -> None:
         del self._answering[call_id]
         if not done.cancelled():
             error = done.exception()
             reply = Reply(done.result()) if error is None else Reply(error=self._describe_error(error))
             self._write(call_id, reply)
-        if span is not None:
-            span.error = _kind_of_error(done)
-            span.end()
-
-    def _noted(self, reply: Reply | None, span: Span | None) -> Reply | None:
-        if span is not None and isinstance(reply, TimedReply):
-            span.elsewhere(self._peer, reply.process_id, reply.began_ns, reply.ended_ns)
-        return reply
+        if traced is not None:
+            _end(traced, done)
 
     def _settle(self, call_id: int, reply: Reply | None) -> None:
         arriving = self._waiting.get(call_id)
@@ -242,15 +226,11 @@ class PipeConnection(asyncio.Protocol):
             self._transport.write(pack(call_id, body))
 
 
-def _in_trace(span: Span, request: object) -> InTrace:
-    return InTrace(traceparent_of(span), span.state, request)
-
-
-def _kind_of_error(done: asyncio.Task[object]) -> str:
-    if done.cancelled():
-        return asyncio.CancelledError.__name__
-    error = done.exception()
-    return type(error).__name__ if error else ""
+def _end(traced: TracedCall, done: asyncio.Task[object]) -> None:
+    error = asyncio.CancelledError() if done.cancelled() else done.exception()
+    if error is not None:
+        traced.span.set_attribute(ERROR_TYPE, type(error).__name__)
+    traced.end(failed=error is not None)
 
 
 def _value(reply: Reply | None) -> Any:  # noqa: ANN401 - see `call`

@@ -27,26 +27,11 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class TimedReply(Reply):
-    """The answer of a worker to a call that belongs to a trace.
-
-    Attributes:
-        process_id: the worker.
-        began_ns: when it had the call, in nanoseconds since the Unix epoch.
-        ended_ns: when it answered.
-    """
-
-    process_id: int = 0
-    began_ns: int = 0
-    ended_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class InTrace:
-    """A request that belongs to a trace, with the context that W3C gives it."""
+    """A request that belongs to a trace: what its span is called, and the headers that W3C gives it."""
 
-    traceparent: str
-    tracestate: str
+    name: str
+    headers: tuple[tuple[str, str], ...]
     request: Any
 
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
-import time
 
 from nomemory.server.processes.frames import (
     READY,
     FrameBuffer,
     Heartbeat,
-    InTrace,
     ReceivedCall,
     Reply,
-    TimedReply,
     Withdrawal,
     pack,
 )
-from nomemory.spans.span import parsed
 
 _CHUNK = 1 << 16
 _DRAIN_MAX = 8 << 20
@@ -38,7 +33,6 @@ class WorkerPipe:
         self._socket = socket.socket(fileno=descriptor)
         self._sending = threading.Lock()
         self._arrived = FrameBuffer()
-        self._timed: dict[int, int] = {}
 
     def ready(self) -> None:
         """Report that calls can be answered from now on."""
@@ -76,11 +70,11 @@ class WorkerPipe:
 
     def reply(self, call_id: int, value: object) -> None:
         """Answer a call. Any thread may do so."""
-        self._send(call_id, self._reply(call_id, value))
+        self._send(call_id, Reply(value))
 
     def fail(self, call_id: int, error: str) -> None:
         """Answer that a call failed; `error` names the kind and holds no content of messages."""
-        self._send(call_id, self._reply(call_id, error=error))
+        self._send(call_id, Reply(error=error))
 
     def close(self) -> None:
         """Close the pipe for both ends."""
@@ -90,12 +84,6 @@ class WorkerPipe:
         with self._sending:
             self._socket.sendall(pack(call_id, reply))
 
-    def _reply(self, call_id: int, value: object = None, error: str | None = None) -> Reply:
-        began_ns = self._timed.pop(call_id, None)
-        if began_ns is None:
-            return Reply(value, error)
-        return TimedReply(value, error, os.getpid(), began_ns, time.time_ns())
-
     def _calls(self) -> list[ReceivedCall]:
         """Answer heartbeats; leave out calls that were withdrawn before they began. What has begun is finished."""
         frames = self._arrived.take()
@@ -103,22 +91,11 @@ class WorkerPipe:
             if isinstance(body, Heartbeat):
                 self.reply(call_id, None)
         withdrawn = {call_id for call_id, body in frames if isinstance(body, Withdrawal)}
-        for call_id in withdrawn:
-            self._timed.pop(call_id, None)
         return [
-            ReceivedCall(call_id, self._request(call_id, body))
+            ReceivedCall(call_id, body)
             for call_id, body in frames
             if call_id not in withdrawn and not isinstance(body, Heartbeat)
         ]
-
-    def _request(self, call_id: int, body: object) -> object:
-        """Return what is asked; note when it came, if it belongs to a trace that is recorded."""
-        if not isinstance(body, InTrace):
-            return body
-        caller = parsed(body.traceparent)
-        if caller is not None and caller.is_sampled:
-            self._timed[call_id] = time.time_ns()
-        return body.request
 
     def _drain(self) -> None:
         while len(self._arrived) < _DRAIN_MAX:

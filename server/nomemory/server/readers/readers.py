@@ -1,11 +1,4 @@
-"""Starts the readers of a server, keeps them going, and drains them.
-
-The writer's answers to one reader.
-
-Starts readers. It needs next to nothing itself, so that they can load while the writer's process loads.
-
-The barrier at which the processes of a server wait for each other.
-"""
+"""Starts the readers of a server, keeps them going, answers them, and drains them."""
 
 from __future__ import annotations
 
@@ -16,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from nomemory.server.faults import Fault
 from nomemory.server.metrics.meters import Roster
 from nomemory.server.metrics.samples import Samples
 from nomemory.server.processes.child_process import wait_ended
@@ -23,35 +17,22 @@ from nomemory.server.processes.connection import CallFailedError, PipeClosedErro
 from nomemory.server.processes.launch import Launch, Started
 from nomemory.server.processes.supervisor import Supervisor
 from nomemory.server.processes.watch import Patience, Vigil, Watch
-from nomemory.server.readers.calls import (
-    Assignment,
-    FaultRecord,
-    GetAssignment,
-    GetSamples,
-    ReplaceSpace,
-    SpaceDescription,
-    WriterCall,
-)
+from nomemory.server.readers.calls import Ask, Assignment, GetAssignment, GetSamples, ReplaceSpace, SpaceDescription
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call_lifecycle import fault_of
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
-from nomemory.spans.tracer import Tracer
+from nomemory.spans.span import CallTracer
+
+_log = get_logger("workers")
 
 
-class StartupBarrier:
-    """Holds readers back until the writer has everything that they open, and the writer until all readers serve.
+class ReaderCalls:
+    """Answers the calls of readers, once the writer has everything that they open."""
 
-    Args:
-        count: how many readers there are, numbered from 1.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self) -> None:
         self._opened: asyncio.Future[tuple[Assignment, WriterServices]] = asyncio.get_running_loop().create_future()
-        self._serving: set[int] = set()
-        self._all_serving = asyncio.Event()
 
     def open(self, assignment: Assignment, services: WriterServices) -> None:
         """Let the readers go on: give them their assignment, and the services that answer them."""
@@ -64,55 +45,18 @@ class StartupBarrier:
             self._opened = asyncio.get_running_loop().create_future()
             self._opened.set_result((replace(assignment, space=space), services))
 
-    async def assignment(self) -> Assignment:
-        """Return what readers serve, once the barrier is open."""
-        return (await asyncio.shield(self._opened))[0]
-
-    async def services(self) -> WriterServices:
-        """Return the services that answer readers, once the barrier is open."""
-        return (await asyncio.shield(self._opened))[1]
-
-    def note_serving(self, number: int) -> None:
-        """Note that a reader serves."""
-        self._serving.add(number)
-        if len(self._serving) == self._count:
-            self._all_serving.set()
-
-    async def all_serve(self, longest_s: float) -> bool:
-        """Wait until all readers have begun to serve; return False if some were not in time."""
-        try:
-            async with asyncio.timeout(longest_s):
-                return await self._all_serving.wait()
-        except TimeoutError:
-            return False
-
-
-_log = get_logger("workers")
-
-
-class ReaderCalls:
-    """Answers the calls of readers. Their pipes are opened with its methods.
-
-    Args:
-        barrier: knows what readers serve, and who answers them.
-    """
-
-    def __init__(self, barrier: StartupBarrier) -> None:
-        self._barrier = barrier
-
-    async def answer(self, request: WriterCall | GetAssignment) -> object:
+    async def answer(self, request: Ask | GetAssignment) -> object:
         """Answer a call.
 
         Raises:
             Fault: as the services do.
         """
-        if isinstance(request, GetAssignment):
-            return await self._barrier.assignment()
-        return await (await self._barrier.services()).answer(request)
+        assignment, services = await asyncio.shield(self._opened)
+        return assignment if isinstance(request, GetAssignment) else await services.answer(request)
 
-    def describe_error(self, error: BaseException) -> FaultRecord:
+    def describe_error(self, error: BaseException) -> Fault:
         """Return what a reader's caller may see of an error."""
-        return FaultRecord.of(fault_of(error, _log))
+        return fault_of(error, _log)
 
 
 _MODULE = "nomemory.server.composition.reader"
@@ -184,7 +128,7 @@ class Readers:
         started: Mapping[int, Started],
         faults: StandingFaults,
         roster: Roster,
-        tracer: Tracer | None = None,
+        tracer: CallTracer | None = None,
     ) -> None:
         self._tracer = tracer
         memory_max_bytes = settings.workers.memory_bytes
@@ -194,8 +138,9 @@ class Readers:
         self._started = dict(started)
         self._start_s = settings.workers.start_s
         self._grace_s = settings.timing.drain_s + _ENDING_S
-        self._barrier = StartupBarrier(len(self._numbers))
-        self._calls = ReaderCalls(self._barrier)
+        self._calls = ReaderCalls()
+        self._serving: set[int] = set()
+        self._all_serving = asyncio.Event()
         self._supervisor = Supervisor()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._pipes: dict[int, PipeConnection] = {}
@@ -210,11 +155,11 @@ class Readers:
 
     def assign(self, assignment: Assignment, services: WriterServices) -> None:
         """Let the readers serve, answered by these services."""
-        self._barrier.open(assignment, services)
+        self._calls.open(assignment, services)
 
     async def replace_space(self, space: SpaceDescription) -> None:
         """Have all readers answer from another vector space; return when none of their reads uses the former one."""
-        self._barrier.reassign(space)
+        self._calls.reassign(space)
         await asyncio.gather(*(self._have_replaced(number, pipe, space) for number, pipe in self._pipes.items()))
 
     async def samples(self, longest_s: float) -> list[Heard]:
@@ -224,7 +169,12 @@ class Readers:
 
     async def all_serve(self) -> None:
         """Wait until all readers serve, for a limited time. Late ones join when they can."""
-        if not await self._barrier.all_serve(self._start_s):
+        if not self._numbers:
+            return
+        try:
+            async with asyncio.timeout(self._start_s):
+                await self._all_serving.wait()
+        except TimeoutError:
             _log.warning("not all workers serve yet")
 
     def drain(self) -> None:
@@ -285,5 +235,7 @@ class Readers:
         """Answer a reader until it is gone. Its open calls are then cancelled."""
         with suppress(PipeClosedError):
             await pipe.wait_ready()
-            self._barrier.note_serving(number)
+            self._serving.add(number)
+            if len(self._serving) == len(self._numbers):
+                self._all_serving.set()
             await pipe.wait_closed()

@@ -7,47 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
-from nomemory.server.embedding.vector import Vector
+from opentelemetry.trace import SpanKind
+
+from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.wrappers import CachedEmbedder, SharedEmbedder
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.damage import Damage
-from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
-from nomemory.server.message import Filter, Message
-from nomemory.server.metrics.meters import EmbedderMeter
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
-from nomemory.server.readers.calls import (
-    Delete,
-    DeleteMatching,
-    EmbedDocuments,
-    EmbedQuery,
-    Erase,
-    ExportSpans,
-    FaultRecord,
-    FetchVectors,
-    GetAssignment,
-    GetMetrics,
-    GetStatus,
-    LookAtLog,
-    NoteDamage,
-    NoteQuery,
-    ReplaceSpace,
-    SearchVectors,
-    SpaceDescription,
-    Write,
-    WriterCall,
-)
+from nomemory.server.processes.frames import InTrace
+from nomemory.server.readers.calls import Ask, GetAssignment, ReplaceSpace, SpaceDescription
 from nomemory.server.settings import Settings
-from nomemory.server.tracing.span_export import Delivery
 from nomemory.server.vector.collection import QdrantLayout
 from nomemory.server.vector.indexing.backlog import BacklogReader
-from nomemory.server.vector.protocol import VectorHit
+from nomemory.server.vector.protocol import VectorSearch
 from nomemory.server.vector.space import ServingSpace, SharedVectors, VectorSpace
-from nomemory.spans.span import Kind, span
-from nomemory.v1 import ingest_service_pb2 as pb
+from nomemory.spans.span import outgoing_metadata, span
 
 if TYPE_CHECKING:
     from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
@@ -62,95 +41,69 @@ class WriterClient:
     def __init__(self, pipe: PipeConnection) -> None:
         self._pipe = pipe
 
-    async def call(self, request: WriterCall | GetAssignment) -> Any:  # noqa: ANN401 - each request says its answer
-        """Send a request and return the answer.
+    async def assignment(self) -> Any:  # noqa: ANN401 - it cannot be told from others what crosses a pipe
+        """Return what to serve, an `Assignment`, once the writer has what a reader opens; raises as `ask`."""
+        return await self._answer(GetAssignment())
+
+    async def ask(self, request: Ask) -> Any:  # noqa: ANN401 - as the part answers
+        """Call a part and return what it answers.
 
         Raises:
             Fault: the writer's; STORAGE_UNAVAILABLE if its process is gone.
         """
-        try:
-            with span(type(request).__name__, Kind.CLIENT):
-                return await self._pipe.call(request)
-        except PipeClosedError as error:
-            reason, message = Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the server's writer is gone"
-            raise Fault(reason, message, retry_after_s=_RETRY_AFTER_S) from error
-        except CallFailedError as error:
-            record: FaultRecord = error.error
-            raise record.fault() from None
+        name = f"writer {request.part}.{request.method}"
+        with span(name, SpanKind.CLIENT):
+            headers = outgoing_metadata()
+            return await self._answer(InTrace(name, headers, request) if headers else request)
 
-    def notify(self, request: NoteQuery | LookAtLog | NoteDamage) -> None:
-        """Send a request that needs no answer."""
+    def notify(self, request: Ask) -> None:
+        """Call a part whose answer does not matter."""
         self._pipe.notify(request)
 
     def ready(self) -> None:
         """Report that this reader serves."""
         self._pipe.ready()
 
+    async def _answer(self, request: object) -> Any:  # noqa: ANN401 - as `ask`
+        try:
+            return await self._pipe.call(request)
+        except PipeClosedError as error:
+            reason, message = Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the server's writer is gone"
+            raise Fault(reason, message, retry_after_s=_RETRY_AFTER_S) from error
+        except CallFailedError as error:
+            fault: Fault = error.error
+            raise fault from None
 
-class RemoteLog:
-    """Implements `LogWriter`."""
 
-    def __init__(self, writer: WriterClient) -> None:
+class RemotePart:
+    """Stands in a reader for a part of the writer's process: each method calls that of the part.
+
+    Args:
+        writer: the process.
+        part: what the part is called there, see `Ask`.
+        space: the vector space that it belongs to.
+    """
+
+    def __init__(self, writer: WriterClient, part: str, space: str = "") -> None:
         self._writer = writer
-
-    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
-        """Store a batch, all or nothing; returns when it is durable."""
-        written: Written = await self._writer.call(Write(tuple(messages), on_conflict, request_id))
-        return written
-
-    async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
-        """Delete messages of one user; returns when it is durable."""
-        deleted: Deleted = await self._writer.call(Delete(user_id, tuple(message_ids)))
-        return deleted
-
-    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
-        """Delete whatever a filter admits, all or nothing; returns when it is durable."""
-        deleted: Deleted = await self._writer.call(DeleteMatching(user_id, narrowed))
-        return deleted
-
-    async def erase(self, user_id: str) -> Erased:
-        """Delete everything of one user; returns when it is durable."""
-        erased: Erased = await self._writer.call(Erase(user_id))
-        return erased
-
-
-class RemoteVectors:
-    """Implements `VectorSearch` for the space of that name."""
-
-    def __init__(self, writer: WriterClient, space: str) -> None:
-        self._writer = writer
+        self._part = part
         self._space = space
 
-    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
-        """Return the nearest messages."""
-        hits: list[VectorHit] = await self._writer.call(SearchVectors(self._space, user_id, vector, narrowed, limit))
-        return hits
+    def __getattr__(self, method: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        return partial(self._ask, method)
 
-    async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the stored vectors of messages' first parts."""
-        found: dict[str, Vector] = await self._writer.call(FetchVectors(self._space, user_id, tuple(message_ids)))
-        return found
+    async def _ask(self, method: str, *arguments: object, **named: object) -> Any:  # noqa: ANN401 - as the part answers
+        return await self._writer.ask(Ask(self._part, method, arguments, named, self._space))
 
 
-class RemoteEmbedder:
+class RemoteEmbedder(RemotePart):
     """Implements `Embedder`."""
 
     def __init__(self, writer: WriterClient, description: SpaceDescription) -> None:
-        self._writer = writer
-        self._space = description.name
+        super().__init__(writer, "embedder", description.name)
         self.kind = description.kind
         self.model = description.model
         self.dimension = description.dimension
-
-    async def embed_query(self, text: str) -> Vector:
-        """Embed a query."""
-        vector: Vector = await self._writer.call(EmbedQuery(self._space, text))
-        return vector
-
-    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed documents."""
-        vectors: list[Vector] = await self._writer.call(EmbedDocuments(self._space, tuple(texts)))
-        return vectors
 
     async def close(self) -> None:
         """Do nothing: the model is the writer's."""
@@ -174,54 +127,11 @@ class RemoteProgress:
         now = time.monotonic()
         if now - self._looked_at >= _LOOK_S:
             self._looked_at = now
-            self._writer.notify(LookAtLog(self._space))
+            self._writer.notify(Ask("progress", "look", space=self._space))
 
     def note_query(self, user_id: str) -> None:
-        """Have the user's backlog go first. If there is none, the search itself reports the query."""
-        if self._backlog.is_pending(user_id):
-            self._writer.notify(NoteQuery(self._space, user_id))
-
-
-class RemoteExporter:
-    """Sends spans through the writer's process."""
-
-    def __init__(self, writer: WriterClient) -> None:
-        self._writer = writer
-
-    async def deliver(self, batch: bytes, spans: int) -> Delivery:
-        """Send a batch."""
-        try:
-            delivery: Delivery = await self._writer.call(ExportSpans(batch, spans))
-        except Fault as fault:
-            return Delivery(spans, fault.message)
-        return delivery
-
-
-class RemoteExposition:
-    """Implements `Exposition`."""
-
-    def __init__(self, writer: WriterClient) -> None:
-        self._writer = writer
-
-    async def text(self) -> bytes:
-        """Return the figures of the whole server, as Prometheus reads them."""
-        text: bytes = await self._writer.call(GetMetrics())
-        return text
-
-
-class RemoteReport:
-    """Implements `Report`."""
-
-    def __init__(self, writer: WriterClient) -> None:
-        self._writer = writer
-
-    async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
-        """Report how far the log and each index are."""
-        return pb.GetIndexStatusResponse.FromString(await self._writer.call(GetStatus(user_id, prefix)))
-
-    def note_damage(self, met: Damage) -> None:
-        """Have the writer's process take note of damage to the log."""
-        self._writer.notify(NoteDamage(met))
+        """Have the user's backlog go first."""
+        self._writer.notify(Ask("progress", "note_query", (user_id,), space=self._space))
 
 
 MakeSpace = Callable[[SpaceDescription, AsyncExitStack], VectorSpace]
@@ -268,16 +178,17 @@ class FollowedSpace:
 def remote_space(
     settings: Settings,
     writer: WriterClient,
-    meter: EmbedderMeter,
+    meters: Meters,
     shared_index: Callable[[str], PostgresSharedIndex | None],
     described: SpaceDescription,
     stack: AsyncExitStack,
 ) -> VectorSpace:
     """Make a space that calls the writer's process; the stack takes it down."""
-    shared = SharedEmbedder(RemoteEmbedder(writer, described), settings.reads.embeddings_max, meter)
-    embedder = CachedEmbedder(shared, settings.embedder.cache_max, meter)
+    remote = cast("Embedder", RemoteEmbedder(writer, described))
+    shared = SharedEmbedder(remote, settings.reads.embeddings_max, meters)
+    embedder = CachedEmbedder(shared, settings.embedder.cache_max)
     stack.push_async_callback(embedder.close)
-    direct = RemoteVectors(writer, described.name)
+    direct = cast("VectorSearch", RemotePart(writer, "direct", described.name))
     vectors = SharedVectors(direct, settings.reads.vectors_max)
     shared_progress = shared_index(QdrantLayout.of(settings).named(described.name))
     if shared_progress is not None:

@@ -20,33 +20,41 @@ import grpc
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.access import Access, Need
 from nomemory.server.identity.caller import Metadata
-from nomemory.server.metrics.meters import GRPC, CallMeter
+from nomemory.server.metrics import catalog
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.call import REQUEST_ID, Call, request_id_of
 from nomemory.server.rpc.status import code_name, status_of
 from nomemory.server.structured_logs import get_logger, structlog
-from nomemory.spans.span import Span, in_metadata
-from nomemory.spans.tracer import Tracer
+from nomemory.spans.span import ERROR_TYPE, CallTracer, TracedCall
 
+_GRPC: Final = "grpc"
+"""The way in of a call that does not say another one."""
 _FAILURES: Final = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
 """Codes that are failures of a server, by the conventions of OpenTelemetry. The others are answers."""
 
 
-def begin_call(tracer: Tracer | None, path: str, metadata: Metadata) -> Span | None:
+def begin_call(tracer: CallTracer | None, path: str, metadata: Metadata) -> TracedCall | None:
     """Begin the span of a call by its path, `/nomemory.v1.QueryService/ListMessages`; None: there are no traces."""
-    return None if tracer is None else tracer.begin(path.removeprefix("/"), in_metadata(metadata))
+    name = path.removeprefix("/")
+    return None if tracer is None else tracer.begin(name, metadata, {"rpc.method": name})
 
 
-def end_call(span: Span | None, way_in: str, code: str, reason: str = "") -> None:
+def end_call(traced: TracedCall | None, way_in: str, code: str, reason: str = "") -> None:
     """End it, with the way in, the gRPC code and the contract's reason of an error."""
-    if span is None:
+    if traced is None:
         return
-    if span.is_recorded:
-        named = {"rpc.system.name": "grpc"} if way_in == GRPC else {}
-        span.attributes |= {**named, "rpc.method": span.name, "rpc.response.status_code": code, "nomemory.via": way_in}
-        if code != "OK":
-            span.attributes["error.type"] = reason.removeprefix("ERROR_REASON_") or code
-        span.error = code if code in _FAILURES else ""
-    span.end()
+    said = {"rpc.response.status_code": code, "nomemory.via": way_in}
+    if way_in == _GRPC:
+        said["rpc.system.name"] = "grpc"
+    if code != "OK":
+        said[ERROR_TYPE] = _plain(reason) or code
+    traced.span.set_attributes(said)
+    traced.end(failed=code in _FAILURES)
+
+
+def _plain(reason: str) -> str:
+    """Return a reason of the contract as the documentation writes it."""
+    return reason.removeprefix("ERROR_REASON_")
 
 
 _FRAMES_LOGGED = 8
@@ -90,7 +98,7 @@ class CallLifecycle:
         access: decides whether a call may go on.
         deadline_s: seconds that a call has if its client sets no deadline.
         bulk_deadline_s: the same for a method that may need long.
-        meter: counts them.
+        meters: count them.
         tracer: begins the span of each; None: there are none.
     """
 
@@ -99,13 +107,13 @@ class CallLifecycle:
         access: Access,
         deadline_s: float,
         bulk_deadline_s: float,
-        meter: CallMeter | None = None,
-        tracer: Tracer | None = None,
+        meters: Meters | None = None,
+        tracer: CallTracer | None = None,
     ) -> None:
         self._access = access
         self._deadline_s = deadline_s
         self._bulk_deadline_s = bulk_deadline_s
-        self._meter = meter or CallMeter()
+        self._meters = meters or Meters()
         self._tracer = tracer
 
     @asynccontextmanager
@@ -117,7 +125,7 @@ class CallLifecycle:
         """
         started = time.perf_counter()
         metadata = tuple(context.invocation_metadata() or ())
-        request_id, span = request_id_of(metadata), begin_call(self._tracer, method.path, metadata)
+        request_id, traced = request_id_of(metadata), begin_call(self._tracer, method.path, metadata)
         deadline = _deadline(context, self._default_s(method.need))
         facts = {"method": method.name, "request_id": request_id}
         try:
@@ -128,35 +136,41 @@ class CallLifecycle:
                 facts |= admission.facts()
                 yield Call(request_id, deadline, admission), timeout
         except asyncio.CancelledError:
-            self._end(context, facts, started, span, "CANCELLED")
+            self._end(context, facts, started, traced, "CANCELLED")
             raise
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
-            end_call(span, _way_in(context), "CANCELLED")
+            end_call(traced, _way_in(context), "CANCELLED")
             raise
         except grpc.aio.AbortError:  # an interceptor of the host has ended the call, status and all
-            self._end(context, facts, started, span, context.code().name)
+            self._end(context, facts, started, traced, context.code().name)
             raise
         except BaseException as error:  # noqa: BLE001 - errors become statuses here; an engine's panic is no Exception
             fault = fault_of(error, _log.bind(**facts))
             reason = Reason.Name(fault.reason)
-            self._end(context, facts, started, span, code_name(fault), reason=reason)
-            self._meter.failed(method.name, _way_in(context), reason)
+            self._end(context, facts, started, traced, code_name(fault), reason=reason)
+            self._meters.count(catalog.ERRORS, method.name, _way_in(context), _plain(reason))
             await _abort(context, fault, request_id)
         context.set_trailing_metadata((*context.trailing_metadata(), (REQUEST_ID, request_id)))
-        self._end(context, facts, started, span, "OK")
+        self._end(context, facts, started, traced, "OK")
 
     def _default_s(self, need: Need) -> float:
         """Return the seconds that a call has if its client sets no deadline."""
         return self._bulk_deadline_s if need.is_bulk else max(self._deadline_s, need.least_deadline_s)
 
     def _end(
-        self, context: Context, facts: Mapping[str, str], started: float, span: Span | None, code: str, **why: str
+        self,
+        context: Context,
+        facts: Mapping[str, str],
+        started: float,
+        traced: TracedCall | None,
+        code: str,
+        **why: str,
     ) -> None:
         """Count a call that has ended, log it, and end its span."""
         took_s = time.perf_counter() - started
-        self._meter.ended(facts["method"], _way_in(context), code, took_s)
+        self._meters.observe(catalog.CALLS, took_s, facts["method"], _way_in(context), code)
         _log.info("rpc", **facts, code=code, **why, ms=round(took_s * 1000, 2))
-        end_call(span, _way_in(context), code, **why)
+        end_call(traced, _way_in(context), code, **why)
 
     def deadline(self, context: Context) -> float:
         """Return when a call ends that is not bulk, in the event loop's time."""
@@ -182,4 +196,4 @@ async def _abort(context: Context, fault: Fault, request_id: str) -> NoReturn:
 
 
 def _way_in(context: Context) -> str:
-    return getattr(context, "way_in", GRPC)
+    return getattr(context, "way_in", _GRPC)

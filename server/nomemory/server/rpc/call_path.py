@@ -12,7 +12,7 @@ from grpc_reflection.v1alpha import reflection
 
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.caller import Metadata
-from nomemory.server.metrics.meters import CallMeter
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.overload.bounds import Bounds
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.call_lifecycle import CallLifecycle
@@ -20,7 +20,7 @@ from nomemory.server.rpc.handlers import Handler, generic_handler, served_method
 from nomemory.server.rpc.host_interceptors import HostInterceptors
 from nomemory.server.rpc.interceptor import Continuation, NoMemoryInterceptor
 from nomemory.server.settings import Settings
-from nomemory.spans.tracer import Tracer
+from nomemory.spans.span import CallTracer
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
@@ -33,7 +33,7 @@ class CallPath:
         settings: limits and deadlines.
         access: decides who may call what.
         host: interceptors to run before and after NoMemory's own.
-        meter: counts them.
+        meters: count them.
         tracer: begins the span of each; None: there are none.
 
     Attributes:
@@ -49,17 +49,17 @@ class CallPath:
         settings: Settings,
         access: Access,
         host: HostInterceptors,
-        meter: CallMeter | None = None,
-        tracer: Tracer | None = None,
+        meters: Meters | None = None,
+        tracer: CallTracer | None = None,
     ) -> None:
-        self.meter = meter or CallMeter()
+        self.meters = meters or Meters()
         self.bounds = Bounds(settings.connections, streams_are_wrapped=bool(host.outer))
         self.health = health.aio.HealthServicer()
         self.names = [service.full_name for service in services]
         self.needs = {path: served.need for service in services for path, served in served_methods(service).items()}
         self.handlers = [generic_handler(service) for service in services]
         lifecycle = CallLifecycle(
-            access, settings.timing.deadline_default_s, settings.timing.deadline_import_s, self.meter, tracer
+            access, settings.timing.deadline_default_s, settings.timing.deadline_import_s, self.meters, tracer
         )
         open_services = frozenset({HEALTH, reflection.SERVICE_NAME})
         own = NoMemoryInterceptor(lifecycle, self.needs, open_services, self.bounds)

@@ -24,7 +24,7 @@ from nomemory.recall.tools.query_stub import QueryStub, Rpc, service_error
 from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.rpc.decode_recall import RecallQuery
-from nomemory.spans.span import as_metadata, current
+from nomemory.spans.span import outgoing_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class RemoteQuery:
 def _passing_on(rpc: Rpc[_Request, _Reply]) -> Rpc[_Request, _Reply]:
     async def call(request: _Request, /, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> _Reply:  # noqa: ASYNC109 - the signature of a stub's method
         try:
-            return await rpc(request, timeout=timeout, metadata=(*metadata, *as_metadata(current())))
+            return await rpc(request, timeout=timeout, metadata=(*metadata, *outgoing_metadata()))
         except AioRpcError as error:
             if service_error(error).reason != _OVERLOADED:
                 raise

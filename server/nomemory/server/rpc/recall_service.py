@@ -30,7 +30,8 @@ from nomemory.recall.tools.query_stub import (
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.identity.access import Need
 from nomemory.server.identity.caller import Scope
-from nomemory.server.metrics.meters import RecallMeter
+from nomemory.server.metrics import catalog
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.audit import NO_AUDIT, Audit
 from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_recall import RecallQuery, decode_recall
@@ -183,7 +184,7 @@ class RecallService:
         budget: the host's.
         spaces: what is searched by meaning; None where that is another server's.
         audit: notes recalls in somebody's name.
-        meter: counts recalls that came to an answer.
+        meters: count recalls that came to an answer.
     """
 
     ask: Ask
@@ -192,7 +193,7 @@ class RecallService:
     settings: Settings
     spaces: ServingSpace | None = None
     audit: Audit = NO_AUDIT
-    meter: RecallMeter = field(default_factory=RecallMeter)
+    meters: Meters = field(default_factory=Meters)
     full_name: str = "nomemory.v1.RecallService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
@@ -242,13 +243,9 @@ class RecallService:
 
     def _note(self, result: RecallResult) -> None:
         limits = result.limits
-        self.meter.note(
-            result.verdict.value,
-            limits.stop_reason.value,
-            rounds=limits.iterations,
-            tool_calls=limits.tool_calls,
-            dropped=limits.dropped_arguments,
-        )
+        self.meters.count(catalog.RECALLS, result.verdict.value, limits.stop_reason.value)
+        self.meters.observe(catalog.RECALL_ROUNDS, limits.iterations)
+        self.meters.count(catalog.RECALL_DROPPED, by=limits.dropped_arguments)
 
     def _prepared(self, request: pb.RecallRequest, call: Call) -> tuple[str, RecallQuery, Skill]:
         user_id = call.bound_user()

@@ -14,7 +14,8 @@ from typing import Any, Final
 from grpc_health.v1 import health_pb2
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.metrics.meters import CallMeter
+from nomemory.server.metrics import catalog
+from nomemory.server.metrics.meters import Meters
 from nomemory.server.rpc.call_lifecycle import fault_of
 from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.settings import Settings
@@ -129,7 +130,7 @@ class Application:
 
     def __init__(self, path: CallPath, settings: Settings, metrics: MetricsPage | None = None) -> None:
         self._settings = settings
-        self._meter = path.meter
+        self._meters = path.meters
         self._calls = Calls(path, settings)
         self._origins = Origins(settings)
         self._methods = {
@@ -141,7 +142,7 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI's messages are dicts
         """Answer one request."""
-        await answered(Exchange(scope, receive, send), self._answer, self._meter)
+        await answered(Exchange(scope, receive, send), self._answer, self._meters)
 
     async def _answer(self, exchange: Exchange) -> None:
         self._origins.admit(exchange)
@@ -163,28 +164,26 @@ class Application:
         return match.binding.path, RestDialect.of(exchange, match, self._settings)
 
 
-async def answered(
-    exchange: Exchange, answer: Callable[[Exchange], Coroutine[Any, Any, None]], meter: CallMeter
-) -> None:
+async def answered(exchange: Exchange, answer: Callable[[Exchange], Coroutine[Any, Any, None]], meters: Meters) -> None:
     """Answer a request; what is raised becomes a refusal."""
     with exchange.connection.working():
         try:
             await answer(exchange)
         except RefusedError as refused:
-            await _refuse(exchange, refused, meter)
+            await _refuse(exchange, refused, meters)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 - what no call has turned into a status; nobody else does
-            await _refuse(exchange, RefusedError(fault_of(error, _log)), meter)
+            await _refuse(exchange, RefusedError(fault_of(error, _log)), meters)
 
 
-async def _refuse(exchange: Exchange, refused: RefusedError, meter: CallMeter) -> None:
+async def _refuse(exchange: Exchange, refused: RefusedError, meters: Meters) -> None:
     if exchange.is_answered:  # half an answer cannot become another one
         exchange.connection.abort()
         return
     error = error_of_fault(refused.fault, exchange.request_id, refused.http_status)
     reason = Reason.Name(refused.fault.reason)
-    meter.refused(reason)
+    meters.count(catalog.HTTP_REFUSED, reason.removeprefix("ERROR_REASON_"))
     _log.info("refused", request_id=exchange.request_id, status=error.http_status, reason=reason)
     await respond_error(exchange, error, PLAIN, refused.headers)
 

@@ -23,12 +23,12 @@ class MetricsApplication:
 
     def __init__(self, page: MetricsPage, path: CallPath, settings: Settings) -> None:
         self._page = page
-        self._meter = path.meter
+        self._meters = path.meters
         self._origins = Origins(settings)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI's messages are dicts
         """Answer one request."""
-        await answered(Exchange(scope, receive, send), self._answer, self._meter)
+        await answered(Exchange(scope, receive, send), self._answer, self._meters)
 
     async def _answer(self, exchange: Exchange) -> None:
         self._origins.admit(exchange)
