@@ -12,7 +12,7 @@ from nomemory.cli.figures import counted
 from nomemory.cli.terminal import json_line, one_line
 from nomemory.recall.authoring.check import Report, skills_at
 from nomemory.recall.authoring.check import check as check_skill
-from nomemory.recall.authoring.document import Finding
+from nomemory.recall.authoring.rules import Finding
 
 
 def as_text(report: Report) -> str:
