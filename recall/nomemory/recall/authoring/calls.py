@@ -14,7 +14,7 @@ from nomemory.recall.authoring.rules import Finding, Rule
 from nomemory.recall.model.result import JsonValue
 from nomemory.recall.reading.answer import LOOK_UPS
 from nomemory.recall.skills.steering.outline import block_tokens, first_line
-from nomemory.recall.tools.arguments import Schema, ToolRefusedError, read_arguments
+from nomemory.recall.tools.arguments import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.recall.tools.definitions import TOOLS
 from nomemory.recall.tools.identity_guard import names_a_user, without_identity
 
@@ -90,20 +90,9 @@ def _is_call(value: JsonValue) -> bool:
 
 def _in_arguments(tool: str, given: dict[str, JsonValue]) -> Iterator[str]:
     """Check arguments as the runtime reads them."""
-    for name in _unknown(TOOLS[tool].schema(), given):
+    for name in unknown_arguments(TOOLS[tool].arguments, given):
         yield f"`{tool}` has no argument `{name}`"
     try:
         read_arguments(LOOK_UPS[tool], given, UTC)
     except ToolRefusedError as refused:
         yield f"{tool}: {refused}"
-
-
-def _unknown(schema: Schema, given: dict[str, JsonValue], path: str = "") -> Iterator[str]:
-    """Return the arguments that a tool does not have, at every level."""
-    known = schema["properties"]
-    for name, value in given.items():
-        inner = known.get(name) if isinstance(known, dict) else None
-        if not isinstance(inner, dict):
-            yield f"{path}{name}"
-        elif isinstance(value, dict) and "properties" in inner:
-            yield from _unknown(inner, value, f"{path}{name}.")

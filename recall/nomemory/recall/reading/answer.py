@@ -21,7 +21,6 @@ from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftConflic
 from nomemory.recall.model.result import JsonValue
 from nomemory.recall.planning.base import ToolCall
 from nomemory.recall.tools.arguments import (
-    NO_END,
     ArgumentObject,
     LexicalArguments,
     ListArguments,
@@ -150,7 +149,7 @@ _Times = TypeVar("_Times", Window, ListArguments)
 
 def _with_an_end(times: _Times) -> _Times:
     if times.since is None and times.until is None:
-        raise PydanticCustomError(NO_END, NO_END)
+        raise PydanticCustomError("no_end", "needs at least one of since and until")
     return times
 
 
