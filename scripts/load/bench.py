@@ -58,7 +58,7 @@ _FLOOD_S = 8.0
 _OVER_HTTP = ("list_typical", "list_heavy")
 _AGAINST_NULL = ("list_typical", "list_heavy", "neighbors_typical", "neighbors_heavy")
 
-_TUNING: Final = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
+_TUNING = ("PRAGMA cache_size=4096", "PRAGMA wal_autocheckpoint=8192")
 """The page cache and the WAL of the log itself (`be_durable`)."""
 
 

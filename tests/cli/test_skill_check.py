@@ -39,7 +39,7 @@ def test_the_output_is_as_in_the_golden_file(form: str, run: Run, golden: Golden
     golden(f"skill-check.{form}", f"{result.stdout}--- stderr\n{result.stderr}")
 
 
-@pytest.mark.parametrize(("body", "code"), [("Search.", 0), ("- budget: 9", 0), ("`grep(x)`", 1)])
+@pytest.mark.parametrize(("body", "code"), [("Search.", 0), ("`neighbors(message_id)`", 0), ("`grep(x)`", 1)])
 def test_its_exit_code_is_for_ci(body: str, code: int, run: Run) -> None:
     written(Path(), SKILL_md=head("name: tea\ndescription: d", body))
     assert run("skill", "check", "tea").exit_code == code

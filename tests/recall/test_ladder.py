@@ -14,7 +14,6 @@ LADDER = (
     "recall_span",
     "grounding",
     "tools",
-    "intent",
     "skills",
     "llm",
     "planning",

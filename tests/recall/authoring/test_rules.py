@@ -8,7 +8,7 @@ import pytest
 from recall.skills.folders import head, written
 
 from nomemory.recall.authoring.check import Report, check, skills_at
-from nomemory.recall.authoring.document import RULES, table
+from nomemory.recall.authoring.rules import Rule, Severity, table
 from nomemory.recall.skills.loader import SkillLibrary
 
 ROOT = Path(__file__).parents[3]
@@ -53,6 +53,21 @@ def rules(report: Report) -> list[str]:
     return [finding.rule.id for finding in report.findings]
 
 
+BAD_CALLS = (
+    '{"tool": "messages_list", "args": {"role": "user"}}',
+    '{"tool": "messages_list", "args": {"since": "2026-01-01T00:00:00Z"}}',
+    '{"tool": "lexical_search", "args": {"query_text": "tea"}}',
+    '{"tool": "semantic_search", "args": {"query_text": "tea", "filter": {"role": "user"}}}',
+    '{"tool": "neighbors", "args": {"before": 8}}',
+    CALL.replace('"role": "user", ', ""),
+    CALL.replace('"filter"', '"filters"'),
+    CALL.replace('"query_text"', '"query"'),
+    CALL.replace("2026-01-01T00:00:00Z", "last week"),
+    CALL.replace('"role": "user"', '"role": "boss"'),
+    CALL.replace('"query_text": "tea"', '"query_text": "tea", "page_size": 100000'),
+    CALL.replace('"query_text": "tea"', '"query_text": "tea", "limit": 3'),
+    CALL.replace("lexical", "semantic").replace('"query_text": "tea", ', ""),
+)
 BODIES = {
     "tool": (
         ["`lexical_search(query_text, filter?)` finds words.", json_block(CALL), "没有 `delete_message` 这样的工具。"],
@@ -67,6 +82,7 @@ BODIES = {
     "call": (
         [
             json_block(CALL, LIST, '{"stop": true, "tool": "", "args": {}}'),
+            json_block('{"tool": "neighbors", "args": {"message_id": "m1"}}'),
             json_block("{", '  "tool": "neighbors",', '  "args": {"message_id": "m1"}', "}"),
             'The form is `{"stop", "tool", "args"}`.',
             json_block('{"preferences": [], "profile": [], "constraints": []}'),
@@ -80,63 +96,36 @@ BODIES = {
             json_block('{"tool": "lexical_search", "args": {,}}'),
             json_block('{"tool": "neighbors", "args": "m1"}'),
             json_block('{"tool": "neighbors"}'),
-        ],
-    ),
-    "filters": (
-        [json_block(CALL, LIST), json_block('{"tool": "neighbors", "args": {"message_id": "m1"}}')],
-        [
-            json_block('{"tool": "messages_list", "args": {"role": "user"}}'),
-            json_block('{"tool": "messages_list", "args": {"since": "2026-01-01T00:00:00Z"}}'),
-            json_block('{"tool": "lexical_search", "args": {"query_text": "tea"}}'),
-            json_block('{"tool": "semantic_search", "args": {"query_text": "tea", "filter": {"role": "user"}}}'),
-            json_block(CALL.replace('"role": "user", ', "")),
-            json_block(CALL.replace('"filter"', '"filters"')),
-        ],
-    ),
-    "arguments": (
-        [json_block(CALL)],
-        [
-            json_block(CALL.replace('"query_text"', '"query"')),
-            json_block(CALL.replace("2026-01-01T00:00:00Z", "last week")),
-            json_block(CALL.replace('"role": "user"', '"role": "boss"')),
-            json_block(CALL.replace('"query_text": "tea"', '"query_text": "tea", "page_size": 100000')),
-            json_block(CALL.replace('"query_text": "tea"', '"query_text": "tea", "limit": 3')),
-            json_block(CALL.replace("lexical", "semantic").replace('"query_text": "tea", ', "")),
-            json_block('{"tool": "neighbors", "args": {"before": 8}}'),
+            *(json_block(call) for call in BAD_CALLS),
         ],
     ),
     "user-id": (
-        ["参数里永远不出现 `user_id`。", "Never pass a `user_id`.", json_block(CALL)],
+        [
+            "参数里永远不出现 `user_id`。",
+            "Never pass a `user_id`.",
+            "`lexical_search(query_text, filter?)`",
+            json_block(CALL),
+        ],
         [
             "`semantic_search(user_id, query_text)`",
-            "| 参数 | 类型 |\n|---|---|\n| user_id | string |",
+            "| tool |\n|---|\n| `neighbors(message_id, x_user_id?)` |",
             json_block('{"message_id": "m1", "user_id": "u1", "quote": "tea"}'),
             json_block(CALL.replace('"query_text"', '"user_id": "u1", "query_text"')),
             json_block(CALL.replace('"role": "user"', '"role": "user", "tenantId": 3')),
             json_block(LIST.replace('"role"', '"user": "lin", "role"')),
-            FORM.replace("Fields `message_id,", "Fields `user_id, message_id,"),
-        ],
-    ),
-    "duration": (
-        [
-            "## Defaults\n- time_range_default: P6M",
-            "## 默认值\n- `time_range_default`：`全部`",
-            "## Defaults\n- time_range_default: all",
-            "Set `time_range_default: {{time_range_default}}`.",
-            "The `time_range_default` is what a question without a time begins with.",
-        ],
-        [
-            "## Defaults\n- time_range_default: 30d",
-            "## 默认值\n- time_range_default：30 天",
-            "## Defaults\n| time_range_default | P |\n|---|---|\n| time_range_default | month |",
-            "Use `time_range_default: 30d` here.",
-            "```yaml\ntime_range_default: 1 month\n```",
         ],
     ),
     "unreadable": (
-        ["## Defaults\n- role_default: any\n- top_k_default: 20", "## 词表\n- 茶：红茶、tea", FORM],
+        [
+            "## 默认值\n- `time_range_default`：`全部`\n- role_default: any\n- top_k_default: 20",
+            "## 词表\n- 茶：红茶、tea",
+            FORM,
+        ],
         [
             "## Defaults\n- role_default: everybody",
+            "## Defaults\n- time_range_default: 30d",
+            "## 默认值\n- time_range_default：30 天",
+            "## Defaults\n- page_size: 500",
             "## Defaults\n- top_k_default: many",
             "## Lexicon\n- tea",
             "## Query Templates\n### preferences\n- first: grep",
@@ -147,10 +136,6 @@ BODIES = {
     "evidence": (
         [FORM, "## 证据契约\n字段 `message_id, ts, role, content`，覆盖 `time_range`、`role`。"],
         ["## Evidence Contract\nQuote it.", FORM.replace("`time_range`, ", ""), FORM.replace("ts, ", "")],
-    ),
-    "host-limit": (
-        ["The budget is the host's.", "## Lexicon\n- budget: cost, price"],
-        ["- max_iterations: 50", "**page_size**: 500", "budget：全部"],
     ),
     "length": (["x" * 3_900], ["x" * 4_100]),
 }  # fmt: skip
@@ -165,7 +150,7 @@ def test_a_text_that_keeps_a_rule_has_no_finding(tmp_path: Path, rule: str, body
 def test_a_text_that_breaks_a_rule_has_a_finding(tmp_path: Path, rule: str, body: str) -> None:
     report = found(tmp_path, body)
     assert rule in rules(report)
-    assert RULES[rule].severity.value == "error" or not report.errors
+    assert Severity.ERROR in {one.severity for one in Rule if one.id == rule} or not report.errors
 
 
 @pytest.mark.parametrize(
@@ -225,11 +210,11 @@ def test_references_are_held_to_the_rules_too(tmp_path: Path) -> None:
 
 
 def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
-    body = "\n".join(("one", "- max_iterations: 9", json_block(CALL, '{"tool": "web", "args": {}}')))
+    body = "\n".join(("one", "two `grep(x)`", json_block(CALL, '{"tool": "web", "args": {}}')))
     report = found(tmp_path, body, START + "\nlicense: MIT")
     assert [(finding.line, finding.rule.id) for finding in report.findings] == [
         (4, "frontmatter-key"),
-        (7, "host-limit"),
+        (7, "tool"),
         (11, "tool"),
     ]
 

@@ -20,6 +20,5 @@ def script() -> Iterator[ChatScript]:
 @pytest.fixture
 async def endpoint(script: ChatScript) -> AsyncIterator[ChatEndpoint]:
     """Our side of it."""
-    endpoint = ChatEndpoint(connect(script.url, "key", 10), "model", timeout_s=10, max_tokens=99, pause_s=0.01)
-    yield endpoint
-    await endpoint.close()
+    async with connect(script.url, "key", 10) as client:
+        yield ChatEndpoint(client, "model", timeout_s=10, max_tokens=99)

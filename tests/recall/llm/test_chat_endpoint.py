@@ -37,7 +37,7 @@ async def test_it_asks_for_an_object_of_the_schema(script: ChatScript, endpoint:
     assert script.keys == ["Bearer key"]
 
 
-@pytest.mark.parametrize("code", [400, 404, 422, 501])
+@pytest.mark.parametrize("code", [400, 404, 422])
 async def test_an_endpoint_without_schemas_is_asked_for_any_object_from_then_on(
     script: ChatScript, endpoint: ChatEndpoint, code: int
 ) -> None:
@@ -89,20 +89,13 @@ async def test_what_passes_is_asked_again_once(script: ChatScript, endpoint: Cha
     assert len(script.bodies) == 4
 
 
-@pytest.mark.parametrize("wait", ["11", "1e9", "Fri, 31 Dec 2100 23:59:59 GMT"])
-async def test_an_endpoint_that_wants_more_time_than_there_is_is_not_waited_for(
-    script: ChatScript, endpoint: ChatEndpoint, wait: str
+async def test_an_endpoint_is_not_waited_for_longer_than_there_is_time(
+    script: ChatScript, endpoint: ChatEndpoint
 ) -> None:
-    script.answers = [status(429, retry_after=wait)]
-    with pytest.raises(ChatFailedError, match="status 429"):
-        await endpoint.ask(PROMPT)
+    script.answers = [status(429, retry_after="11")]
+    with pytest.raises(ChatFailedError, match="in time"):
+        await endpoint.ask(PROMPT, within_s=0.2)
     assert len(script.bodies) == 1
-
-
-@pytest.mark.parametrize("wait", ["soon", "-5", "nan", "Mon, 01 Jan 2001 00:00:00 GMT", "Mon, 99 Jan"])
-async def test_an_unusable_retry_after_is_a_short_wait(script: ChatScript, endpoint: ChatEndpoint, wait: str) -> None:
-    script.answers = [status(429, retry_after=wait), says("{}")]
-    assert await endpoint.ask(PROMPT) == "{}"
 
 
 @pytest.mark.parametrize("code", [401, 403])
@@ -127,10 +120,9 @@ async def test_without_time_nothing_is_asked(script: ChatScript, endpoint: ChatE
 
 
 async def test_an_unreachable_endpoint_is_a_failure() -> None:
-    endpoint = ChatEndpoint(connect("http://127.0.0.1:9/v1", None, 5), "model", timeout_s=5, pause_s=0.01)
+    endpoint = ChatEndpoint(connect("http://127.0.0.1:9/v1", None, 5), "model", timeout_s=5)
     with pytest.raises(ChatFailedError, match="cannot be reached"):
         await endpoint.ask(PROMPT)
-    await endpoint.close()
 
 
 @pytest.mark.parametrize("content", ["", "hello", "[]", "{}", '{"choices": []}', '{"choices": {"0": 1}}', "null"])

@@ -208,7 +208,7 @@ async def test_rules_compose_the_view_where_the_model_does_not(
 async def test_an_answer_that_cannot_be_used_is_asked_for_again(script: ChatScript, recaller: Recaller) -> None:
     script.answers = [look_up({"tool": "lexical_search", "args": {"query_text": "x"}}), view(("m1", "spicy"))]
     result = await recaller.ask()
-    assert "lexical_search: filter: is required" in script.prompts[1]
+    assert "lexical_search: filter: Field required" in script.prompts[1]
     assert result.limits.planner == "llm"
 
 

@@ -53,9 +53,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 async def model(url: str) -> AsyncIterator[ChatEndpoint]:
     """Our side of it. Few tokens: the smaller the model, the less it knows when to stop."""
-    endpoint = ChatEndpoint(connect(url, None, PATIENCE_S), "small", timeout_s=PATIENCE_S, max_tokens=160)
-    yield endpoint
-    await endpoint.close()
+    async with connect(url, None, PATIENCE_S) as client:
+        yield ChatEndpoint(client, "small", timeout_s=PATIENCE_S, max_tokens=160)
 
 
 async def test_its_answer_is_one_of_the_schema_or_is_refused(model: ChatEndpoint) -> None:

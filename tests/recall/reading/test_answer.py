@@ -196,9 +196,9 @@ BAD: dict[str, tuple[object, str]] = {
     "no arguments": ({"stop": False, "look_up": [{"tool": "neighbors"}]}, '"args"'),
     "a word for stop": ({"stop": "no", "look_up": [SEARCH]}, '"stop"'),
     "look-ups that are no list": ({"stop": False, "look_up": 7}, '"look_up"'),
-    "a listing without a role": (asked("messages_list", since="2026-01-01"), "messages_list: role: is required"),
+    "a listing without a role": (asked("messages_list", since="2026-01-01"), "messages_list: role: Field required"),
     "a listing without a time": (asked("messages_list", role="any"), "since and until"),
-    "a search without a filter": (asked("lexical_search", query_text="辣"), "lexical_search: filter: is required"),
+    "a search without a filter": (asked("lexical_search", query_text="辣"), "lexical_search: filter: Field required"),
     "a search without a role": (asked("semantic_search", query_text="辣", filter={"time_range": {}}), "role"),
     "a search without a time": (asked("lexical_search", query_text="辣", filter={"role": "user"}), "time_range"),
     "a search with an open range": (

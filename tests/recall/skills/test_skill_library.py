@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from recall.skills.folders import DESCRIPTION, head, written
 
-from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
+from nomemory.recall.skills.folder import SkillInvalidError, SkillNotFoundError
+from nomemory.recall.skills.loader import SkillLibrary
 
 
 @pytest.fixture
@@ -115,19 +116,13 @@ def test_quotes_in_quotes_are_read(library: Path) -> None:
 def test_what_a_skill_may_not_set_is_ignored_and_said(library: Path) -> None:
     skill = head(
         "name: tea\ndescription: d\nallowed-tools: [Bash]\nmetadata:\n  budget: 99\nlicense: &x MIT",
-        body="- max_iterations: 50\n**page_size**: 500\nbudget = all\n\nUse `top_k_default: 20`. The deadline: Friday.",
+        body="## Defaults\n- page_size: 500",
     )
     written(library, SKILL_md=skill)
     notes = SkillLibrary([library], "x").load("tea").notes
-    assert [note.split("`")[1] for note in notes] == [
-        "allowed-tools",
-        "metadata",
-        "license",
-        "max_iterations",
-        "page_size",
-        "budget",
-    ]
-    assert all("ignored" in note for note in notes)
+    assert [note.split("`")[1] for note in notes] == ["allowed-tools", "metadata", "license", "SKILL.md"]
+    assert all("ignored" in note for note in notes[:3])
+    assert "no defaults but" in notes[3]
 
 
 @pytest.mark.parametrize("file", ["SKILL_md", "references__a_md", "scripts__a_md"])

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from nomemory.recall.model.question import Role
-from nomemory.recall.skills.steering.defaults import AnyTime, Defaults, duration
+from nomemory.recall.skills.steering.defaults import ANY_LENGTH, Defaults, duration
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 
 
@@ -21,9 +21,9 @@ def defaults(*lines: str, heading: str = "## Defaults") -> Defaults:
     return steering.defaults
 
 
-def test_all_three_are_read_with_their_lines() -> None:
+def test_all_three_are_read() -> None:
     assert defaults("", "- time_range_default: P30D", "- role_default: user", "- top_k_default: 20") == Defaults(
-        timedelta(days=30), Role.USER, 20, {"time_range_default": 3, "role_default": 4, "top_k_default": 5}
+        timedelta(days=30), Role.USER, 20
     )
 
 
@@ -61,7 +61,6 @@ def test_other_headings_set_no_defaults(heading: str) -> None:
         "  - Role_Default:   Assistant, usually",
         "- role: assistant · 助手",
         "- 角色：助手（承诺）",
-        "| role_default | assistant |",
         "- role-default: ａｓｓｉｓｔａｎｔ",
     ],
 )
@@ -82,7 +81,7 @@ def test_the_head_of_a_table_is_no_entry() -> None:
 
 @pytest.mark.parametrize("value", ["all", "全部", "ALL", "any", "不限（任何时间）"])
 def test_any_time_can_be_said(value: str) -> None:
-    assert defaults(f"- time_range_default: {value}").window is AnyTime.ANY
+    assert defaults(f"- time_range_default: {value}").window == ANY_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -126,6 +125,7 @@ def test_the_longest_duration_is_accepted() -> None:
         ("- role_default: everybody", "one of `user`"),
         ("- top_k_default: many", "whole number"),
         ("- top_k_default: 0", "whole number"),
+        ("- top_k_default: 201", "from 1 to 200"),
         ("- top_k_default: -3", "whole number"),
         ("- top_k_default: 1e9", "whole number"),
         ("- top_k: " + "9" * 400, "whole number"),
@@ -141,12 +141,6 @@ def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
     assert (steering.defaults.window, steering.defaults.role, steering.defaults.top_k) == (None, None, None)
 
 
-def test_more_than_the_contract_lets_a_search_bring_is_bounded() -> None:
-    steering = read("- top_k_default: 100000")
-    assert steering.defaults.top_k == 200
-    assert "at most 200" in steering.notes[0]
-
-
 def test_the_first_of_two_counts() -> None:
     steering = read("- role_default: user", "- role_default: any")
     assert steering.defaults.role is Role.USER
@@ -159,7 +153,6 @@ def test_prose_about_defaults_sets_none() -> None:
         "- 时间范围和角色都没有默认值：由你选定。",
         "- 预算：3 轮，6 条证据。",
         "- Budgets are the host's.",
-        "- page_size: 500",
         "time_range_default: P30D",
         "<!--",
         "- top_k_default: x",

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nomemory.recall.intent.intent import read_intent
 from nomemory.recall.skills.steering.steering import Steering, read_steering
-from nomemory.recall.skills.steering.template import Rewrite, Template, TemplateIntent
+from nomemory.recall.skills.steering.template import Template
 from nomemory.text.question_reading import QuestionReading
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
@@ -25,7 +24,7 @@ def template(*lines: str) -> Template:
     return one
 
 
-def test_a_template_has_its_lines() -> None:
+def test_a_template_is_read_from_the_entries_under_a_heading() -> None:
     assert template(
         "Prose.",
         "### preferences · 偏好",
@@ -33,14 +32,7 @@ def test_a_template_has_its_lines() -> None:
         "- rewrite: {question} 喜欢 不喜欢",
         "- rewrite: {words}",
         "- neighbors: true",
-    ) == Template(
-        TemplateIntent.PREFERENCES,
-        "semantic_search",
-        (Rewrite("{question} 喜欢 不喜欢", 5), Rewrite("{words}", 6)),
-        neighbors=True,
-        file="SKILL.md",
-        line=3,
-    )
+    ) == Template("preferences · 偏好", "semantic_search", ("{question} 喜欢 不喜欢", "{words}"), neighbors=True)
 
 
 @pytest.mark.parametrize(
@@ -54,14 +46,12 @@ def test_a_template_has_its_lines() -> None:
             "2. Rewrite: `{words} 截止`",
             "3. neighbors: False",
         ),
-        ("### 日程", "| 首选 | messages_list |", "| 改写 | {words} 截止 |", "| 邻近 | 否 |"),
-        ("| intent | first | rewrite | neighbours |", "|--|--|--|--|", "| 日程 | messages_list | {words} 截止 | no |"),
+        ("### 日程", "| | |", "|--|--|", "| 首选 | messages_list |", "| 改写 | {words} 截止 |", "| 邻近 | 否 |"),
     ],
 )
 def test_templates_are_read_however_they_are_written(lines: tuple[str, ...]) -> None:
     one = template(*lines)
-    assert (one.intent, one.first, one.neighbors) == (TemplateIntent.SCHEDULE, "messages_list", False)
-    assert [rewrite.text for rewrite in one.rewrites] == ["{words} 截止"]
+    assert (one.first, one.rewrites, one.neighbors) == ("messages_list", ("{words} 截止",), False)
 
 
 @pytest.mark.parametrize(
@@ -84,10 +74,10 @@ def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
     assert why in steering.unreadable[0].why
 
 
-def test_an_intent_that_nobody_knows_is_said_where_it_stands() -> None:
-    steering = read("### moods", "- first: semantic_search", "### notes", "Just prose.", "| hobby | semantic_search |")
-    assert [one.line for one in steering.unreadable] == [2, 4]
-    assert steering.templates == ()
+def test_a_heading_with_nothing_but_prose_is_no_template() -> None:
+    assert read("### moods", "- first: semantic_search", "### notes", "Just prose.").templates == (
+        Template("moods", "semantic_search"),
+    )
 
 
 def test_the_number_of_rewrites_is_limited() -> None:
@@ -97,33 +87,30 @@ def test_the_number_of_rewrites_is_limited() -> None:
 
 
 def test_a_rewrite_is_filled_in_once() -> None:
-    rewrite = Rewrite("{question} and {words}; {question}", 1)
-    assert rewrite.query("{words}?", "{question}") == "{words}? and {question}; {words}?"
-    assert len(rewrite.query("x" * 9_000, "y")) == 1_000
+    one = Template("", rewrites=("{question} and {words}; {question}",))
+    assert one.queries("{words}?", "{question}") == ["{words}? and {question}; {words}?"]
+    assert len(one.queries("x" * 9_000, "y")[0]) == 1_000
 
 
 @pytest.mark.parametrize(
-    ("question", "intent"),
+    ("question", "title"),
     [
-        ("我喜欢什么？", TemplateIntent.PREFERENCES),
-        ("按我喜欢的格式总结一下", TemplateIntent.PREFERENCES),
-        ("What is my job?", TemplateIntent.PROFILE),
-        ("那个项目进展怎样了？", TemplateIntent.PROFILE),
-        ("What am I allergic to?", TemplateIntent.CONSTRAINTS),
-        ("我有什么会议？", TemplateIntent.SCHEDULE),
-        ("你答应了我什么？", None),
+        ("我喜欢什么？", "preferences"),
+        ("What do I like best?", "preferences"),
+        ("我的时间安排？", "日程"),
+        ("客户什么时候截止？", "日程"),
+        ("我有什么会议？", "日程"),
         ("小明是谁？", None),
     ],
 )
-def test_a_question_gets_the_template_of_what_it_is_after(question: str, intent: TemplateIntent | None) -> None:
-    steering = read(*(f"### {intent.value}" for intent in TemplateIntent))
-    found = steering.template(read_intent(QuestionReading(question, NOW)))
-    assert (found.intent if found else None) is intent
-
-
-def test_the_strongest_hypothesis_that_has_a_template_counts() -> None:
-    intent = read_intent(QuestionReading("我有什么饮食忌口？", NOW))
-    assert read("### preferences", "### profile").template(intent) == Template(
-        TemplateIntent.PREFERENCES, file="SKILL.md", line=2
+def test_a_question_gets_the_template_with_most_of_its_words(question: str, title: str | None) -> None:
+    steering = read(
+        "### preferences",
+        "- rewrite: {question} 喜欢 讨厌 like hate",
+        "### 日程",
+        "- rewrite: {words} 截止 约好的时间",
+        "## Lexicon",
+        "- 截止: 会议",
     )
-    assert read("### profile").template(intent) is None
+    found = steering.template(QuestionReading(question, NOW))
+    assert (found.title if found else None) == title

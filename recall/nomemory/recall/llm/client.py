@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -22,7 +21,6 @@ from openai.types.shared_params import ResponseFormatJSONObject, ResponseFormatJ
 from opentelemetry.trace import Span, SpanKind
 
 from nomemory.recall.llm.chat_model import ChatFailedError
-from nomemory.recall.llm.errors import MisunderstoodError, PassingError, failure_of, malformed
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.spans.span import show, shows_content, span
 
@@ -118,11 +116,14 @@ def _messages(said: Sequence[tuple[str, str]]) -> str:
 
 
 _NO_KEY = "none"
+_RETRIES = 1
+_MISUNDERSTOOD = frozenset({400, 404, 415, 422})
+"""With these an endpoint may answer a simpler request."""
 
 
 def connect(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
-    """Make a client; nothing is sent yet. Retries are ours: the package's would not know our deadline."""
-    return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=0)
+    """Make a client; nothing is sent yet. What may pass is asked once more, after as long as the endpoint wants."""
+    return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=_RETRIES)
 
 
 class ChatEndpoint:
@@ -132,28 +133,19 @@ class ChatEndpoint:
     remembers the first that was understood.
 
     Args:
-        client: the connection; closed with the endpoint.
+        client: the connection.
         model: the endpoint's name of the model.
         timeout_s: seconds that one question may take, retries included.
         max_tokens: most tokens of an answer.
-        pause_s: seconds before it asks again, where the endpoint names none.
     """
 
-    def __init__(
-        self,
-        client: AsyncOpenAI,
-        model: str,
-        *,
-        timeout_s: float = 20.0,
-        max_tokens: int = 2_000,
-        pause_s: float = 0.5,
-    ) -> None:
+    def __init__(self, client: AsyncOpenAI, model: str, *, timeout_s: float = 20.0, max_tokens: int = 2_000) -> None:
         self._client = client
         self._model = model
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
-        self._pause_s = pause_s
-        self._dialect = Dialect()
+        self.dialect = Dialect()
+        """How the endpoint is asked: the strictest way until it has refused one."""
 
     async def ask(self, prompt: Prompt, within_s: float | None = None) -> str:
         """Return the text of the model's answer, within the endpoint's timeout or fewer seconds.
@@ -162,56 +154,30 @@ class ChatEndpoint:
             ChatFailedError: there is none; its text holds no content.
         """
         patience_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
-        deadline = time.monotonic() + patience_s
-        dialect = self._dialect
+        if patience_s <= 0:
+            raise ChatFailedError("the chat endpoint has no time left to answer")
+        try:
+            async with asyncio.timeout(patience_s):
+                return _text_of(await self._understood(prompt))
+        except (TimeoutError, openai.OpenAIError, ValueError) as error:  # what is not JSON passes through the package
+            raise ChatFailedError(_reason(error)) from None
+
+    async def _understood(self, prompt: Prompt) -> object:
+        """Ask in simpler and simpler ways until the endpoint understands."""
+        dialect = self.dialect
         while True:
             try:
-                text = await self._twice(prompt, dialect, deadline)
-            except MisunderstoodError as refusal:
-                simpler = dialect.simpler(refusal.parameter)
+                reply = await ask_in_span(self._request(prompt, dialect), self._model, self._max_tokens, prompt)
+            except openai.APIStatusError as refusal:
+                simpler = dialect.simpler(refusal.param) if refusal.status_code in _MISUNDERSTOOD else None
                 if simpler is None:
                     raise
                 dialect = simpler
             else:
-                self._dialect = dialect
-                return text
+                self.dialect = dialect
+                return reply
 
-    @property
-    def dialect(self) -> Dialect:
-        """How the endpoint is asked: the strictest way until it has refused one."""
-        return self._dialect
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._client.close()
-
-    async def _twice(self, prompt: Prompt, dialect: Dialect, deadline: float) -> str:
-        """Ask; after a failure that may pass, wait as long as the endpoint wants and ask once more."""
-        try:
-            return await self._once(prompt, dialect, deadline)
-        except PassingError as failure:
-            pause_s = self._pause_s if failure.pause_s is None else failure.pause_s
-            if time.monotonic() + pause_s >= deadline:
-                raise
-        await asyncio.sleep(pause_s)
-        return await self._once(prompt, dialect, deadline)
-
-    async def _once(self, prompt: Prompt, dialect: Dialect, deadline: float) -> str:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            raise ChatFailedError("the chat endpoint has no time left to answer")
-        try:
-            async with asyncio.timeout(left_s):
-                asked = self._request(prompt, dialect, left_s)
-                return _text_of(await ask_in_span(asked, self._model, self._max_tokens, prompt))
-        except TimeoutError:
-            raise PassingError("the chat endpoint does not answer in time") from None
-        except openai.OpenAIError as error:
-            raise failure_of(error) from None
-        except ValueError:  # what is not JSON passes through the package as it is
-            raise malformed() from None
-
-    async def _request(self, prompt: Prompt, dialect: Dialect, timeout_s: float) -> object:
+    async def _request(self, prompt: Prompt, dialect: Dialect) -> object:
         return await self._client.chat.completions.create(
             model=self._model,
             messages=[_message(role, text) for role, text in prompt.turns()],
@@ -219,7 +185,6 @@ class ChatEndpoint:
             temperature=0.0 if dialect.temperature else omit,
             max_tokens=omit if dialect.completion_tokens else self._max_tokens,
             max_completion_tokens=self._max_tokens if dialect.completion_tokens else omit,
-            timeout=timeout_s,
         )
 
 
@@ -233,6 +198,17 @@ def _text_of(reply: object) -> str:
     """Take the answer out of a reply, which the package has not checked. A refusal to speak is an empty answer."""
     choices = getattr(reply, "choices", None)
     if not isinstance(choices, list) or not choices:
-        raise malformed()
+        raise ValueError("no choices")
     content = getattr(getattr(choices[0], "message", None), "content", None)
     return content if isinstance(content, str) else ""
+
+
+def _reason(error: Exception) -> str:
+    """Say what went wrong in our own words: an endpoint's may quote the prompt."""
+    if isinstance(error, TimeoutError | openai.APITimeoutError):
+        return "the chat endpoint does not answer in time"
+    if isinstance(error, openai.APIConnectionError):
+        return "the chat endpoint cannot be reached"
+    if isinstance(error, openai.APIStatusError):
+        return f"the chat endpoint refuses or fails (status {error.status_code})"
+    return "the chat endpoint gives no usable reply"

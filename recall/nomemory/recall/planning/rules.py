@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from nomemory.recall.intent.intent import Intent, read_intent
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import JsonValue
 from nomemory.recall.model.search_scope import SearchScope
@@ -42,17 +41,17 @@ _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 class RulesPlanner:
     """Plans by rules: the same question over the same messages with the same skill gives the same plan.
 
-    First it has the question itself ranked as a whole (and reads by time, where time matters most), within the window
-    and role that the caller or the question names; then again in a wider scope if there was too little.
+    First it has the question itself ranked as a whole, within the window and role that the caller or the question
+    names; then again in a wider scope if there was too little.
 
     A skill steers it: its defaults are where the search starts, its lexicon adds other words for the same, and its
-    template for the question's intent adds queries and says with which tool to begin and whether to look around.
+    template for such questions adds queries and says with which tool to begin and whether to look around.
 
     What is no question but talk is searched for by meaning; its defaults are all that a skill steers there.
     """
 
     def __init__(self) -> None:
-        self._intent: Intent | None = None
+        self._begun = False
         self._steering = Steering()
         self._template: Template | None = None
         self._page = _PAGE
@@ -69,11 +68,11 @@ class RulesPlanner:
     async def plan(self, situation: Situation) -> Plan:
         """Decide what to do next."""
         question = situation.question
-        if self._intent is None:
-            self._intent = read_intent(question.reading)
-            self._steer(situation.skill.steering, question, self._intent)
+        if not self._begun:
+            self._begun = True
+            self._steer(situation.skill.steering, question)
             self._ranked_page = max(self._page, situation.budget.ranked_messages)
-            return Plan(tuple(self._first(question, self._intent)), thought=_hypotheses(question, self._intent))
+            return Plan(tuple(self._first(question)), thought=_sought(question))
         calls = [*self._around(situation), *self._rescoped(situation)]
         if any(step.meaning_off for step in situation.steps):
             calls = list(self._without_meaning(calls, question))
@@ -81,31 +80,32 @@ class RulesPlanner:
             return Plan(stop=True, thought=f"{len(situation.ranked)} candidates: more searching would bring noise")
         return Plan(tuple(calls), thought="what was found leads further")
 
-    def _steer(self, steering: Steering, question: Question, intent: Intent) -> None:
+    def _steer(self, steering: Steering, question: Question) -> None:
         self._steering = steering
-        self._template = steering.template(intent)
+        self._template = steering.template(question.reading)
         self._in_words = self._begins_with == LEXICAL_SEARCH
         self._page = steering.page(_PAGE_OF_TALK if question.is_talk else _PAGE)
-        self._scope = steering.first_scope(question, intent)
+        self._scope = steering.first_scope(question)
 
     @property
     def _begins_with(self) -> str | None:
         return self._template.first if self._template else None
 
-    def _first(self, question: Question, intent: Intent) -> Iterator[ToolCall]:
+    def _first(self, question: Question) -> Iterator[ToolCall]:
         if question.is_talk:
             self._scope = SearchScope(question.time_range or ANY_TIME, self._scope.role)
             yield from self._asked(question, "what this brings to mind")
             return
-        if (self._begins_with or intent.first_tool) == MESSAGES_LIST:
+        if self._begins_with == MESSAGES_LIST:
             lately = None if question.reading.time_signal else self._steering.window(question.now)
             window = question.time_range or lately or last_days(_LATELY_DAYS, question.now)
-            role = self._steering.preferred_role(question, intent)
-            listed: dict[str, JsonValue] = {"role": role.value, **_times(window, question)}
-            if self._page != _PAGE:
-                listed["page_size"] = self._page
-            yield ToolCall(MESSAGES_LIST, listed, "time matters most: what was said lately")
-        yield from self._asked(question, _hypotheses(question, intent))
+            listed: dict[str, JsonValue] = {
+                "role": self._steering.role(question).value,
+                **_times(window, question),
+                "page_size": self._page,
+            }
+            yield ToolCall(MESSAGES_LIST, listed, "what was said lately")
+        yield from self._asked(question, _sought(question))
 
     def _asked(self, question: Question, why: str) -> Iterator[ToolCall]:
         """Search for the question itself and for the skill's versions of it, in the order that the skill says.
@@ -159,15 +159,14 @@ class RulesPlanner:
 
     def _rewritten(self, question: Question) -> Iterator[ToolCall]:
         """Search for the template's rewrites, by words if the template begins with words, else by meaning."""
-        reading = question.reading
-        meant = without_names(reading.asked, reading.names) or reading.asked
-        for rewrite in self._template.rewrites if self._template else ():
-            words = " ".join(reading.words)
+        reading, words = question.reading, " ".join(question.reading.words)
+        meant = words if self._in_words else without_names(reading.asked, reading.names) or reading.asked
+        for rewritten in self._template.queries(meant, words) if self._template else ():
             if self._in_words:
-                query = words_query(search_text(rewrite.query(words, words)).split())
+                query = words_query(search_text(rewritten).split())
                 call = self._by_words(query, self._scope, question, self._page, "rewritten, in these words")
             else:
-                query = rewrite.query(meant, words)
+                query = rewritten
                 call = self._by_meaning(query, self._scope, question, self._page, "rewritten, in other words")
             if query:
                 yield replace(call, weight=_OF_REWRITE)
@@ -240,11 +239,9 @@ def _wider(scope: SearchScope, question: Question) -> SearchScope:
     return SearchScope()
 
 
-def _hypotheses(question: Question, intent: Intent) -> str:
+def _sought(question: Question) -> str:
     signal = question.reading.time_signal
-    named = ", ".join(hypothesis.value for hypothesis in intent.hypotheses) or "anything that answers"
-    when = f"; “{signal.words}”" if signal else ""
-    return f"looking for: {named}{when}"
+    return f"looking for what answers; “{signal.words}”" if signal else "looking for what answers"
 
 
 def _filter(scope: SearchScope, question: Question) -> dict[str, JsonValue]:

@@ -21,7 +21,6 @@ from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftConflic
 from nomemory.recall.model.result import JsonValue
 from nomemory.recall.planning.base import ToolCall
 from nomemory.recall.tools.arguments import (
-    NO_END,
     ArgumentObject,
     LexicalArguments,
     ListArguments,
@@ -54,7 +53,7 @@ _INTEGER_MOST: Final = 10**15 - 1
 _Entry = TypeVar("_Entry", bound=BaseModel)
 
 
-def _kept(model: type[_Entry], most: int) -> Callable[[object], list[_Entry]]:
+def kept(model: type[_Entry], most: int) -> Callable[[object], list[_Entry]]:
     """Return what reads a list: the first entries of a model; what is none is left out."""
 
     def read(values: object) -> list[_Entry]:
@@ -119,7 +118,7 @@ class StatementPart(_Part):
     text: str = Field(min_length=1, max_length=_TEXT_CHARS)
     citations: Annotated[
         list[CitationPart],
-        BeforeValidator(_kept(CitationPart, CITATIONS_MAX)),
+        BeforeValidator(kept(CitationPart, CITATIONS_MAX)),
         WithJsonSchema(_list_schema(object_schema(CitationPart), CITATIONS_MAX, least=1)),
     ] = []
 
@@ -140,7 +139,7 @@ class ConflictPart(_Part):
 
 _Statements = Annotated[
     list[StatementPart],
-    BeforeValidator(_kept(StatementPart, STATEMENTS_MAX)),
+    BeforeValidator(kept(StatementPart, STATEMENTS_MAX)),
     WithJsonSchema(_list_schema(object_schema(StatementPart), STATEMENTS_MAX)),
 ]
 
@@ -150,7 +149,7 @@ _Times = TypeVar("_Times", Window, ListArguments)
 
 def _with_an_end(times: _Times) -> _Times:
     if times.since is None and times.until is None:
-        raise PydanticCustomError(NO_END, NO_END)
+        raise PydanticCustomError("no_end", "needs at least one of since and until")
     return times
 
 
@@ -235,7 +234,7 @@ class AnswerPart(_Part):
     constraints: _Statements = []
     conflicts: Annotated[
         list[ConflictPart],
-        BeforeValidator(_kept(ConflictPart, CONFLICTS_MAX)),
+        BeforeValidator(kept(ConflictPart, CONFLICTS_MAX)),
         WithJsonSchema(_list_schema(object_schema(ConflictPart), CONFLICTS_MAX)),
     ] = []
 

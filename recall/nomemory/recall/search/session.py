@@ -21,7 +21,6 @@ from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.bound_tools import MEANING_IS_OFF, BoundTools
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.result import ToolResult
-from nomemory.recall.tools.tool_span import call_in_span
 from nomemory.text.time_expressions import ANY_TIME
 
 OnStep = Callable[[Step], Awaitable[None]]
@@ -265,7 +264,7 @@ class SearchSession:
         began = time.monotonic()
         if call.tool != HYBRID_SEARCH:  # a ranking waits for both indexes itself
             await self._tools.reach(max(self.remaining_s, _SHORTEST_CALL_S))
-        result = await call_in_span(self._tools, call.tool, call.arguments, self._patience_s(call.tool))
+        result = await self._tools.call(call.tool, call.arguments, self._patience_s(call.tool))
         # The call that shows that meaning is off, once in a recall, takes no other call's place.
         self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_meaning
         self._take(call, result)

@@ -10,7 +10,6 @@ from typing import Final
 from nomemory.recall.errors import RecallError
 
 SKILL_FILE: Final = "SKILL.md"
-__all__ = ["SKILL_FILE", "Fingerprint", "SkillFolder"]
 _FILE_BYTES_MAX = 64 * 1024
 _REFERENCES_MAX = 16
 _TEXTS = {"references": frozenset({".md", ".txt", ".json", ".yaml", ".yml"}), "scripts": frozenset({".md"})}

@@ -28,14 +28,6 @@ _ENTRY: Final = re.compile(r"^([A-Za-z][A-Za-z0-9_-]*[ \t]*:)(?=[ \t\n])(.*(?:\n
 _COMMENT: Final = re.compile(r"(?:\A|[ \t]+)#.*\Z")
 _COLON: Final = re.compile(r":(?:\s|\Z)")
 _NOT_PLAIN: Final = tuple("&*!{[%@`>|\"'")
-_NAMES: Final = (
-    r"(?:max_)?(?:iterations|tool_calls|evidence_messages)|budgets?|deadline(?:_s)?|page_size|allowed[-_]tools"
-)
-_NAME: Final = re.compile(_NAMES, re.IGNORECASE)
-_LINE: Final = re.compile(
-    rf"^[ \t]*(?:[-*][ \t]+)?[*_`]*({_NAMES})[*_`]*[ \t]*[:=：]",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 
 class FrontmatterError(RecallError):
@@ -137,13 +129,3 @@ def _string(node: yaml.NodeEvent) -> str | None:
 
 def _no_key() -> FrontmatterError:
     return FrontmatterError("its frontmatter has a line that is no `key: value`, or a quote that is not closed")
-
-
-def is_host_setting(name: str) -> bool:
-    """Return whether a name is that of a limit or a permission of the host."""
-    return bool(_NAME.fullmatch(name))
-
-
-def host_settings(text: str) -> tuple[str, ...]:
-    """Return the names of the host's settings that a text tries to set, each once, in lower case."""
-    return tuple(dict.fromkeys(found[1].lower() for found in _LINE.finditer(text)))

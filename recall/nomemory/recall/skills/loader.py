@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,13 +15,13 @@ from nomemory.recall.skills.folder import (
     SkillInvalidError,
     SkillNotFoundError,
 )
-from nomemory.recall.skills.frontmatter import FrontmatterError, host_settings, read_frontmatter
+from nomemory.recall.skills.frontmatter import FrontmatterError, read_frontmatter
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 
-__all__ = ["SkillInvalidError", "SkillLibrary", "SkillNotFoundError"]
+KEYS = ("name", "description")
+"""What the frontmatter may hold."""
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 _DESCRIPTION_CHARS = 1_024
-_KEYS = ("name", "description")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _read(name: str, folder: SkillFolder) -> Skill:
     text = folder.body()
     try:
         head = read_frontmatter(text)
-        named, description = (head.string(key) for key in _KEYS)
+        named, description = (head.string(key) for key in KEYS)
     except FrontmatterError as error:
         raise SkillInvalidError(f"`{SKILL_FILE}`: {error}", SkillFault.FRONTMATTER) from None
     if named != name:
@@ -105,11 +105,7 @@ def _read(name: str, folder: SkillFolder) -> Skill:
         raise SkillInvalidError("it says nothing after its frontmatter", SkillFault.FRONTMATTER)
     references = folder.references()
     steering = read_steering({**references, SKILL_FILE: text})
-    notes = (*_ignored(head.values, head.body), *steering.notes)
-    return Skill(name, description, head.body, references, notes, steering)
-
-
-def _ignored(head: Mapping[str, object], body: str) -> Iterator[str]:
-    """Return the host's settings that a skill tries to set; they are ignored."""
-    for key in (*(key for key in head if key not in _KEYS), *host_settings(body)):
-        yield f"the skill's `{key}` is ignored: limits and tools are the server's"
+    ignored = (
+        f"the skill's `{key}` is ignored: limits and tools are the server's" for key in head.values if key not in KEYS
+    )
+    return Skill(name, description, head.body, references, (*ignored, *steering.notes), steering)

@@ -8,8 +8,7 @@ JSON schemas of pydantic's models, as chat models are shown them: without refere
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar
@@ -25,35 +24,23 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
+from pydantic_core import PydanticCustomError, core_schema
 
 from nomemory.recall.errors import RecallError
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.result import JsonValue
-
-ZONE: Final = "zone"
-"""The key of the validation context under which the asker's time zone stands."""
-
 
 _MAX_SINGLE: Final = 3.4028234663852886e38
 """The greatest number of single precision: what a vector is sent in."""
 
 
 def _instant(value: object, info: ValidationInfo) -> datetime:
-    """Read a time in ISO 8601, a date alone as its midnight; without an offset it is in the asker's zone."""
-    moment = value if isinstance(value, datetime) else datetime.fromisoformat(value if isinstance(value, str) else "")
-    zone = (info.context or {}).get(ZONE)
+    """Read a time in ISO 8601, a date alone as its midnight; without an offset it is in the zone of the context."""
     try:
-        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
-    except OverflowError:
-        raise ValueError("outside the years 1 to 9999") from None
-
-
-def _number(value: object) -> object:
-    """Refuse what pydantic would turn into a number; 5.0 is a whole number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("not a number")  # noqa: TRY004 - pydantic collects ValueErrors only
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        return (moment if moment.tzinfo else moment.replace(tzinfo=(info.context or {}).get("zone"))).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise PydanticCustomError("time", "must be an ISO 8601 time such as 2026-01-31T09:00:00Z") from None
 
 
 def _lower(value: object) -> object:
@@ -67,11 +54,11 @@ OneRole = Annotated[
 QueryText = Annotated[str, Field(max_length=2_000)]
 Cursor = Annotated[str, Field(max_length=8_000)]
 Identifier = Annotated[str, Field(max_length=128)]
-PageSize = Annotated[int, Field(ge=1, le=500), BeforeValidator(_number)]
-TopK = Annotated[int, Field(ge=1, le=200), BeforeValidator(_number)]
-Reach = Annotated[int, Field(ge=0, le=200), BeforeValidator(_number)]
-Cosine = Annotated[float, Field(strict=True, ge=-1, le=1)]
-Component = Annotated[float, Field(strict=True, ge=-_MAX_SINGLE, le=_MAX_SINGLE), WithJsonSchema({"type": "number"})]
+PageSize = Annotated[int, Field(ge=1, le=500)]
+TopK = Annotated[int, Field(ge=1, le=200)]
+Reach = Annotated[int, Field(ge=0, le=200)]
+Cosine = Annotated[float, Field(ge=-1, le=1)]
+Component = Annotated[float, Field(ge=-_MAX_SINGLE, le=_MAX_SINGLE), WithJsonSchema({"type": "number"})]
 Vector = Annotated[tuple[Component, ...], Field(min_length=1, max_length=8_192)]
 
 
@@ -86,8 +73,8 @@ class ArgumentObject(BaseModel):
         if isinstance(given, str):
             try:
                 given = json.loads(given)
-            except RecursionError:
-                raise ValueError("nested too deep") from None
+            except (ValueError, RecursionError):
+                return given
         if isinstance(given, Mapping):
             return {name: value for name, value in given.items() if value is not None}
         return given
@@ -116,6 +103,11 @@ class ListArguments(ArgumentObject):
     role: OneRole | None = Field(default=None, description="whose messages; any: anybody's")
     page_size: PageSize = Field(default=50, description="how many messages at most")
     cursor: Cursor = Field(default="", description="the next_cursor of the page before, unchanged")
+
+    @property
+    def filter(self) -> SearchFilter:
+        """The role and the times as a filter."""
+        return SearchFilter(role=self.role, time_range=Window(since=self.since, until=self.until))
 
 
 class LexicalArguments(ArgumentObject):
@@ -201,34 +193,11 @@ class _Plain(GenerateJsonSchema):
         return False
 
 
-NO_END: Final = "no_end"
-"""The type of the error of a range of times that says neither of its ends."""
-
-
 _Arguments = TypeVar("_Arguments", bound=ArgumentObject)
 
 
 class ToolRefusedError(RecallError):
     """A call that cannot be made as asked. Its text is for the planner and quotes no argument."""
-
-
-def known_arguments(model: type[ArgumentObject], given: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], int]:
-    """Leave out the arguments that a tool does not have, at every level; return also how many were left out.
-
-    Whole numbers that a double cannot hold become the greatest that it can: no tool takes that one either.
-    """
-    known: dict[str, JsonValue] = {}
-    ignored = 0
-    for name, value in given.items():
-        field = model.model_fields.get(name)
-        if field is None:
-            ignored += 1
-        elif isinstance(value, dict) and (nested := _nested(field.annotation)):
-            known[name], more = known_arguments(nested, value)
-            ignored += more
-        else:
-            known[name] = _in_doubles(value)
-    return known, ignored
 
 
 def read_arguments(model: type[_Arguments], given: Mapping[str, object], zone: tzinfo | None) -> _Arguments:
@@ -238,74 +207,18 @@ def read_arguments(model: type[_Arguments], given: Mapping[str, object], zone: t
         ToolRefusedError: one is missing or not what it should be; the text names it.
     """
     try:
-        return model.model_validate(given, context={ZONE: zone})
+        return model.model_validate(given, context={"zone": zone})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise ToolRefusedError(_refusal(first["type"], first["loc"], object_schema(model))) from None
+        names = [part for part in first["loc"] if isinstance(part, str)]
+        raise ToolRefusedError(": ".join((*names, first["msg"]))) from None
 
 
-def confined(
-    model: type[ArgumentObject], arguments: Mapping[str, JsonValue], conversation_id: str
-) -> Mapping[str, JsonValue]:
-    """Return arguments as they are shown: with the conversation to which the recall is confined."""
-    if not conversation_id:
-        return arguments
-    narrowed = arguments.get("filter", {})
-    if "filter" in model.model_fields and isinstance(narrowed, dict):
-        return {
-            **arguments,
-            "filter": {**narrowed, "conversation_id": narrowed.get("conversation_id") or conversation_id},
-        }
-    return {**arguments, "conversation_id": conversation_id}
-
-
-def _nested(annotation: object) -> type[ArgumentObject] | None:
-    return annotation if isinstance(annotation, type) and issubclass(annotation, ArgumentObject) else None
-
-
-def _in_doubles(value: JsonValue) -> JsonValue:
-    if isinstance(value, dict):
-        return {key: _in_doubles(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_in_doubles(inner) for inner in value]
-    if isinstance(value, int) and abs(value) > sys.float_info.max:
-        return sys.float_info.max if value > 0 else -sys.float_info.max
-    return value
-
-
-def _refusal(type_: str, place: tuple[int | str, ...], schema: Schema) -> str:
-    names = [part for part in place if isinstance(part, str)]
-    if type_ == "missing":
-        wanted = "is required"
-    elif type_ == NO_END:
-        wanted = "needs at least one of since and until"
-    elif type_ == "int_from_float":
-        wanted = "must be a whole number"
-    elif len(names) < len(place):
-        wanted = "must hold finite numbers only"
-    else:
-        wanted = _wanted(_property(schema, names))
-    return ": ".join((*names, wanted))
-
-
-def _property(schema: Any, names: list[str]) -> Any:  # noqa: ANN401 - any part of a schema
-    for name in names:
-        schema = schema["properties"][name]
-    return schema
-
-
-def _wanted(schema: Schema) -> str:
-    """Say in words what the schema of an argument says."""
-    match schema:
-        case {"format": "date-time"}:
-            return "must be an ISO 8601 time such as 2026-01-31T09:00:00Z"
-        case {"enum": [*names]}:
-            return f"must be one of {', '.join(map(str, names))}"
-        case {"maxLength": most}:
-            return f"must be a string of at most {most} characters"
-        case {"minimum": int(least), "maximum": int(most)}:
-            return f"must be a number from {least:g} to {most:g}"
-        case {"maxItems": most}:
-            return f"must be a list of 1 to {most} numbers"
-        case _:
-            return "must be an object"
+def unknown_arguments(model: type[BaseModel], given: Mapping[str, JsonValue], path: str = "") -> Iterator[str]:
+    """Return the arguments that a tool does not have, at every level."""
+    for name, value in given.items():
+        field = model.model_fields.get(name)
+        if field is None:
+            yield f"{path}{name}"
+        elif isinstance(value, dict) and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from unknown_arguments(field.annotation, value, f"{path}{name}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -9,6 +10,7 @@ from typing import Final
 
 import grpc
 import structlog
+from opentelemetry.trace import Span
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Sufficiency
@@ -24,9 +26,8 @@ from nomemory.recall.tools.arguments import (
     SearchFilter,
     SemanticArguments,
     ToolRefusedError,
-    confined,
-    known_arguments,
     read_arguments,
+    unknown_arguments,
 )
 from nomemory.recall.tools.definitions import CALLABLE, TOOLS
 from nomemory.recall.tools.identity_guard import without_identity
@@ -40,14 +41,12 @@ from nomemory.recall.tools.query_stub import (
     WriteTokenRefusedError,
     service_error,
 )
-from nomemory.recall.tools.requests import RequestBuilder, listed_filter
-from nomemory.recall.tools.result import Hit, ToolResult, fitting, hits, is_within, ranked_hit, relation
+from nomemory.recall.tools.requests import RequestBuilder
+from nomemory.recall.tools.result import Hit, ToolResult, fitting, ranked_hit, relation, retrieved
+from nomemory.spans.span import show, shows_content, span
 from nomemory.text.time_expressions import TimeRange
-from nomemory.v1 import error_reason_pb2, message_pb2
+from nomemory.v1 import error_reason_pb2
 from nomemory.v1 import query_service_pb2 as pb
-
-__all__ = ["MEANING_IS_OFF", "Binding", "BoundTools", "QueryServiceUnavailableError", "QueryStub"]
-
 
 _log = structlog.get_logger()
 
@@ -157,86 +156,43 @@ class BoundTools:
         """
         cleaned, dropped = without_identity(arguments)
         definition = CALLABLE.get(tool)
+        name = definition.name if definition else "unknown"  # a chat model may have made up any other
         if dropped:
-            _log.warning("recall_arguments_dropped", tool=tool if definition else "unknown", count=dropped)
-        if definition is None:
-            return ToolResult(
-                observation=f"there is no such tool: use one of {', '.join(TOOLS)}", dropped=dropped, answered=False
-            )
-        known, ignored = known_arguments(definition.arguments, cleaned)
-        result = await self._read_and_call(definition.arguments, known, timeout_s)
+            _log.warning("recall_arguments_dropped", tool=name, count=dropped)
+        with span(f"execute_tool {name}") as made:
+            if definition is None:
+                result = ToolResult(observation=f"there is no such tool: use one of {', '.join(TOOLS)}", answered=False)
+            else:
+                result = await self._read_and_call(definition.arguments, cleaned, timeout_s)
+            if made is not None:
+                _note(made, name, result)
         notes = [result.observation]
         if dropped:
             notes.append(f"{dropped} argument(s) that name a user were dropped: the user is bound")
-        if ignored:
+        if definition and (ignored := sum(1 for _ in unknown_arguments(definition.arguments, cleaned))):
             notes.append(f"{ignored} unknown argument(s) were ignored")
-        shown = confined(definition.arguments, known, self._conversation_id)
-        return replace(result, dropped=dropped, arguments=shown, observation="; ".join(notes))
+        return replace(result, dropped=dropped, observation="; ".join(notes))
 
-    async def messages_list(
-        self,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        role: Role | None = None,
-        page_size: int = 50,
-        cursor: str = "",
+    async def _read_and_call(
+        self, type_: type[Arguments], given: Mapping[str, JsonValue], timeout_s: float
     ) -> ToolResult:
-        """Read messages by time, newest first."""
-        given = {"since": since, "until": until, "role": role, "page_size": page_size, "cursor": cursor}
-        return await self._read_and_call(ListArguments, given, self._budget.deadline_s)
-
-    async def lexical_search(
-        self,
-        query_text: str,
-        filter: SearchFilter | None = None,  # noqa: A002 - the tool's own word
-        page_size: int = 50,
-        cursor: str = "",
-    ) -> ToolResult:
-        """Find words and exact phrases, best first."""
-        given = {"query_text": query_text, "filter": filter, "page_size": page_size, "cursor": cursor}
-        return await self._read_and_call(LexicalArguments, given, self._budget.deadline_s)
-
-    async def semantic_search(
-        self,
-        query_text: str = "",
-        query_embedding: Sequence[float] = (),
-        filter: SearchFilter | None = None,  # noqa: A002 - the tool's own word
-        top_k: int = 20,
-        min_score: float | None = None,
-    ) -> ToolResult:
-        """Find what means the same, nearest first."""
-        given = {
-            "query_text": query_text,
-            "query_embedding": tuple(query_embedding) or None,
-            "filter": filter,
-            "top_k": top_k,
-            "min_score": min_score,
-        }
-        return await self._read_and_call(SemanticArguments, given, self._budget.deadline_s)
-
-    async def hybrid_search(
-        self,
-        query_text: str,
-        filter: SearchFilter | None = None,  # noqa: A002 - the tool's own word
-        top_k: int = 20,
-    ) -> ToolResult:
-        """Find what answers a question, best first. Not among the tools of models."""
-        given = {"query_text": query_text, "filter": filter, "top_k": top_k}
-        return await self._read_and_call(HybridArguments, given, self._budget.deadline_s)
-
-    async def neighbors(self, message_id: str, before: int | None = None, after: int | None = None) -> ToolResult:
-        """Read the messages around one of them, oldest first."""
-        given = {"message_id": message_id, "before": before, "after": after}
-        return await self._read_and_call(NeighborArguments, given, self._budget.deadline_s)
-
-    async def _read_and_call(self, type_: type[Arguments], given: Mapping[str, object], timeout_s: float) -> ToolResult:
         """Make a call. If its arguments are wrong, the observation says so."""
         try:
-            return await self._call(read_arguments(type_, given, self._before.tzinfo), timeout_s)
+            asked = read_arguments(type_, given, self._before.tzinfo)
+            result = await self._call(asked, timeout_s)
         except ToolRefusedError as refused:
             return ToolResult(
                 observation=f"not called: {refused}", answered=False, meaning_off=isinstance(refused, _MeaningOffError)
             )
+        return replace(result, arguments=self._shown(asked))
+
+    def _shown(self, asked: Arguments) -> dict[str, JsonValue]:
+        """Return arguments as they are told: with the conversation to which the recall is confined."""
+        shown: dict[str, JsonValue] = asked.model_dump(mode="json", exclude_unset=True)
+        if self._conversation_id:
+            narrowed = shown.get("filter")
+            (narrowed if isinstance(narrowed, dict) else shown)["conversation_id"] = self._conversation_id
+        return shown
 
     async def _call(self, arguments: Arguments, timeout_s: float) -> ToolResult:
         try:
@@ -260,13 +216,14 @@ class BoundTools:
     async def _list(self, asked: ListArguments, timeout_s: float) -> ToolResult:
         request = self._requests.listing(asked)
         reply = await self._stub.ListMessages(request, timeout=timeout_s, metadata=self._metadata)
-        found = self._hits(reply.items)
-        return self._result(found, listed_filter(asked), next_cursor=reply.next_cursor)
+        found = self._own(Hit(retrieved(item), 0.0) for item in reply.items)
+        return self._result(found, asked.filter, next_cursor=reply.next_cursor)
 
     async def _lexical(self, asked: LexicalArguments, timeout_s: float) -> ToolResult:
         request = self._requests.lexical(asked)
         reply = await self._stub.LexicalSearch(request, timeout=timeout_s, metadata=self._metadata)
-        found = self._hits(reply.items, [one.score for one in reply.scores])
+        scored = zip(reply.items, reply.scores, strict=True)
+        found = self._own(Hit(retrieved(item), score.score) for item, score in scored)
         return self._result(found, asked.filter, next_cursor=reply.next_cursor, index_behind=reply.index_behind)
 
     async def _semantic(self, asked: SemanticArguments, timeout_s: float) -> ToolResult:
@@ -276,8 +233,7 @@ class BoundTools:
             raise _MeaningOffError(MEANING_IS_OFF)
         request = self._requests.semantic(asked)
         reply = await self._stub.SemanticSearch(request, timeout=timeout_s, metadata=self._metadata)
-        scores = [item.score for item in reply.items]
-        found = self._hits((item.message for item in reply.items), scores)
+        found = self._own(Hit(retrieved(item.message), item.score) for item in reply.items)
         return self._result(found, asked.filter, index_behind=reply.index_behind, cut=reply.truncated)
 
     async def _hybrid(self, asked: HybridArguments, timeout_s: float) -> ToolResult:
@@ -305,19 +261,17 @@ class BoundTools:
     async def _around(self, asked: NeighborArguments, timeout_s: float) -> ToolResult:
         request = self._requests.around(asked)
         reply = await self._stub.GetNeighbors(request, timeout=timeout_s, metadata=self._metadata)
-        found = self._hits(reply.items)
+        found = self._own(Hit(retrieved(item), 0.0) for item in reply.items)
         # What stands nearest to the anchor stays when there is too much.
         nearest = sorted(found, key=_distance_to(reply.anchor_index, [item.message_id for item in reply.items]))
         result = self._result(nearest, None, cut=reply.truncated_before or reply.truncated_after)
         kept = sorted(result.items, key=lambda hit: (hit.message.ts, hit.message.message_id.encode()))
         return replace(result, items=tuple(kept))
 
-    def _hits(self, messages: Iterable[message_pb2.ChatMessage], scores: Sequence[float] = ()) -> list[Hit]:
-        return hits(messages, scores, self._before, self._conversation_id)
-
     def _own(self, found: Iterable[Hit]) -> list[Hit]:
         """Keep what was said before the question, and in the conversation to which the recall is confined."""
-        return [hit for hit in found if is_within(hit.message, self._before, self._conversation_id)]
+        own = self._conversation_id
+        return [one for one in found if one.message.ts < self._before and own in {"", one.message.conversation_id}]
 
     def _result(
         self,
@@ -379,6 +333,21 @@ class BoundTools:
             self._has_meaning = False
             observation = f"{observation}: {MEANING_IS_OFF}"
         return ToolResult(observation=observation, answered=False, meaning_off=late)
+
+
+def _note(made: Span, name: str, result: ToolResult) -> None:
+    """Note a call by the conventions of OpenTelemetry for generative AI."""
+    made.set_attributes(
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": name,
+            "gen_ai.tool.type": "datastore",
+            "gen_ai.memory.record.count": len(result.items),
+            "nomemory.tool.answered": result.answered,
+        }
+    )
+    if shows_content():
+        show(made, "gen_ai.tool.call.arguments", json.dumps(dict(result.arguments), ensure_ascii=False))
 
 
 def _check_token(error: ServiceError) -> None:

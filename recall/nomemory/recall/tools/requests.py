@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
-
-from google.protobuf.timestamp_pb2 import Timestamp
+from typing import Any, Final
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Role
@@ -19,7 +17,6 @@ from nomemory.recall.tools.arguments import (
     SearchFilter,
     SemanticArguments,
     ToolRefusedError,
-    Window,
 )
 from nomemory.recall.tools.query_stub import Binding
 from nomemory.v1 import message_pb2
@@ -41,11 +38,9 @@ class RequestBuilder:
     def __init__(
         self, binding: Binding, budget: Budget, before: datetime, embedded: tuple[str, Sequence[float]]
     ) -> None:
-        self._user_id = binding.user_id
-        self._conversation_id = binding.conversation_id
-        self._at_least = binding.at_least
+        self._binding = binding
         self._budget = budget
-        self._before = before
+        self._before = before.astimezone(UTC)
         self._embedded = embedded
 
     def listing(self, asked: ListArguments) -> pb.ListMessagesRequest:
@@ -56,32 +51,26 @@ class RequestBuilder:
                 the one to which the recall is confined.
         """
         return pb.ListMessagesRequest(
-            user_id=self._user_id,
-            filter=self._filter(listed_filter(asked)),
+            **self._narrowed(asked.filter),
             page_size=min(asked.page_size, self._budget.result_items),
             cursor=asked.cursor,
-            at_least=self._at_least,
         )
 
     def lexical(self, asked: LexicalArguments) -> pb.LexicalSearchRequest:
         """Ask for words."""
         return pb.LexicalSearchRequest(
-            user_id=self._user_id,
+            **self._narrowed(asked.filter),
             query_text=asked.query_text,
-            filter=self._filter(asked.filter),
             page_size=min(asked.page_size, self._budget.result_items),
             cursor=asked.cursor,
-            at_least=self._at_least,
         )
 
     def semantic(self, asked: SemanticArguments) -> pb.SemanticSearchRequest:
         """Ask for what means the same as a text or lies near a vector, which may be the caller's own of the text."""
         request = pb.SemanticSearchRequest(
-            user_id=self._user_id,
-            filter=self._filter(asked.filter),
+            **self._narrowed(asked.filter),
             top_k=min(asked.top_k, self._budget.result_items),
             min_score=asked.min_score,
-            at_least=self._at_least,
         )
         if self.has_vector_of(asked.query_text):
             request.query_embedding.values.extend(self._embedded[1])
@@ -94,12 +83,10 @@ class RequestBuilder:
     def hybrid(self, asked: HybridArguments) -> pb.HybridSearchRequest:
         """Ask for what answers a question; the caller's vector goes with the text that it is of."""
         request = pb.HybridSearchRequest(
-            user_id=self._user_id,
+            **self._narrowed(asked.filter),
             query_text=asked.query_text,
-            filter=self._filter(asked.filter),
             top_k=min(asked.top_k, max(self._budget.result_items, self._budget.evidence_messages)),
             explain=True,
-            at_least=self._at_least,
             relate=True,
         )
         if self.has_vector_of(asked.query_text):
@@ -118,36 +105,32 @@ class RequestBuilder:
     def around(self, asked: NeighborArguments) -> pb.GetNeighborsRequest:
         """Ask for the messages around one."""
         return pb.GetNeighborsRequest(
-            user_id=self._user_id,
+            user_id=self._binding.user_id,
             message_id=asked.message_id,
             before=self._budget.neighbors_before if asked.before is None else asked.before,
             after=self._budget.neighbors_after if asked.after is None else asked.after,
         )
+
+    def _narrowed(self, wanted: SearchFilter) -> dict[str, Any]:
+        """Return what all searches have: the one user, a filter, and the write to wait for."""
+        return {
+            "user_id": self._binding.user_id,
+            "filter": self._filter(wanted),
+            "at_least": self._binding.at_least,
+        }
 
     def _filter(self, wanted: SearchFilter) -> message_pb2.Filter:
         since, until = wanted.time_range.since, wanted.time_range.until
         until = self._before if until is None else min(until, self._before)
         if since is not None and since >= until:
             raise ToolRefusedError("the time range is empty: nothing is looked at from the time of the question on")
-        role = ROLE_IN_CONTRACT[wanted.role or Role.ANY]
-        encoded = message_pb2.Filter(role=role, conversation_id=self._conversation(wanted))
-        encoded.time_range.until.CopyFrom(_timestamp(until))
-        if since is not None:
-            encoded.time_range.since.CopyFrom(_timestamp(since))
-        return encoded
-
-    def _conversation(self, wanted: SearchFilter) -> str:
-        if self._conversation_id and wanted.conversation_id not in {"", self._conversation_id}:
+        own = self._binding.conversation_id
+        if own and wanted.conversation_id not in {"", own}:
             raise ToolRefusedError("this recall is confined to another conversation")
-        return self._conversation_id or wanted.conversation_id
-
-
-def listed_filter(asked: ListArguments) -> SearchFilter:
-    """Return the role and the times of a listing as a filter."""
-    return SearchFilter(role=asked.role, time_range=Window(since=asked.since, until=asked.until))
-
-
-def _timestamp(moment: datetime) -> Timestamp:
-    encoded = Timestamp()
-    encoded.FromDatetime(moment.astimezone(UTC))
-    return encoded
+        encoded = message_pb2.Filter(
+            role=ROLE_IN_CONTRACT[wanted.role or Role.ANY], conversation_id=own or wanted.conversation_id
+        )
+        encoded.time_range.until.FromDatetime(until)
+        if since is not None:
+            encoded.time_range.since.FromDatetime(since)
+        return encoded

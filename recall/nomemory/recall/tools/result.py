@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -68,20 +68,6 @@ class ToolResult:
     meaning_off: bool = False
     sufficiency: Sufficiency | None = None
     relations: tuple[Relation, ...] = ()
-
-
-def hits(
-    messages: Iterable[message_pb2.ChatMessage], scores: Sequence[float], before: datetime, conversation_id: str = ""
-) -> list[Hit]:
-    """Decode messages said before a time, in one conversation if it is named; without scores they score 0."""
-    decoded = (retrieved(message) for message in messages)
-    scored = zip(decoded, scores, strict=True) if scores else ((message, 0.0) for message in decoded)
-    return [Hit(message, score) for message, score in scored if is_within(message, before, conversation_id)]
-
-
-def is_within(message: Retrieved, before: datetime, conversation_id: str) -> bool:
-    """Return whether a message was said before a time, and in a conversation if one is named."""
-    return message.ts < before and conversation_id in {"", message.conversation_id}
 
 
 def retrieved(message: message_pb2.ChatMessage) -> Retrieved:

@@ -11,7 +11,7 @@ import click
 from nomemory.cli.terminal import counted, json_line, one_line
 from nomemory.recall.authoring.check import Report, skills_at
 from nomemory.recall.authoring.check import check as check_skill
-from nomemory.recall.authoring.document import Finding
+from nomemory.recall.authoring.rules import Finding
 
 
 def as_text(report: Report) -> str:

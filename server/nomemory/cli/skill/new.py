@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,43 +12,18 @@ import click
 from nomemory.cli.configuration import configured
 from nomemory.cli.skill.check import as_text
 from nomemory.cli.terminal import one_line
-from nomemory.recall.authoring import creation, model_draft
-from nomemory.recall.authoring.check import Report
-from nomemory.recall.authoring.creation import TEMPLATE_FILES, TemplateError, rendered
-from nomemory.recall.authoring.draft import (
-    QUESTIONS,
-    Answers,
-    Choice,
-    Draft,
-    EmptyScenarioError,
-    Scenario,
-    answered,
-    default_draft,
-    name_for,
-    read_scenario,
-)
+from nomemory.recall.authoring import creation
 from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.json_answer import BadAnswerError
-from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
+from nomemory.recall.skills.folder import SKILL_FILE, SkillInvalidError, SkillNotFoundError
+from nomemory.recall.skills.loader import SkillLibrary
+from nomemory.recall.skills.steering.steering import LEXICON_FILE
 from nomemory.server.composition.recall_host import skill_folders
 from nomemory.server.composition.recall_model import recall_model
 from nomemory.server.settings import Settings
-from nomemory.text.language import Language
+from nomemory.text.language import Language, language_of
 
 _CREATOR: Final = "retrieval-skill-creator"
-_LETTERS: Final = "ABC"
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the command line asks for. `ask` tells to put the questions; else their defaults hold."""
-
-    scenario: str
-    name: str | None
-    out: Path
-    language: str | None
-    ask: bool
-    force: bool
 
 
 @click.command("new")
@@ -64,56 +37,34 @@ class Wanted:
     help="The folder of skills to put it into.",
 )
 @click.option("--language", type=click.Choice(["zh", "en"]), help="The language to write in. Default: the sentence's.")
-@click.option("--no-input", is_flag=True, help="Ask nothing: take the defaults.")
-@click.option("--force", is_flag=True, help="Replace the SKILL.md and lexicon of a folder that exists.")
-def new(
-    *,
-    scenario: str,
-    name: str | None,
-    out: Path,
-    language: str | None,
-    no_input: bool,
-    force: bool,
-) -> None:
+def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> None:
     """Write a recall skill from one sentence.
 
-    It asks three questions, each with a default. Where NOMEMORY_RECALL_MODEL names a chat model, the model drafts the
-    lexicon and the queries from the sentence; else they are general. What is written passes `nomemory skill check`.
+    Where NOMEMORY_RECALL_MODEL names a chat model, the model drafts a lexicon from the sentence. What is written passes
+    `nomemory skill check`.
     """
-    _make(Wanted(scenario, name, out, language, ask=not no_input, force=force))
-
-
-def _make(wanted: Wanted) -> None:
-    """Write the skill and say where it is.
-
-    Raises:
-        click.ClickException: it cannot be made; nothing was written.
-    """
-    scenario = _scenario(wanted)
-    name = wanted.name or name_for(scenario)
+    sentence = creation.one_line(scenario)
+    if not any(map(str.isalnum, sentence)):
+        raise click.UsageError("--scenario: a scenario has a letter or a digit at least.")
+    name = name or creation.name_for(sentence)
     settings = configured()
-    template = _template(settings, scenario.language)
+    template = _template(settings, Language(language) if language else language_of(sentence))
+    files = {SKILL_FILE: creation.rendered(template, name, sentence), **_drafted(sentence, settings)}
     try:
-        creation.expect_room(name, wanted.out, force=wanted.force)
-        draft = default_draft(name, scenario, _answers(wanted, scenario.language))
-        report = creation.put(_files(draft, template, settings), name, wanted.out, force=wanted.force)
-    except creation.NotPassedError as refused:
-        raise click.ClickException(f"{refused}.\n{as_text(refused.report)}") from None
-    except (creation.NotCreatedError, TemplateError) as refused:
+        report = creation.create(files, name, out)
+    except creation.NotCreatedError as refused:
         raise click.ClickException(f"{one_line(str(refused))}.") from None
-    _tell(report)
-
-
-def _scenario(wanted: Wanted) -> Scenario:
-    try:
-        return read_scenario(wanted.scenario, Language(wanted.language) if wanted.language else None)
-    except EmptyScenarioError as refused:
-        raise click.UsageError(f"--scenario: {refused}.") from None
+    click.echo(f"Wrote {as_text(report)}")
+    click.echo(
+        f"Serve it with NOMEMORY_RECALL_SKILLS={click.format_filename(report.path.parent)}, "
+        f"and ask with: nomemory recall --skill {report.name} …",
+        err=True,
+    )
 
 
 def _template(settings: Settings, language: Language) -> str:
     """Find the template of a language in the creator's own skill, which an operator may have replaced."""
-    file = TEMPLATE_FILES[language]
+    file = creation.TEMPLATE_FILES[language]
     try:
         creator = SkillLibrary(skill_folders(settings), _CREATOR).load()
     except (SkillInvalidError, SkillNotFoundError) as refused:
@@ -123,68 +74,20 @@ def _template(settings: Settings, language: Language) -> str:
     return creator.references[file]
 
 
-def _answers(wanted: Wanted, language: Language) -> Answers:
-    questions = QUESTIONS if wanted.ask else ()
-    return answered({one.field: _asked(one, language) for one in questions})
-
-
-def _asked(question: Choice, language: Language) -> str:
-    click.echo(question.asks[language], err=True)
-    for letter, (_, says) in zip(_LETTERS, question.options, strict=True):
-        click.echo(f"  {letter}. {says[language]}", err=True)
-    return _letter()
-
-
-def _letter() -> str:
-    """Read an answer; where nobody is there to give one, it is the default."""
-    letters = click.Choice(list(_LETTERS), case_sensitive=False)
+def _drafted(scenario: str, settings: Settings) -> dict[str, str]:
+    """Return the model's lexicon, by its file; nothing if there is no model, or it is no help."""
+    if not settings.recall.model or settings.recall.planner == "rules":
+        return {}
     try:
-        return str(click.prompt("A/B/C", default=_LETTERS[0], type=letters, show_choices=False, err=True))
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        click.echo(_LETTERS[0], err=True)
-        return _LETTERS[0]
-
-
-def _files(draft: Draft, template: str, settings: Settings) -> dict[str, str]:
-    """Write the model's draft down if there is a model and what it says passes, else the default one."""
-    plain = rendered(draft, template)
-    if not _has_model(settings):
-        return plain
-    improved, why = _improved(draft, settings)
-    files = rendered(improved, template)
-    if creation.trial(files, draft.name).errors:
-        files, why = plain, "what the model gave does not pass the check"
-    if why:
-        click.echo(f"Without the model: {why}.", err=True)
-    return files
-
-
-def _has_model(settings: Settings) -> bool:
-    """Return whether a server with these settings would ask a model."""
-    return bool(settings.recall.model) and settings.recall.planner != "rules"
-
-
-def _improved(draft: Draft, settings: Settings) -> tuple[Draft, str]:
-    """Let the model improve a draft. Where it does not, give the draft as it is, and why."""
-    try:
-        return asyncio.run(_by_model(draft, settings)), ""
+        return {LEXICON_FILE: asyncio.run(_by_model(scenario, settings))}
     except ChatFailedError as failure:
-        return draft, str(failure)
+        why = str(failure)
     except BadAnswerError:
-        return draft, "its answer cannot be used"
+        why = "its answer cannot be used"
+    click.echo(f"Without the model: {why}.", err=True)
+    return {}
 
 
-async def _by_model(draft: Draft, settings: Settings) -> Draft:
+async def _by_model(scenario: str, settings: Settings) -> str:
     async with AsyncExitStack() as stack:
-        return await model_draft.improved(draft, recall_model(settings, stack))
-
-
-def _tell(report: Report) -> None:
-    click.echo(f"Wrote {as_text(report)}")
-    click.echo(
-        f"Serve it with NOMEMORY_RECALL_SKILLS={click.format_filename(report.path.parent)}, "
-        f"and ask with: nomemory recall --skill {report.name} …",
-        err=True,
-    )
+        return await creation.drafted_lexicon(scenario, recall_model(settings, stack))

@@ -18,7 +18,7 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import EnoughRule
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.skills import loader as skill_loader
-from nomemory.recall.tools.bound_tools import QueryStub
+from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.metrics.meters import Meters

@@ -65,7 +65,7 @@ class ParsedQuestion:
     @property
     def of_user(self) -> bool:
         """Whether the user's own words would decide it, where it names nobody."""
-        return not (self.reading.asks_for_promise or self.of_assistant)
+        return not self.of_assistant
 
     @property
     def dates(self) -> TimeRange | None:

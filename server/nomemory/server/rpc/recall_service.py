@@ -20,7 +20,8 @@ from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import Attribution, Conflict, MemoryView, Statement, Verdict
 from nomemory.recall.model.result import RecallResult, Step
 from nomemory.recall.model.search_scope import ROLE_IN_CONTRACT
-from nomemory.recall.skills.loader import Skill, SkillInvalidError, SkillLibrary, SkillNotFoundError
+from nomemory.recall.skills.folder import SkillInvalidError, SkillNotFoundError
+from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import (
     EmbeddingRefusedError,
     IndexBehindError,

@@ -1,4 +1,4 @@
-"""What questions are after, and the queries that they become."""
+"""What questions ask, and the queries that they become."""
 
 from __future__ import annotations
 
@@ -9,38 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.intent.intent import Hypothesis, read_intent
-from nomemory.recall.model.question import Role
 from nomemory.text.asking import asking_sentences, content_words, exact_phrases, words_query
 from nomemory.text.names import without_names
 from nomemory.text.question_reading import QuestionReading
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 BRIEF_S = 0.1
-
-
-@pytest.mark.parametrize(
-    ("text", "hypothesis", "first_tool"),
-    [
-        ("你记得我有什么饮食偏好吗？", Hypothesis.PREFERENCE, "semantic_search"),
-        ("我是不是说过我不吃辣？", Hypothesis.PREFERENCE, "lexical_search"),
-        ("按我喜欢的格式总结一下上面的内容", Hypothesis.FORMAT, "semantic_search"),
-        ("你还记得我在哪里工作/做什么职业吗？", Hypothesis.PROFILE, "semantic_search"),
-        ("我们上次聊到的那个项目进展怎样了？", Hypothesis.PROJECT, "semantic_search"),
-        ("我最近有什么重要日程/要办的事？", Hypothesis.SCHEDULE, "messages_list"),
-        ("Which medicine am I allergic to?", Hypothesis.CONSTRAINT, "semantic_search"),
-        ("What did you promise to do on Mondays?", Hypothesis.PROMISE, "semantic_search"),
-    ],
-)
-def test_the_playbooks_questions_are_told_apart(text: str, hypothesis: Hypothesis, first_tool: str) -> None:
-    intent = read_intent(QuestionReading(text, NOW))
-    assert intent.hypotheses[0] is hypothesis
-    assert intent.first_tool == first_tool
-
-
-def test_the_user_decides_on_preferences_and_anybody_on_promises() -> None:
-    assert read_intent(QuestionReading("我喜欢吃什么？", NOW)).role is Role.USER
-    assert read_intent(QuestionReading("你答应过我什么？", NOW)).role is Role.ANY
 
 
 def test_words_of_asking_are_left_out() -> None:
