@@ -27,8 +27,8 @@ from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.composition.tracing import start_tracer
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.faults import Fault
-from nomemory.server.lexical.factory import open_lexical_index
 from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.log.damage import Damage, LogDamage
 from nomemory.server.logs import configure_logs
 from nomemory.server.metrics.meters import Meters
@@ -134,7 +134,7 @@ async def _make_services(
     damage = _told_damage(remote.report)
     words = store.words(damage, stack)
     if words is None:
-        words = open_lexical_index(directory.lexical)
+        words = TantivyLexicalIndex(directory.lexical)
         stack.push_async_callback(words.close)
     return await make_services(settings, directory, remote, words, stack, damage, meters)
 

@@ -12,10 +12,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
-from nomemory.server.embedding.vector_store import KeptVectorsError
+from nomemory.server.embedding.vector_store import CacheErasure, KeptVectorsError
 from nomemory.server.faults import Fault
+from nomemory.server.lexical.protocol import LexicalProgress
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import ErasableLog, Removals
 from nomemory.server.settings import Settings
@@ -32,28 +32,6 @@ _LONGEST_POLL_S, _SHORTEST_POLL_S = 5.0, 0.05
 _log = get_logger("erasure")
 
 
-class LexicalFiles(Protocol):
-    """What the erasure needs of the lexical index."""
-
-    @property
-    def applied(self) -> int:
-        """The sequence up to which everything is committed."""
-
-    async def wipe_removed(self) -> None:
-        """Take everything out of the index's files that was removed and applied by now."""
-
-
-class KeptVectorsFile(Protocol):
-    """What it needs of the file of kept vectors."""
-
-    async def wipe_removed(self) -> None:
-        """Take everything out of the file that is not of a living message.
-
-        Raises:
-            KeptVectorsError: the file cannot be written.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class Indexes:
     """What follows the log.
@@ -63,10 +41,10 @@ class Indexes:
         kept: the file of kept vectors, if there is one.
     """
 
-    lexical: LexicalFiles
+    lexical: LexicalProgress
     spaces: SpacesInUse
     unused: UnusedCollections
-    kept: KeptVectorsFile | None = None
+    kept: CacheErasure | None = None
 
     async def behind(self, until: FeedPosition) -> str:
         """Name an index that does not have everything up to a position; nothing if all have."""
