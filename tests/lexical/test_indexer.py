@@ -15,6 +15,7 @@ from lexical.shelf import LATEST, message, query
 
 from nomemory.server.lexical.tantivy import indexer
 from nomemory.server.lexical.tantivy.indexer import LexicalIndexer, TantivyLexicalWriter
+from nomemory.server.lexical.tantivy.indexer_calls import Follow
 from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.lexical.tantivy.schema import DIRECTORY, EnginePanicError, build_schema
 from nomemory.server.log.feed import Change
@@ -51,14 +52,15 @@ class Following:
         self.failure: Exception | None = None
         self.on_reading: Callable[[], None] = lambda: None
         self._caught_up = threading.Condition()
-        self.indexer = LexicalIndexer(
+        work = Follow(
             lambda: WatchedFeed(directory / "log.db", self._note),
             directory / DIRECTORY,
             heap_bytes=HEAP_BYTES,
             batch_max=batch_max,
             batch_bytes=batch_bytes,
-            wake=self.wake,
+            wipe_max=500,
         )
+        self.indexer = LexicalIndexer(work, self.wake)
 
     def write(self, *contents: str, user: str = "u") -> int:
         messages = [message(user, text)._replace(message_id=text) for text in contents]

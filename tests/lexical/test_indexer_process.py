@@ -17,6 +17,7 @@ from lexical.engine import HEAP_BYTES
 from lexical.test_indexer import Following
 
 from nomemory.server.lexical.tantivy.indexer import TantivyLexicalWriter
+from nomemory.server.lexical.tantivy.indexer_calls import Follow
 from nomemory.server.lexical.tantivy.indexer_process import IndexerLostError, LexicalIndexerProcess
 from nomemory.server.lexical.tantivy.schema import DIRECTORY
 from nomemory.server.log.sqlite.feed import SqliteChangeFeed
@@ -30,15 +31,15 @@ class Apart:
     def __init__(self, directory: Path) -> None:
         self.following = Following(directory)
         self._wake = asyncio.Event()
-        self.process = LexicalIndexerProcess(
+        work = Follow(
             partial(SqliteChangeFeed, directory / "log.db"),
             directory / DIRECTORY,
             heap_bytes=HEAP_BYTES,
             batch_max=100,
             batch_bytes=1_000_000,
             wipe_max=100,
-            wake=self._wake,
         )
+        self.process = LexicalIndexerProcess(work, self._wake)
         self.failures: list[type[BaseException]] = []
         self._stopping = threading.Event()
 

@@ -20,7 +20,7 @@ from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.log.postgres.transaction import PostgresTransaction
 from nomemory.server.log.postgres.writer import PostgresLogWriter
 from nomemory.server.log.protocol import OnConflict, Outcome, Position
-from nomemory.server.log.writing import PlannedJob
+from nomemory.server.log.writing import AnyPlannedJob
 from nomemory.server.message import EVERYTHING, Filter, Message, Role
 
 
@@ -226,7 +226,7 @@ async def test_what_came_during_a_fault_of_the_program_is_committed(
 ) -> None:
     original, taken, may_go_on = PostgresTransaction.do, asyncio.Event(), asyncio.Event()
 
-    async def do(transaction: PostgresTransaction, jobs: Sequence[PlannedJob]) -> None:
+    async def do(transaction: PostgresTransaction, jobs: Sequence[AnyPlannedJob]) -> None:
         if taken.is_set():
             await original(transaction, jobs)
             return

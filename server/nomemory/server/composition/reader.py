@@ -27,8 +27,8 @@ from nomemory.server.composition.serving import Figures, freeze_heap, make_acces
 from nomemory.server.composition.startup_errors import CANNOT_START
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.faults import Fault
-from nomemory.server.lexical.factory import open_lexical_index
 from nomemory.server.lexical.protocol import IndexUnusableError
+from nomemory.server.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.log.damage import Damage, LogDamage
 from nomemory.server.log.protocol import LogWriter
 from nomemory.server.logs import configure_logs
@@ -121,7 +121,7 @@ async def _make_services(
     damage = _told_damage(writer)
     words = store.words(damage, stack)
     if words is None:
-        words = open_lexical_index(directory.lexical)
+        words = TantivyLexicalIndex(directory.lexical)
         stack.push_async_callback(words.close)
     return await make_services(settings, directory, remote, words, stack, damage, meters)
 

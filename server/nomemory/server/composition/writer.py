@@ -13,10 +13,11 @@ from nomemory.server.composition.vector_spaces import FormerModelLostError, Vect
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
-from nomemory.server.lexical.factory import open_or_discard_lexical_index
 from nomemory.server.lexical.postgres.reader import WordsInLog
 from nomemory.server.lexical.protocol import LexicalIndex
+from nomemory.server.lexical.tantivy.indexer_calls import Follow
 from nomemory.server.lexical.tantivy.indexer_process import LexicalIndexerProcess
+from nomemory.server.lexical.tantivy.reader import open_or_discard
 from nomemory.server.lexical.tantivy.schema import discard_foreign_words
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import ExpiredMessages, ExpirySweeper
@@ -180,18 +181,17 @@ class WriterAssembly:
         return (WordsInLog(), words_in_log) if words_in_log is not None else self._words_beside()
 
     def _words_beside(self) -> tuple[LexicalIndexerProcess, LexicalIndex]:
-        words = open_or_discard_lexical_index(self._directory.lexical)
+        words = open_or_discard(self._directory.lexical)
         self._stack.push_async_callback(words.close)
-        indexer = LexicalIndexerProcess(
+        work = Follow(
             self._store.feed(),
             self._directory.lexical,
             heap_bytes=self._settings.lexical.heap_bytes,
             batch_max=self._settings.lexical.batch_max,
             batch_bytes=self._settings.lexical.batch_bytes,
             wipe_max=self._settings.erasure.batch_max,
-            wake=self._committed.follow(),
-            vigil=self._vigil,
         )
+        indexer = LexicalIndexerProcess(work, self._committed.follow(), self._vigil)
         task = self._supervisor.start_task(LEXICAL_JOB, indexer.run)
         self._stack.push_async_callback(asyncio.wait, [task])
         self._stack.callback(indexer.stop)

@@ -136,8 +136,11 @@ class LexicalIndex(Protocol):
 
 
 class LexicalProgress(Protocol):
-    """How far the lexical index has come, whichever process writes it."""
+    """The writing side of the lexical index, whichever process it is in."""
 
     @property
     def applied(self) -> int:
         """The sequence up to which everything is committed."""
+
+    async def wipe_removed(self) -> None:
+        """Take everything out of the index's files that was removed and applied by now."""

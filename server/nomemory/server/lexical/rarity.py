@@ -7,8 +7,9 @@ rounded to 1/64, so that sums are exact in 32 bits in any order.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress, count
 
 from nomemory.server.lexical.form import FORMS, worth
 from nomemory.server.lexical.query.tree import Leaf, Query
@@ -33,9 +34,21 @@ def rarity(total: int, matching: int, share: float) -> float:
     return rounded(share * math.log1p((total - matching + 0.5) / (matching + 0.5)))
 
 
-def weight_of_sign(leaves: Sequence[float]) -> float:
-    """Return the weight of a sign beside leaves of these weights, of which there is at least one."""
-    return rounded(min(_SIGN * sum(leaves), max(leaves)))
+def weights_of(query: Query, messages: int, counts: Sequence[int], borne: Iterable[bool]) -> tuple[float, ...]:
+    """Return the weights of a query's leaves, then of its signs: of these the first weighs that a message bears.
+
+    Args:
+        query: what is asked for.
+        messages: how many the user has.
+        counts: in how many of them each leaf is found.
+        borne: whether any of them bears each sign; it is not asked further than need be.
+    """
+    if not query.leaves:
+        return ()
+    counted = zip(query.leaves, counts, strict=True)
+    leaves = [rarity(messages, matching, query.share(leaf)) for leaf, matching in counted]
+    first, weight = next(compress(count(), borne), -1), rounded(min(_SIGN * sum(leaves), max(leaves)))
+    return (*leaves, *(weight if place == first else 0.0 for place in range(len(query.signs))))
 
 
 def rounded(weight: float) -> float:

@@ -31,9 +31,6 @@ Key = tuple[str, str]
 RequestKey = tuple[str, bytes]
 """A user, and the digest of a request's id."""
 
-Batch = tuple[str, Sequence[Message]]
-"""The id of a request, and its messages."""
-
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -136,15 +133,13 @@ class CommitPlan:
         self._existing |= existing
         self.remove(expired)
 
-    def named_before(self, batches: Iterable[Batch]) -> set[Key]:
-        """Return the messages that batches which came before have got ids for."""
-        found = set[Key]()
-        for request_id, messages in batches:
-            digest = digest_of(request_id)
-            for place, message in enumerate(messages):
-                known = self._known.get((message.user_id, digest))
-                if known is not None and not message.message_id:
-                    found.add((message.user_id, id_of(known.first_id + place)))
+    def named_before(self, request_id: str, keys: Iterable[Key]) -> set[Key]:
+        """Return the keys that the messages without an id of a request got when it came before, if it did."""
+        digest, found = digest_of(request_id), set[Key]()
+        for place, (user_id, message_id) in enumerate(keys):
+            known = self._known.get((user_id, digest))
+            if known is not None and not message_id:
+                found.add((user_id, id_of(known.first_id + place)))
         return found
 
     def latest_of(self, user_id: str) -> int:

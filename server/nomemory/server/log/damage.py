@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from nomemory.server.faults import Fault, Reason
+from nomemory.server.message import LoggedMessage
 
 _BITS_32: Final = 0xFFFF_FFFF
 _USERS_KEPT: Final = 4096
@@ -21,17 +22,6 @@ SQL_NAME: Final = "message_checksum"
 def checksum(user_id: str, sequence: int, wire: bytes) -> int:
     """Return the checksum, an unsigned number of 32 bits."""
     return crc32(wire, (start_of(user_id) + sequence) & _BITS_32)
-
-
-def hold(wires: Iterable[bytes], starts: Iterable[int], sums: tuple[int, ...]) -> bool:
-    """Return whether the checksums of versions hold; many are checked at once without a step of the interpreter.
-
-    Args:
-        wires: the versions' bytes.
-        starts: their sequences, each with `start_of` their user added.
-        sums: their checksums.
-    """
-    return tuple(map(crc32, wires, starts)) == sums
 
 
 def add_checksum(connection: sqlite3.Connection) -> None:
@@ -68,6 +58,9 @@ class DamagedRow(NamedTuple):
     user_id: str
     message_id: str
 
+
+# Any: each statement says what its columns are.
+Row = Any
 
 Damage = DamagedMessage | str
 """What a read may meet: a damaged message, or a file that cannot be read somewhere, in SQLite's words."""
@@ -131,6 +124,41 @@ class LogDamage:
         """Remember a damaged message that somebody asks for; return what to tell them."""
         self.note(DamagedMessage(user_id, sequence))
         return _fault("a message of this answer is damaged in the message log", "CHECKSUM", None)
+
+    def sound_wires(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
+        """Return the bytes of versions of one user. Many are checked at once without a step of the interpreter.
+
+        Args:
+            user_id: whose.
+            rows: the bytes of each, its sequence and its checksum.
+
+        Raises:
+            Fault: STORAGE_UNAVAILABLE, one is damaged.
+        """
+        if not rows:
+            return []
+        wires, sequences, sums = zip(*rows, strict=True)
+        start = start_of(user_id)
+        if tuple(map(crc32, wires, [start + sequence for sequence in sequences])) == sums:
+            return list(wires)
+        damaged = [sequence for wire, sequence, crc in rows if checksum(user_id, sequence, wire) != crc]
+        raise next(iter([self.report(user_id, sequence) for sequence in damaged]))
+
+    def sound_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
+        """Return messages of one user, of rows that have user, id and time before what `sound_wires` takes."""
+        self.sound_wires(user_id, [row[3:] for row in rows])
+        return [LoggedMessage(user, message, ts_us, sequence, wire) for user, message, ts_us, wire, sequence, _ in rows]
+
+    def sifted(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[DamagedRow]]:
+        """Return messages of any users, of such rows, and apart from them what is damaged, which is noted."""
+        sound, damaged = list[LoggedMessage](), list[DamagedRow]()
+        for user_id, message_id, ts_us, wire, sequence, crc in rows:
+            if checksum(user_id, sequence, wire) == crc:
+                sound.append(LoggedMessage(user_id, message_id, ts_us, sequence, wire))
+            else:
+                self.report(user_id, sequence)
+                damaged.append(DamagedRow(sequence, user_id, message_id))
+        return sound, damaged
 
     @contextmanager
     def reading(self) -> Iterator[None]:

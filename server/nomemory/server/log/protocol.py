@@ -6,7 +6,7 @@ An engine may be in this process or across a network: reads are awaited, and one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -276,15 +276,3 @@ class UserCount(NamedTuple):
 
     user_id: str
     messages: int
-
-
-def beyond(narrowed: Filter, after: Position | None, *, oldest_first: bool) -> Filter:
-    """Drop the bound that a position makes needless: given both, SQLite starts at the wrong one."""
-    if after is None:
-        return narrowed
-    since_us, until_us = narrowed.since_us, narrowed.until_us
-    if oldest_first and since_us is not None and after.ts_us >= since_us:
-        return replace(narrowed, since_us=None)
-    if not oldest_first and until_us is not None and after.ts_us < until_us:
-        return replace(narrowed, until_us=None)
-    return narrowed

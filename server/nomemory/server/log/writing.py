@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.commit import Batch, CommitPlan, Key, RequestKey, digest_of
+from nomemory.server.log.commit import CommitPlan, Key, RequestKey, digest_of
 from nomemory.server.log.expiry import Swept
+from nomemory.server.log.position import bucket_of
 from nomemory.server.log.protocol import Deleted, Erased, LogWriter, OnConflict, Written
 from nomemory.server.message import Filter, Message
 from nomemory.server.metrics import catalog
@@ -99,98 +101,50 @@ class Job(Generic[Receipt]):
 
 
 @dataclass(slots=True, kw_only=True)
-class WriteJob(Job[Written]):
-    """Store a batch. It is planned in memory, so that it may share a commit with others."""
+class PlannedJob(Job[Receipt]):
+    """What is planned in memory, so that it may share a commit with others.
 
-    messages: Sequence[Message]
-    on_conflict: OnConflict
-    request_id: str
+    Attributes:
+        work: does it.
+        keys: the messages that it is about. Those that come without an id have an empty one.
+        request_id: of a batch that may have come before; empty: it has not.
+    """
 
-    def user_ids(self) -> Iterator[str]:
-        """Return the users whose messages it may change, some of them more than once."""
-        return (message.user_id for message in self.messages)
-
-    def size(self) -> int:
-        """Return about how many bytes it takes."""
-        return sum(map(_size_of, self.messages))
-
-    def numbers(self) -> int:
-        """Return how many sequences it needs at most: two where something may stand that has to go."""
-        known = len(self.messages) if self.request_id else sum(bool(message.message_id) for message in self.messages)
-        return len(self.messages) + known
-
-    def wanted(self) -> Iterator[Key]:
-        """Return the messages that have to be looked up."""
-        return ((message.user_id, message.message_id) for message in self.messages if message.message_id)
-
-    def batches(self) -> list[Batch]:
-        """Return the batch, if its request may have come before, and it has messages without an id."""
-        is_nameless = self.request_id and any(not message.message_id for message in self.messages)
-        return [(self.request_id, self.messages)] if is_nameless else []
+    work: Callable[[CommitPlan], Receipt]
+    keys: Sequence[Key]
+    request_id: str = ""
 
     def plan(self, plan: CommitPlan) -> None:
         """Do the work."""
         try:
-            self.answer = plan.write(self.messages, self.on_conflict, self.request_id)
+            self.answer = self.work(plan)
         except Fault as fault:
             self.answer = fault
 
 
 @dataclass(slots=True, kw_only=True)
-class DeleteJob(Job[Deleted]):
-    """Delete messages by their ids. It is planned as a write is."""
+class StatementJob(Job[Receipt]):
+    """What takes statements of its own. `work` does it with an engine's step of a commit, at once or to be awaited."""
 
-    user_id: str
-    message_ids: Sequence[str]
-
-    def user_ids(self) -> Iterator[str]:
-        """Return the user."""
-        return iter([self.user_id])
-
-    def size(self) -> int:
-        """Return about how many bytes it takes."""
-        return sum(map(len, self.message_ids))
-
-    def numbers(self) -> int:
-        """Return one for each message."""
-        return len(self.message_ids)
-
-    def wanted(self) -> Iterator[Key]:
-        """Return the messages to delete."""
-        return ((self.user_id, message_id) for message_id in self.message_ids)
-
-    def batches(self) -> list[Batch]:
-        """Return none."""
-        return []
-
-    def plan(self, plan: CommitPlan) -> None:
-        """Do the work."""
-        self.answer = plan.delete(self.user_id, self.message_ids)
+    work: Callable[[Any], Any]
 
 
-PlannedJob = WriteJob | DeleteJob
+AnyPlannedJob = PlannedJob[Written] | PlannedJob[Deleted]
+AnyJob = Job[Written] | Job[Deleted] | Job[Erased] | Job[Swept]
 
 
-def requests_of(jobs: Iterable[PlannedJob]) -> set[RequestKey]:
+def requests_of(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
     """Return the requests that may have come before, for each user whom they would have got ids for."""
-    return {
-        (message.user_id, digest_of(request_id))
-        for job in jobs
-        for request_id, messages in job.batches()
-        for message in messages
-        if not message.message_id
-    }
+    asked = (job for job in jobs if job.request_id)
+    return {(user, digest_of(job.request_id)) for job in asked for user, message_id in job.keys if not message_id}
 
 
-def keys_of(plan: CommitPlan, jobs: Iterable[PlannedJob]) -> list[Key]:
+def keys_of(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
     """Return the messages that have to be looked up for jobs, when their requests have been."""
     wanted = set[Key]()
     for job in jobs:
-        wanted |= {*job.wanted(), *plan.named_before(job.batches())}
+        wanted |= {key for key in job.keys if key[1]} | plan.named_before(job.request_id, job.keys)
     return sorted(wanted)
-
-
-AnyJob = Job[Written] | Job[Deleted] | Job[Erased] | Job[Swept]
 
 
 def groups(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
@@ -200,6 +154,63 @@ def groups(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
             yield list(some)
         else:
             yield from ([job] for job in some)
+
+
+class QueuedLog:
+    """Makes jobs of what is called: what the writers of all engines are. Implements `LogWriter` and `ExpiredMessages`.
+
+    Args:
+        queue_max: how many jobs may wait; more are refused with OVERLOADED.
+        queue_max_bytes: how many bytes of messages may wait; the same.
+        partitions: how many queues there are. All jobs about a user are in one.
+    """
+
+    def __init__(self, queue_max: int, queue_max_bytes: int, partitions: int = 1) -> None:
+        self._partitions = partitions
+        self._queue: WriteQueue[AnyJob] = WriteQueue(queue_max, queue_max_bytes, partitions)
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait."""
+        return self._queue.waiting
+
+    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
+        """Store a batch, all or nothing; returns when it is durable."""
+        keys = [(message.user_id, message.message_id) for message in messages]
+        job = PlannedJob[Written](
+            work=lambda plan: plan.write(messages, on_conflict, request_id), keys=keys, request_id=request_id
+        )
+        return await self._submit(job, keys[0][0] if keys else "", sum(map(_size_of, messages)))
+
+    async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
+        """Delete messages of one user; returns when it is durable."""
+        keys = [(user_id, message_id) for message_id in message_ids]
+        job = PlannedJob[Deleted](work=lambda plan: plan.delete(user_id, message_ids), keys=keys)
+        return await self._submit(job, user_id, sum(map(len, message_ids)))
+
+    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
+        """Delete whatever a filter admits, all or nothing; returns when it is durable."""
+        return await self._submit(
+            StatementJob[Deleted](work=lambda step: step.delete_matching(user_id, narrowed)), user_id
+        )
+
+    async def erase(self, user_id: str) -> Erased:
+        """Delete everything of one user; returns when it is durable."""
+        return await self._submit(StatementJob[Erased](work=lambda step: step.erase(user_id)), user_id)
+
+    async def remove_expired(self, after: str, most: int) -> Swept:
+        """Remove up to `most` messages that have expired."""
+        return await self._submit(StatementJob[Swept](work=lambda step: step.remove_expired(after, most)), "")
+
+    async def _submit(self, job: Job[Receipt], user_id: str, size: int = 0) -> Receipt:
+        partition = bucket_of(user_id) % self._partitions
+        self._queue.put(job, size, partition)
+        self._wake(partition)
+        return await asyncio.wrap_future(job.done)
+
+    def _wake(self, partition: int) -> None:
+        """Have what waits in a partition committed."""
+        raise NotImplementedError
 
 
 class MeteredLog:

@@ -12,9 +12,9 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from nomemory.server.faults import Fault
+from nomemory.server.lexical.protocol import LexicalProgress
 from nomemory.server.log.position import FeedPosition
 from nomemory.server.log.protocol import ErasableLog, Removals
 from nomemory.server.settings import Settings
@@ -31,17 +31,6 @@ _LONGEST_POLL_S, _SHORTEST_POLL_S = 5.0, 0.05
 _log = get_logger("erasure")
 
 
-class LexicalFiles(Protocol):
-    """What the erasure needs of the lexical index."""
-
-    @property
-    def applied(self) -> int:
-        """The sequence up to which everything is committed."""
-
-    async def wipe_removed(self) -> None:
-        """Take everything out of the index's files that was removed and applied by now."""
-
-
 @dataclass(frozen=True, slots=True)
 class Indexes:
     """What follows the log.
@@ -50,7 +39,7 @@ class Indexes:
         unused: the collections of vectors that follow nothing: they are deleted.
     """
 
-    lexical: LexicalFiles
+    lexical: LexicalProgress
     spaces: SpacesInUse
     unused: UnusedCollections
 

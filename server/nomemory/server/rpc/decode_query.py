@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from nomemory.server.cursor import Listing
 from nomemory.server.faults import Fault, bad_field
 from nomemory.server.hybrid.search import HybridQuery
-from nomemory.server.lexical.query.grammar import Limits, Query, parse
-from nomemory.server.lexical.query.tree import VERSION
+from nomemory.server.lexical.query.grammar import Limits, parse
+from nomemory.server.lexical.query.tree import VERSION, Query
 from nomemory.server.message import EVERYTHING, Filter
 from nomemory.server.reads.nearest_messages import NearestQuery
 from nomemory.server.rpc.checker import Checker, Mask, checking

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
 from nomemory.server.lexical.postgres.words import Sought, key_of_best_form, sought_leaf, sought_names
 from nomemory.server.lexical.query.tree import AllOf, AnyOf, Leaf, Node, Query, Sign, any_of
-from nomemory.server.log.position import bucket_of
-from nomemory.server.message import EVERYTHING, Filter, Role, mark_of
+from nomemory.server.log.conditions import Clause
+from nomemory.server.log.postgres.rows import POSTGRES
+from nomemory.server.message import EVERYTHING, Filter, Role
 
 _EVERY_ROW: Final = "true"
-
-_HAS_ENTRY: Final = (
-    "EXISTS (SELECT FROM metadata_entries AS e WHERE (e.bucket, e.user_id, e.mark, e.ts_us, e.message_id)"
-    " = (messages.bucket, messages.user_id, {mark}, messages.ts_us, messages.message_id))"
-)
 
 
 class Statement(NamedTuple):
@@ -43,6 +39,14 @@ class Values:
         """Return the placeholder of a further value, as one of a type of PostgreSQL."""
         self.all.append(value)
         return f"${len(self.all)}::{kind}"
+
+    def of(self, clause: Clause) -> str:
+        """Return a condition of the log's, with placeholders."""
+        condition = clause.condition
+        for value in clause.values:
+            self.all.append(value)
+            condition = condition.replace("?", f"${len(self.all)}", 1)
+        return condition
 
 
 class Conditions:
@@ -110,25 +114,13 @@ class Conditions:
 
     def said(self, narrowed: Filter = EVERYTHING, until_us: int | None = None) -> str:
         """Return what the messages of the user are read by in their order, within a filter's time; the end included."""
-        ends = [narrowed.since_us, None if narrowed.until_us is None else narrowed.until_us - 1, until_us]
-        bounds = zip(("ts_us >= {}", "ts_us <= {}", "ts_us <= {}"), ends, strict=True)
-        some = (bound.format(self._values.bind(end, "bigint")) for bound, end in bounds if end is not None)
-        bucket = self._values.once(bucket_of(self._user_id), "smallint")
-        return all_hold([f"bucket = {bucket}", f"user_id = {self._values.once(self._user_id, 'text')}", *some])
+        until = [end for end in (narrowed.until_us, None if until_us is None else until_us + 1) if end is not None]
+        times = Filter(since_us=narrowed.since_us, until_us=min(until, default=None))
+        return all_hold(map(self._values.of, POSTGRES.admitted(self._user_id, times)))
 
-    def admits(self, narrowed: Filter) -> Iterator[str]:
+    def admits(self, narrowed: Filter) -> list[str]:
         """Return what holds where a filter admits a message."""
-        bounds: list[tuple[str, object, str]] = [
-            ("ts_us >= {}", narrowed.since_us, "bigint"),
-            ("ts_us < {}", narrowed.until_us, "bigint"),
-            ("role = {}", narrowed.role and narrowed.role.value, "smallint"),
-            ("conversation_id = {}", narrowed.conversation_id or None, "text"),
-        ]
-        for condition, value, kind in bounds:
-            if value is not None:
-                yield condition.format(self._values.bind(value, kind))
-        for entry in narrowed.metadata:
-            yield _HAS_ENTRY.format(mark=self._values.bind(bytes.fromhex(mark_of(entry)), "bytea"))
+        return list(map(self._values.of, [*POSTGRES.of_filter(narrowed), *POSTGRES.of_metadata(narrowed)]))
 
     def _has(self, leaf: Leaf) -> str:
         return self._stands(sought_leaf(self._user_id, leaf))

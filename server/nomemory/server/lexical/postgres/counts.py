@@ -13,6 +13,7 @@ from nomemory.server.lexical.postgres.condition import Conditions, Statement, Va
 from nomemory.server.lexical.postgres.words import Sought, sought_leaf, sought_names
 from nomemory.server.lexical.query.tree import Leaf, Query, Sign, Stream
 from nomemory.server.log.position import bucket_of
+from nomemory.server.log.postgres.rows import users_clause
 from nomemory.server.message import EVERYTHING, Filter, Role
 
 SAMPLED_FROM: Final = 8192
@@ -55,7 +56,7 @@ _OF_USER: Final = (
     f"(EXISTS (SELECT FROM lately WHERE role = {Role.USER.value})"
     f" OR EXISTS (SELECT FROM messages WHERE bucket = $2 AND user_id = $1 AND role = {Role.USER.value}))"
 )
-_OWN_TOTAL: Final = "SELECT coalesce(max(messages), 0) FROM users WHERE bucket = {bucket} AND user_id = {user}"
+_OWN_TOTAL: Final = "SELECT coalesce(max(messages), 0) FROM users WHERE {users}"
 _COUNT: Final = "SELECT count(*) FROM messages WHERE {admitted}"
 _POSTINGS: Final = f"""
 WITH lately AS MATERIALIZED (
@@ -117,17 +118,18 @@ def counting(user_id: str, narrowed: Filter) -> Statement:
 def posting(user_id: str, terms: Sequence[str], narrowed: Filter, most: int) -> Statement:
     """Return what gives a number and sequences for each term, in order; the sequences may be too many, or NULL."""
     values = Values()
-    user, bucket = values.once(user_id, "text"), values.once(bucket_of(user_id), "smallint")
     conditions = Conditions(user_id, values)
     admitted = _admitted(conditions, narrowed)
     sought = [sought_leaf(user_id, Leaf(Stream.TERMS, (term,))) for term in terms]
+    if narrowed == EVERYTHING:
+        total = _OWN_TOTAL.format(users=values.of(users_clause(user_id, "")))
+    else:
+        total = _COUNT.format(admitted=admitted)
     return Statement(
         _POSTINGS.format(
             admitted=admitted,
             looked_up=all_hold([conditions.own(), *conditions.admits(narrowed)]),
-            total=(_OWN_TOTAL if narrowed == EVERYTHING else _COUNT).format(
-                admitted=admitted, bucket=bucket, user=user
-            ),
+            total=total,
             keys=values.bind([one.keys[0] for one in sought], "bigint[]"),
             needles=values.bind([one.needle for one in sought], "bytea[]"),
             most=values.bind(most, "bigint"),

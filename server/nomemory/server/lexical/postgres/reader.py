@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import compress, count
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,12 +16,11 @@ from nomemory.server.lexical.postgres.counts import Weighed, counting, posting, 
 from nomemory.server.lexical.postgres.search import PostgresSearch, Wanted
 from nomemory.server.lexical.protocol import LexicalHit, Posting, RankPosition, Weighing
 from nomemory.server.lexical.query.tree import Query
-from nomemory.server.lexical.rarity import rarity, weight_of_sign
+from nomemory.server.lexical.rarity import weights_of
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.postgres.connections import ERRORS, RETRY_AFTER_S, Pool
-from nomemory.server.log.postgres.rows import Expiry, PostgresRows
 from nomemory.server.message import Filter, LoggedMessage
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ class PostgresLexicalIndex:
     def __init__(self, pool: Pool, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
         self._pool = pool
         self._lifetimes = lifetimes or Lifetimes()
-        self._rows = PostgresRows(pool, Expiry(self._lifetimes), damage or LogDamage())
+        self._damage = damage or LogDamage()
         self._sizes = LRUCache[str, int](_SIZES_KEPT)
 
     async def applied(self, user_id: str) -> int:
@@ -61,11 +59,7 @@ class PostgresLexicalIndex:
         (row,) = await self._fetch(weighing(user_id, query))
         state = Weighed(*row)
         self._sizes[user_id] = state.messages
-        if not query.leaves:
-            return Weighing(state.sequence, ())
-        counted = zip(query.leaves, state.counts, strict=True)
-        leaves = [rarity(state.messages, matching, query.share(leaf)) for leaf, matching in counted]
-        return Weighing(state.sequence, (*leaves, *_weights_of_signs(weight_of_sign(leaves), state.borne)))
+        return Weighing(state.sequence, weights_of(query, state.messages, state.counts, state.borne))
 
     async def search(
         self,
@@ -90,7 +84,7 @@ class PostgresLexicalIndex:
         if statement is None:
             return []
         rows = await self._fetch(statement)
-        self._rows.checked_wires(user_id, [(wire, sequence, crc) for _, _, sequence, _, wire, crc in rows])
+        self._damage.sound_wires(user_id, [(wire, sequence, crc) for _, _, sequence, _, wire, crc in rows])
         hits = [
             LexicalHit(score, ts_us, sequence, LoggedMessage(user_id, message_id, ts_us, sequence, wire))
             for score, ts_us, sequence, message_id, wire, _ in rows
@@ -133,12 +127,6 @@ def _answering() -> Iterator[None]:
         raise Fault(reason, message, metadata={"cause": cause}, retry_after_s=RETRY_AFTER_S) from error
 
 
-def _weights_of_signs(weight: float, borne: Sequence[bool]) -> Iterator[float]:
-    """Return the weight to the first sign that a message bears, and none to the others."""
-    first = next(compress(count(), borne), -1)
-    return (weight if place == first else 0.0 for place in range(len(borne)))
-
-
 def _sequences(number: int, sequences: Sequence[int] | None, most: int) -> NDArray[np.int64]:
     return np.array(sequences if sequences and number <= most else (), dtype=np.int64)
 
@@ -147,7 +135,7 @@ _EVERYTHING: Final = 2**63 - 1
 
 
 class WordsInLog:
-    """Implements LexicalProgress, and what an erasure needs of an index."""
+    """Implements LexicalProgress."""
 
     @property
     def applied(self) -> int:

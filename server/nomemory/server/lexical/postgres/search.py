@@ -16,14 +16,13 @@ from nomemory.server.lexical.postgres.essential import essential_sets
 from nomemory.server.lexical.protocol import RankPosition
 from nomemory.server.lexical.query.tree import Leaf, Query, Sign, all_of
 from nomemory.server.lexical.rarity import expected, expected_all
+from nomemory.server.log.conditions import Expiry
 from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.postgres.rows import POSTGRES
 from nomemory.server.message import Filter
 
 FEW: Final = 256
 """Messages of a user that are read one after the other sooner than looked up."""
-
-MANY: Final = 2048
-"""Messages of a user from which on a search has several steps."""
 
 READ: Final = 8192
 """Most of the latest messages that are read in one step: fewer, as soon as there is a page."""
@@ -120,7 +119,6 @@ class PostgresSearch:
             return self._ranked(self._said())
         if self._expected() > WORTHWHILE:
             self._add_perfect()
-            self._add_whole()
             self._add_telling()
         return self._ranked(self._found_by(self._conditions.look_up(self._query.root)))
 
@@ -134,17 +132,6 @@ class PostgresSearch:
         if self._query.by_form:
             perfect.append(f"{_FORM} = 0")
         self._add(self._dated(self._lately(), all_hold(dict.fromkeys(perfect))))
-
-    def _add_whole(self) -> None:
-        """Read all that may be found, if that is little: of a user of whom nothing is known, or of a time."""
-        narrowed = self._wanted.narrowed
-        if self._wanted.messages is not None and narrowed.since_us is None and narrowed.until_us is None:
-            return
-        most, said = self._values.bind(MANY, "bigint"), self._said()
-        some = f"SELECT FROM messages WHERE {said.conditions} LIMIT {most}"
-        self._named.append(f"whole AS MATERIALIZED (SELECT count(*) < {most} AS is_little FROM ({some}) AS some_said)")
-        is_little = "(SELECT is_little FROM whole)"
-        self._add(self._ranked(said._replace(conditions=all_hold([said.conditions, is_little]))), is_little)
 
     def _add_telling(self) -> None:
         """Look at the latest messages, and at what has leaves enough for a better score than all others can have.
@@ -184,11 +171,11 @@ class PostgresSearch:
         seen = f"({_SCORE} > {rest} OR {_SCORE} = {rest} AND ts_us >= (SELECT since FROM late))"
         self._add(self._best_of(f"SELECT * FROM lately UNION ALL {self._scored(early)}", seen))
 
-    def _add(self, text: str, done: str = "") -> None:
-        """Add a step; unless something else is said, it is in vain if it does not fill the page."""
+    def _add(self, text: str) -> None:
+        """Add a step. It is in vain if it does not fill the page."""
         name = f"step{len(self._done)}"
         self._named.append(f"{name} AS MATERIALIZED ({text})")
-        self._done.append(done or f"(SELECT count(*) FROM {name}) >= {self._limit}")
+        self._done.append(f"(SELECT count(*) FROM {name}) >= {self._limit}")
 
     def _assembled(self, last: str) -> str:
         if not self._done:
@@ -253,9 +240,7 @@ class PostgresSearch:
     def _admitting(self, lifetimes: Lifetimes) -> Iterator[str]:
         yield from self._conditions.admits(self._wanted.narrowed)
         yield f"sequence <= {self._values.bind(self._wanted.pinned, 'bigint')}"
-        yield f"coalesce(expire_us, {_NEVER}) > {self._values.bind(lifetimes.now_us(), 'bigint')}"
-        if (oldest_us := lifetimes.oldest_us()) is not None:
-            yield f"ts_us > {self._values.bind(oldest_us, 'bigint')}"
+        yield self._values.of(Expiry(POSTGRES, lifetimes).living())
 
     def _sum_of_leaves(self) -> str:
         found = ((self._conditions.matches(leaf), weight) for leaf, weight in self._leaves())

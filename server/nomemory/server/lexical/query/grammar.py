@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Final
 
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
-from nomemory.server.lexical.query.parser import Chain, Clause, Mark, MarkKind, Operand, Text, arrange, depth, scan
+from nomemory.server.lexical.query.parser import Chain, Clause, Mark, MarkKind, Operand, arrange, depth, scan
 from nomemory.server.lexical.query.tree import AllOf, Leaf, Node, Query, Sign, Stream, all_of, any_of, count_terms
 from nomemory.text.analysis import Kind, Token, stems, terms, tokenise
 from nomemory.text.asking import without_asking_words
@@ -161,7 +161,6 @@ def _signs(reading: QuestionReading) -> Iterable[Sign]:
         yield Sign()
 
 
-__all__ = ["Limits", "Query", "parse"]
 _PARSED_KEPT = 256
 """Queries that are cached: paging sends the same query again, and a recall repeats words."""
 
@@ -199,7 +198,7 @@ def parse(text: str, limits: Limits) -> Query:
         return Query()
     if depth(marks) > limits.depth:
         raise _too_complex(f"nests deeper than {limits.depth} levels")
-    root = _clause(arrange(marks), decides=False)
+    root = _clause(arrange(iter(marks)), decides=False)
     if count_terms(root) > limits.terms:
         raise _too_complex(f"has more than {limits.terms} terms")
     return _asked(text, marks, Query(root))
@@ -218,7 +217,7 @@ def _too_complex(description: str) -> Fault:
 
 def _clause(clause: Clause, *, decides: bool) -> Node:
     """Resolve a clause. Under AND and NOT, text is taken exactly, because it decides what matches; the rest ranks."""
-    return any_of(_group(chains, decides=decides) for chains in clause.groups)
+    return any_of(_group(chains, decides=decides) for chains in clause)
 
 
 def _group(chains: Sequence[Chain], *, decides: bool) -> Node:
@@ -231,7 +230,7 @@ def _group(chains: Sequence[Chain], *, decides: bool) -> Node:
 
 def _reading(chain: Chain, *, decides: bool) -> Leaves:
     match chain:
-        case (Operand(Text(word, quoted=False), negated=False),) if not decides:
+        case [Operand(Mark(MarkKind.WORD, word), negated=False)] if not decides:
             return ranked(word)
         case _:
             return Leaves(strong=(_chain(chain, decides=decides),))
@@ -245,9 +244,7 @@ def _chain(chain: Chain, *, decides: bool) -> Node:
     return all_of(wanted, unwanted)
 
 
-def _part(part: Text | Clause, *, decides: bool) -> Node:
-    match part:
-        case Clause():
-            return _clause(part, decides=decides)
-        case Text(text, quoted):
-            return phrase(text) if quoted else exact(text)
+def _part(part: Mark | Clause, *, decides: bool) -> Node:
+    if isinstance(part, Mark):
+        return phrase(part.text) if part.kind is MarkKind.PHRASE else exact(part.text)
+    return _clause(part, decides=decides)

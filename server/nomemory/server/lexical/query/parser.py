@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -146,70 +145,38 @@ def _kind(marks: Sequence[Mark], place: int) -> MarkKind | None:
     return marks[place].kind if 0 <= place < len(marks) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A bare word, or what stood between quotes."""
+class Operand(NamedTuple):
+    """A word, a phrase or what stands between parentheses; it may be negated."""
 
-    text: str
-    quoted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """Something that may be negated."""
-
-    part: Text | Clause
+    part: Mark | Clause
     negated: bool
 
 
-Chain = tuple[Operand, ...]
+Chain = list[Operand]
 """Operands joined by AND."""
 
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """Groups joined by OR; in a group, chains stand side by side."""
-
-    groups: tuple[tuple[Chain, ...], ...]
+Clause = list[list[Chain]]
+"""Groups joined by OR; in a group, chains stand side by side."""
 
 
-@dataclass(slots=True)
-class _Frame:
-    """A clause that is being read."""
-
-    groups: list[list[list[Operand]]] = field(default_factory=lambda: [[]])
-    negated: bool = False
-    joins: bool = False
-
-    def add(self, part: Text | Clause) -> None:
-        operand = Operand(part, self.negated)
-        if self.joins:
-            self.groups[-1][-1].append(operand)
-        else:
-            self.groups[-1].append([operand])
-        self.negated = self.joins = False
-
-    def clause(self) -> Clause:
-        return Clause(tuple(tuple(map(tuple, group)) for group in self.groups))
-
-
-def arrange(marks: Sequence[Mark]) -> Clause:
-    """Build the tree of marks in which every operator has its operands. O(n), without recursion."""
-    frames = [_Frame()]
+def arrange(marks: Iterator[Mark]) -> Clause:
+    """Build the tree of marks in which every operator has its operands. Recursion goes as deep as the parentheses."""
+    clause: Clause = [[]]
+    joins = negated = False
     for mark in marks:
-        frame = frames[-1]
         match mark.kind:
-            case MarkKind.WORD | MarkKind.PHRASE:
-                frame.add(Text(mark.text, quoted=mark.kind is MarkKind.PHRASE))
-            case MarkKind.AND:
-                frame.joins = True
-            case MarkKind.OR:
-                frame.groups.append([])
-            case MarkKind.NOT:
-                frame.negated = not frame.negated
-            case MarkKind.OPEN:
-                frames.append(_Frame())
             case MarkKind.CLOSE:
-                frames.pop()
-                frames[-1].add(frame.clause())
-    return frames[0].clause()
+                break
+            case MarkKind.AND:
+                joins = True
+            case MarkKind.OR:
+                clause.append([])
+            case MarkKind.NOT:
+                negated = not negated
+            case _:
+                if not joins:
+                    clause[-1].append([])
+                part = arrange(marks) if mark.kind is MarkKind.OPEN else mark
+                clause[-1][-1].append(Operand(part, negated))
+                joins = negated = False
+    return clause

@@ -19,6 +19,7 @@ import tantivy
 
 from nomemory.server import wire
 from nomemory.server.lexical.form import form_of
+from nomemory.server.lexical.tantivy.indexer_calls import Follow
 from nomemory.server.lexical.tantivy.query import worth_of
 from nomemory.server.lexical.tantivy.schema import (
     CHECKPOINT,
@@ -231,37 +232,21 @@ class LexicalIndexer:
     exception `run` may be called again: it opens the index anew and goes on after its last commit.
 
     Args:
-        open_feed: opens the log's feed for the calling thread.
-        directory: where the index lives.
-        heap_bytes: memory of the index's writer.
-        batch_max: most changes in one commit.
-        batch_bytes: size of messages that is enough for one commit.
+        work: what to follow, and in which pieces.
         wake: set by whoever writes to the log.
-        wipe_max: most messages that are moved in one commit while removed ones are wiped out.
         committed: called by `run` with what `applied` has become.
         wiped: called by `run` when what `wipe_removed` asked for is done.
     """
 
-    def __init__(  # noqa: PLR0913 - what bounds its work, and whom it tells
+    def __init__(
         self,
-        open_feed: Callable[[], ChangeFeed],
-        directory: Path,
-        *,
-        heap_bytes: int,
-        batch_max: int,
-        batch_bytes: int,
+        work: Follow,
         wake: threading.Event,
-        wipe_max: int = 500,
         committed: Callable[[int], None] = lambda _applied: None,
         wiped: Callable[[], None] = lambda: None,
     ) -> None:
-        self._open_feed = open_feed
-        self._directory = directory
-        self._heap_bytes = heap_bytes
-        self._batch_max = batch_max
-        self._batch_bytes = batch_bytes
+        self._work = work
         self._wake = wake
-        self._wipe_max = wipe_max
         self._committed = committed
         self._wiped = wiped
         self._wipe = threading.Event()
@@ -277,8 +262,8 @@ class LexicalIndexer:
         """Follow the log until `stop`. Raises whatever the log or the engine raises, as an ordinary exception."""
         with (
             ordinary_panics(),
-            closing(self._open_feed()) as feed,
-            TantivyLexicalWriter(self._directory, self._heap_bytes, feed.position().identity.name) as writer,
+            closing(self._work.open_feed()) as feed,
+            TantivyLexicalWriter(self._work.directory, self._work.heap_bytes, feed.position().identity.name) as writer,
         ):
             self._note(writer.applied)
             wiping = self._wiping(writer, feed)
@@ -290,7 +275,7 @@ class LexicalIndexer:
                     self._pause(time.monotonic() - began_at)
                 elif not has_more:
                     self._wake.wait(_POLL_S)
-                elif feed.sequence() - writer.applied < self._batch_max:
+                elif feed.sequence() - writer.applied < self._work.batch_max:
                     self._pause(time.monotonic() - began_at)
 
     def wake(self) -> None:
@@ -323,7 +308,7 @@ class LexicalIndexer:
             _apply(change, writer)
             reached = change.sequence
             size += len(change.stored.wire) if change.stored else 0
-            if size >= self._batch_bytes or self._stopping.is_set():
+            if size >= self._work.batch_bytes or self._stopping.is_set():
                 break
         if reached > first:
             writer.commit(reached)
@@ -341,11 +326,11 @@ class LexicalIndexer:
 
     def _wiped_pieces(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> Iterator[bool]:
         """Move what lives out of segments with removed versions. What is removed meanwhile is for the next time."""
-        erasure = SegmentErasure(self._directory)
+        erasure = SegmentErasure(self._work.directory)
         for spared in _SPARED:
             if erasure.is_clean():
                 break
-            for sequences in erasure.to_move(writer.applied, self._wipe_max, spared):
+            for sequences in erasure.to_move(writer.applied, self._work.wipe_max, spared):
                 _move(sequences, writer, feed)
                 yield True
             writer.commit(writer.applied)
@@ -358,7 +343,7 @@ class LexicalIndexer:
 
     def _queued(self, feed: ChangeFeed, after: int) -> Iterator[Change]:
         """Read up to a commit's worth of changes, a few at a time."""
-        left = self._batch_max
+        left = self._work.batch_max
         while left and (changes := feed.changes(after, min(left, _READ_MAX))):
             yield from changes
             left -= len(changes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -18,10 +19,20 @@ class Follow:
     """Begin to follow the log. The first call, and no answer. It may hold a password, which is why it is a call.
 
     Attributes:
-        open_feed: opens the log's feed.
+        open_feed: opens the log's feed for the calling thread.
+        directory: where the index lives.
+        heap_bytes: memory of the index's writer.
+        batch_max: most changes in one commit.
+        batch_bytes: size of messages that is enough for one commit.
+        wipe_max: most messages that are moved in one commit while removed ones are wiped out.
     """
 
     open_feed: Callable[[], ChangeFeed]
+    directory: Path
+    heap_bytes: int
+    batch_max: int
+    batch_bytes: int
+    wipe_max: int
 
 
 @dataclass(frozen=True, slots=True)

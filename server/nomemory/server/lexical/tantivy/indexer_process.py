@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from pathlib import Path
 
 from nomemory.server.lexical.tantivy.indexer_calls import FAILURES_BY_NAME, AwaitCommit, Follow, ReadLog, WipeRemoved
-from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.processes.child_process import ChildProcess
 from nomemory.server.processes.connection import CallFailedError, PipeClosedError, PipeConnection
 from nomemory.server.processes.launch import Launch
@@ -28,32 +25,15 @@ class LexicalIndexerProcess:
     and when it is called again, another process goes on after the last commit.
 
     Args:
-        open_feed: opens the log's feed; it is sent to the process.
-        directory: where the index lives.
-        heap_bytes: memory of the index's writer.
-        batch_max: most changes in one commit.
-        batch_bytes: size of messages that is enough for one commit.
-        wipe_max: most messages that are moved at once while removed ones are wiped out.
+        work: what to follow, and in which pieces; it is sent to the process.
         wake: set after each commit to the log.
         vigil: how the process is watched.
     """
 
-    def __init__(
-        self,
-        open_feed: Callable[[], ChangeFeed],
-        directory: Path,
-        *,
-        heap_bytes: int,
-        batch_max: int,
-        batch_bytes: int,
-        wipe_max: int,
-        wake: asyncio.Event,
-        vigil: Vigil | None = None,
-    ) -> None:
+    def __init__(self, work: Follow, wake: asyncio.Event, vigil: Vigil | None = None) -> None:
         self._vigil = vigil or Vigil()
-        arguments = (str(directory), str(heap_bytes), str(batch_max), str(batch_bytes), str(wipe_max))
-        self._launch = Launch(_MODULE, arguments, logs=True)
-        self._open_feed = open_feed
+        self._launch = Launch(_MODULE, (), logs=True)
+        self._work = work
         self._wake = wake
         self._is_stopping = False
         self._applied = 0
@@ -76,7 +56,7 @@ class LexicalIndexerProcess:
             WorkerUnavailableError: the process cannot be started.
         """
         self._child = child = await ChildProcess.start(self._launch, LEXICAL_INDEXER, self._vigil)
-        child.pipe.notify(Follow(self._open_feed))
+        child.pipe.notify(self._work)
         waking = asyncio.create_task(self._pass_on_wakes(child.pipe))
         try:
             await self._follow(child.pipe)

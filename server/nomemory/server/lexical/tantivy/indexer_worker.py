@@ -1,6 +1,6 @@
 """The process that follows the log for the lexical index.
 
-`python -m … DESCRIPTOR DIRECTORY HEAP CHANGES BYTES WIPED`
+`python -m … DESCRIPTOR`
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 from nomemory.server.lexical.tantivy.indexer import LexicalIndexer
 from nomemory.server.lexical.tantivy.indexer_calls import (
@@ -23,7 +21,6 @@ from nomemory.server.lexical.tantivy.indexer_calls import (
     WipeRemoved,
     failure_name,
 )
-from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.logs import configure_logs
 from nomemory.server.processes.worker_pipe import WorkerPipe
 from nomemory.server.structured_logs import get_logger
@@ -91,36 +88,18 @@ class ProgressReplies:
         self._waiting = None
 
 
-def main(
-    descriptor: int,
-    directory: Path,
-    *,
-    heap_bytes: int,
-    batch_max: int,
-    batch_bytes: int,
-    wipe_max: int,
-) -> None:
+def main(descriptor: int) -> None:
     """Follow the log until the other end of the pipe is gone; what is in hand is committed."""
     os.nice(_NICENESS)
     configure_logs("error")
     pipe = WorkerPipe(descriptor)
     try:
         pipe.ready()
-        open_feed = _feed_of(pipe.receive_one().request)
+        work: Follow = pipe.receive_one().request
     except (EOFError, ConnectionError):
         return
     replies = ProgressReplies(pipe)
-    indexer = LexicalIndexer(
-        open_feed,
-        directory,
-        heap_bytes=heap_bytes,
-        batch_max=batch_max,
-        batch_bytes=batch_bytes,
-        wipe_max=wipe_max,
-        wake=threading.Event(),
-        committed=replies.note,
-        wiped=replies.note_wiped,
-    )
+    indexer = LexicalIndexer(work, threading.Event(), replies.note, replies.note_wiped)
     thread = threading.Thread(target=_index, args=(indexer, replies, pipe), name="lexical-indexer")
     thread.start()
     with suppress(EOFError, ConnectionError):
@@ -129,12 +108,6 @@ def main(
                 _take(call.call_id, call.request, replies, indexer)
     indexer.stop()
     thread.join()
-
-
-def _feed_of(call: IndexerCall) -> Callable[[], ChangeFeed]:
-    if not isinstance(call, Follow):
-        raise TypeError(f"the first call is {type(call).__name__}, not Follow")
-    return call.open_feed
 
 
 def _index(indexer: LexicalIndexer, replies: ProgressReplies, pipe: WorkerPipe) -> None:
@@ -165,11 +138,4 @@ def _take(call_id: int, call: IndexerCall, replies: ProgressReplies, indexer: Le
 
 
 if __name__ == "__main__":
-    main(
-        int(sys.argv[1]),
-        Path(sys.argv[2]),
-        heap_bytes=int(sys.argv[3]),
-        batch_max=int(sys.argv[4]),
-        batch_bytes=int(sys.argv[5]),
-        wipe_max=int(sys.argv[6]),
-    )
+    main(int(sys.argv[1]))

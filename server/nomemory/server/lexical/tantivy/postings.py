@@ -1,9 +1,8 @@
-"""Where terms stand in a user's messages: many are looked up in one pass, told apart by their scores, and kept."""
+"""Where terms stand in a user's messages: many are looked up in one pass, and told apart by their scores."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -143,46 +142,9 @@ def _postings(one: _Pass, versions: NDArray[np.int64], most: int) -> Mapping[str
 
 
 _OVERHEAD: Final = 500
-"""Bytes that postings take in memory beside what they hold, about."""
-
-_NOTHING: Final[Mapping[str, Posting]] = {}
+"""Bytes that a posting takes in memory beside what it holds, about."""
 
 
-class KeptPostings:
-    """Keeps the postings that were looked up last, key by key.
-
-    Args:
-        most_bytes: about how much memory they may take together.
-    """
-
-    def __init__(self, most_bytes: int) -> None:
-        self._by_key: OrderedDict[Hashable, dict[str, Posting]] = OrderedDict()
-        self._room = most_bytes
-
-    def of(self, key: Hashable) -> Mapping[str, Posting]:
-        """Return what is kept of a key, by term. The key says in what the terms were looked up."""
-        kept = self._by_key.get(key)
-        if kept is None:
-            return _NOTHING
-        self._by_key.move_to_end(key)
-        return kept
-
-    def keep(self, key: Hashable, fresh: Mapping[str, Posting]) -> None:
-        """Keep more of a key, none of which is kept. What was used least lately goes first."""
-        self._by_key.setdefault(key, {}).update(fresh)
-        self._by_key.move_to_end(key)
-        self._room -= sum(map(_weight, fresh.values()))
-        while self._room < 0:
-            self._room += self._drop_oldest()
-
-    def _drop_oldest(self) -> int:
-        """Drop the oldest key, or the oldest of the only one; return how many bytes it took."""
-        key = next(iter(self._by_key))
-        if len(self._by_key) > 1:
-            return sum(map(_weight, self._by_key.pop(key).values()))
-        terms = self._by_key[key]
-        return _weight(terms.pop(next(iter(terms))))
-
-
-def _weight(posting: Posting) -> int:
-    return _OVERHEAD + posting.sequences.nbytes
+def memory_of(postings: Mapping[str, Posting]) -> int:
+    """Return about how many bytes postings take in memory."""
+    return sum(_OVERHEAD + posting.sequences.nbytes for posting in postings.values())

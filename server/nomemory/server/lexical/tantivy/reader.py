@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import tantivy
+from cachetools import LRUCache
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.lexical.form import FORMS
@@ -20,11 +21,10 @@ from nomemory.server.lexical.rarity import (
     essential_leaves,
     expected,
     expected_all,
-    rarity,
-    weight_of_sign,
+    weights_of,
 )
 from nomemory.server.lexical.tantivy.listing import Listing, count
-from nomemory.server.lexical.tantivy.postings import KeptPostings, TermFrequencies, TermLookup
+from nomemory.server.lexical.tantivy.postings import TermFrequencies, TermLookup, memory_of
 from nomemory.server.lexical.tantivy.query import (
     all_of,
     of_filter,
@@ -38,12 +38,17 @@ from nomemory.server.lexical.tantivy.query import (
 )
 from nomemory.server.lexical.tantivy.schema import (
     EnginePanicError,
+    discard_index,
+    has_former,
     open_index,
     ordinary_panics,
     read_checkpoint,
     reload_index,
 )
 from nomemory.server.message import EVERYTHING, Filter
+from nomemory.server.structured_logs import get_logger
+
+_log = get_logger("server")
 
 _RETRY_AFTER_S = 1.0
 
@@ -91,6 +96,21 @@ class _PostingsKey(NamedTuple):
     most: int
 
 
+def open_or_discard(directory: Path) -> TantivyLexicalIndex:
+    """Open the index for reading; one that cannot be read gives way to an empty one, which the indexer fills.
+
+    So does one of a former version.
+    """
+    if has_former(directory):
+        _log.info("the lexical index is of a former version and is built anew", directory=str(directory))
+    try:
+        return TantivyLexicalIndex(directory)
+    except IndexUnusableError:
+        _log.warning("the lexical index cannot be read and is built anew", directory=str(directory))
+        discard_index(directory)
+        return TantivyLexicalIndex(directory)
+
+
 @contextmanager
 def _answering() -> Iterator[None]:
     """Turn the error of an unreadable index into a fault that says when to retry."""
@@ -123,7 +143,7 @@ class TantivyLexicalIndex:
         self._state = lru_cache(_STATES_KEPT)(self._stated)
         self._count = lru_cache(_COUNTS_KEPT)(self._counted)
         self._span = lru_cache(_SPANS_KEPT)(self._spanned)
-        self._postings = KeptPostings(_POSTINGS_BYTES)
+        self._postings = LRUCache[_PostingsKey, Mapping[str, Posting]](_POSTINGS_BYTES, memory_of)
         self._frequencies = TermFrequencies(Stream.TERMS.value)
         with _answering():
             self._take_latest()
@@ -134,7 +154,11 @@ class TantivyLexicalIndex:
 
     async def weigh(self, user_id: str, query: Query) -> Weighing:
         """Return the weight of each leaf, the rarer it is in this user's messages the more, and of each sign."""
-        return Weighing(self._applied, self._weights(user_id, query))
+        with _answering():
+            state = self._cheap_state(user_id)
+            counts = [self._count(user_id, state, leaf) for leaf in query.leaves]
+            borne = (self._count(user_id, state, sign) > 0 for sign in query.signs)
+            return Weighing(self._applied, weights_of(query, state.messages, counts, borne))
 
     async def search(
         self,
@@ -163,15 +187,13 @@ class TantivyLexicalIndex:
         """Return, for each term of the analysis, where it stands; the versions only where they are at most `most`."""
         with _answering():
             key = _PostingsKey(user_id, self._state(user_id), narrowed, most)
-            kept = self._postings.of(key)
-            missing = [term for term in dict.fromkeys(terms) if term not in kept]
-            if not missing:
-                return [kept[term] for term in terms]
-            mine = [of_user(user_id), *of_filter(narrowed)]
-            fresh = TermLookup(self._searcher, mine, key.state.messages, self._frequencies).postings(missing, most)
-        found = [fresh[term] if term in fresh else kept[term] for term in terms]
-        self._postings.keep(key, fresh)
-        return found
+            found = self._postings.get(key, {})
+            if missing := [term for term in dict.fromkeys(terms) if term not in found]:
+                mine = [of_user(user_id), *of_filter(narrowed)]
+                fresh = TermLookup(self._searcher, mine, key.state.messages, self._frequencies).postings(missing, most)
+                found = {**found, **fresh}
+                self._postings[key] = found if memory_of(found) <= _POSTINGS_BYTES else fresh
+        return [found[term] for term in terms]
 
     async def refresh(self) -> None:
         """Take the latest commit into view. Costs one `stat` if there is none.
@@ -260,24 +282,6 @@ class TantivyLexicalIndex:
         """Count the messages of a user where a leaf or a sign is found."""
         found = of_leaf(part) if isinstance(part, Leaf) else of_sign(part)
         return count(self._searcher, all_of([of_user(user_id), found]))
-
-    def _weights(self, user_id: str, query: Query) -> tuple[float, ...]:
-        if not query.leaves:
-            return ()
-        with _answering():
-            state = self._cheap_state(user_id)
-            counts = [self._count(user_id, state, leaf) for leaf in query.leaves]
-            rarities = zip(query.leaves, counts, strict=True)
-            leaves = [rarity(state.messages, matching, query.share(leaf)) for leaf, matching in rarities]
-            return (*leaves, *self._weights_of_signs(user_id, query.signs, weight_of_sign(leaves)))
-
-    def _weights_of_signs(self, user_id: str, signs: Sequence[Sign], weight: float) -> Iterator[float]:
-        """Return the weight to the first sign that a message bears, and none to the others."""
-        left = weight
-        for sign in signs:
-            borne = left and self._count(user_id, self._cheap_state(user_id), sign)
-            yield left if borne else 0.0
-            left = 0.0 if borne else left
 
     def _lately(
         self, user_id: str, likely: float, narrowed: Filter, after: RankPosition | None, wanted: float

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nomemory.server.faults import Fault
 from nomemory.server.log.position import BUCKETS, Checkpoint, FeedPosition, LogIdentity
-from nomemory.server.log.postgres.connections import ERRORS, LONG_S, Database, faults
+from nomemory.server.log.postgres.connections import LONG_S, Database, faults
 from nomemory.server.log.postgres.rows import numbered
+from nomemory.server.log.postgres.schema import connected
 from nomemory.server.log.protocol import LogUnusableError, Removals
 from nomemory.server.private_files import put
 
@@ -60,20 +61,14 @@ async def join_followers(database: Database, name: str, record: Checkpoint | Non
     Raises:
         LogUnusableError: the database cannot be reached, or has forgotten the server.
     """
-    try:
-        connection = await database.connect()
-        try:
-            known = await connection.fetchval("SELECT is_lasting FROM followers WHERE name = $1", name)
-            if known == is_lasting:
-                return
-            log = LogIdentity(*(await connection.fetchrow("SELECT log_id, epoch FROM log_state") or ("", "")))
-            if is_lasting and record is not None and record.is_of(log):
-                raise LogUnusableError(_DROPPED.format(name=name))
-            await connection.execute(numbered(_JOIN), name, is_lasting)
-        finally:
-            connection.terminate()
-    except ERRORS as error:
-        raise LogUnusableError(f"the message log in PostgreSQL cannot be used: {type(error).__name__}") from error
+    async with connected(database) as connection:
+        known = await connection.fetchval("SELECT is_lasting FROM followers WHERE name = $1", name)
+        if known == is_lasting:
+            return
+        log = LogIdentity(*(await connection.fetchrow("SELECT log_id, epoch FROM log_state") or ("", "")))
+        if is_lasting and record is not None and record.is_of(log):
+            raise LogUnusableError(_DROPPED.format(name=name))
+        await connection.execute(numbered(_JOIN), name, is_lasting)
 
 
 _REMOVALS: Final = """

@@ -10,11 +10,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from nomemory.server.log.conditions import Value
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.feed import Change, GoneVersion, StoredVersion, Taken, Touched
 from nomemory.server.log.position import BUCKETS, EACH, IN_ALL, FeedPosition, LogIdentity, LogPosition, bucket_of
 from nomemory.server.log.postgres.connections import ERRORS, Database
-from nomemory.server.log.postgres.rows import COLUMNS, Value, numbered, sifted
+from nomemory.server.log.postgres.rows import COLUMNS, numbered
 from nomemory.server.message import LoggedMessage
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class PostgresChangeFeed:
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` entries of the feed, read in one statement so that none is overtaken."""
         rows = self._connection.fetch(_CHANGES, after, limit, after, limit, limit)
-        sound, damaged = sifted([row[:-1] for row in rows if row[-1] is None], self._damage)
+        sound, damaged = self._damage.sifted(row[:-1] for row in rows if row[-1] is None)
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in sound]
         feed += [Change(*row) for row in damaged]
         feed += [
@@ -199,7 +200,7 @@ class PostgresChangeFeed:
         """Resolve ids to the current versions; those that do not exist are not in the answer."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608 - ours
         rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
-        sound, _ = sifted(rows, self._damage)
+        sound, _ = self._damage.sifted(rows)
         return {message.message_id: message for message in sound}
 
     def users(self, after: str, limit: int) -> list[str]:
@@ -219,7 +220,7 @@ class PostgresChangeFeed:
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Resolve versions of any users; those that are gone or damaged are not in the answer."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ALL} AND sequence = ANY(?)"  # noqa: S608 - ours
-        sound, _ = sifted(self._connection.fetch(statement, list(sequences)), self._damage)
+        sound, _ = self._damage.sifted(self._connection.fetch(statement, list(sequences)))
         return {message.sequence: message for message in sound}
 
     def gone(self, sequences: Sequence[int]) -> list[GoneVersion]:

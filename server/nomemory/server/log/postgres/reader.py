@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from nomemory.server.log.conditions import Clause, Expiry, joined, unbounded
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import BUCKETS, FeedPosition, LogIdentity, bucket_of
@@ -13,14 +14,9 @@ from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.rows import (
     CHECKED,
     COLUMNS,
-    Clause,
-    Expiry,
+    POSTGRES,
     PostgresRows,
-    all_clauses,
-    clauses,
-    joined,
     of_user,
-    page_clauses,
     users_clause,
 )
 from nomemory.server.log.protocol import (
@@ -32,7 +28,7 @@ from nomemory.server.log.protocol import (
     Surroundings,
     UserCount,
 )
-from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
+from nomemory.server.message import Filter, LoggedMessage
 
 _NEWEST_FIRST: Final = "ORDER BY messages.ts_us DESC, messages.message_id DESC"
 _OLDEST_FIRST: Final = "ORDER BY messages.ts_us, messages.message_id"
@@ -102,8 +98,9 @@ class PostgresLogReader:
 
     def __init__(self, database: Database, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
         self._pool = database.pool()
-        self._expiry = Expiry(lifetimes or Lifetimes())
-        self._rows = PostgresRows(self._pool, self._expiry, damage or LogDamage())
+        self._expiry = Expiry(POSTGRES, lifetimes or Lifetimes())
+        self._damage = damage or LogDamage()
+        self._rows = PostgresRows(self._pool, self._expiry, self._damage)
 
     async def identity(self) -> LogIdentity:
         """Return which log this is."""
@@ -147,8 +144,8 @@ class PostgresLogReader:
         self, user_id: str, narrowed: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
-        which, order = _page(user_id, narrowed, before, pinned, limit, oldest_first=False)
-        return await self._rows.messages(user_id, which, order)
+        which, order = _page(user_id, narrowed, before, limit, oldest_first=False)
+        return await self._rows.messages(user_id, [*which, _of_pin(pinned)], order)
 
     async def wires(
         self,
@@ -161,25 +158,24 @@ class PostgresLogReader:
         oldest_first: bool = False,
     ) -> list[bytes]:
         """Return what `page` returns as the bytes of ChatMessages, strictly after a position in either order."""
-        which, order = _page(user_id, narrowed, after, pinned, limit, oldest_first=oldest_first)
-        return await self._rows.wires(user_id, which, order)
+        which, order = _page(user_id, narrowed, after, limit, oldest_first=oldest_first)
+        return await self._rows.wires(user_id, [*which, _of_pin(pinned)], order)
 
     async def first_wires(self, user_id: str, narrowed: Filter, *, limit: int, oldest_first: bool = False) -> FirstPage:
         """Return what `wires` returns of the beginning of a listing, and what pins the rest of it, as of one moment."""
-        which = page_clauses(user_id, narrowed, None, oldest_first=oldest_first)
-        order = Clause(f"{_OLDEST_FIRST if oldest_first else _NEWEST_FIRST} LIMIT ?", (limit,))
+        which, order = _page(user_id, narrowed, None, limit, oldest_first=oldest_first)
         return await self._rows.pinned_wires(user_id, which, order)
 
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""
-        where, values = joined([*all_clauses(user_id, narrowed), self._expiry.living()])
+        where, values = joined([*POSTGRES.admitted(user_id, narrowed), self._expiry.living()])
         ((found,),) = await self._rows.fetch(f"SELECT count(*) FROM messages WHERE {where}", values)  # noqa: S608 - ours
         return int(found)
 
     async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
         """Return all conversations, the latest first, as far as versions with `sequence <= pinned` go."""
-        of_pin = Clause("conversation_id <> '' AND sequence <= ?", (pinned,))
-        where, values = joined([*clauses(user_id, EVERYTHING), of_pin, self._expiry.living()])
+        named = Clause("conversation_id <> ''")
+        where, values = joined([of_user(user_id), named, _of_pin(pinned), self._expiry.living()])
         rows = await self._rows.fetch(_CONVERSATIONS.format(where=where), values)
         return list(map(ConversationSummary._make, rows))
 
@@ -212,7 +208,7 @@ class PostgresLogReader:
         values = (buckets, user_ids, times, message_ids, *living.values, before, *living.values, after)
         sides: list[tuple[list[LoggedMessage], list[LoggedMessage]]] = [([], []) for _ in anchors]
         for place, side, *row in await self._rows.fetch(_AROUND.format(living=living.condition), values):
-            sides[place - 1][side - _BEFORE].extend(self._rows.checked(anchors[place - 1].user_id, [row]))
+            sides[place - 1][side - _BEFORE].extend(self._damage.sound_messages(anchors[place - 1].user_id, [row]))
         return [Around(older[::-1], newer) for older, newer in sides]
 
     async def surroundings(self, user_id: str, message_id: str, before: int, after: int) -> Surroundings | None:
@@ -223,7 +219,7 @@ class PostgresLogReader:
         rows = await self._rows.fetch(_SURROUNDINGS.format(living=living.condition), values)
         if not rows:
             return None
-        wires = self._rows.checked_wires(user_id, [row[1:] for row in rows])
+        wires = self._damage.sound_wires(user_id, [row[1:] for row in rows])
         sides: tuple[list[bytes], ...] = ([], [], [])
         for (side, *_), wire in zip(rows, wires, strict=True):
             sides[side].append(wire)
@@ -235,9 +231,13 @@ class PostgresLogReader:
 
 
 def _page(
-    user_id: str, narrowed: Filter, after: Position | None, pinned: int, limit: int, *, oldest_first: bool
+    user_id: str, narrowed: Filter, after: Position | None, limit: int, *, oldest_first: bool
 ) -> tuple[list[Clause], Clause]:
     """Return the conditions of a page, and its order with its limit."""
-    which = [*page_clauses(user_id, narrowed, after, oldest_first=oldest_first), Clause("sequence <= ?", (pinned,))]
+    some = POSTGRES.admitted(user_id, unbounded(narrowed, after, oldest_first=oldest_first))
     order = _OLDEST_FIRST if oldest_first else _NEWEST_FIRST
-    return which, Clause(f"{order} LIMIT ?", (limit,))
+    return [*some, *POSTGRES.beyond(after, oldest_first=oldest_first)], Clause(f"{order} LIMIT ?", (limit,))
+
+
+def _of_pin(pinned: int) -> Clause:
+    return Clause("sequence <= ?", (pinned,))

@@ -24,6 +24,8 @@ Brings a database forward, and refuses one that cannot hold the log.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from nomemory.server.log.move import refusal_of_database
@@ -210,15 +212,9 @@ async def bring_forward(database: Database) -> bool:
         LogUnusableError: it cannot be reached, or cannot hold the log.
         LogVersionError: it has a schema that a later server made.
     """
-    try:
-        connection = await database.connect()
-        try:
-            is_safe = await _check(connection)
-            await _migrate(connection)
-        finally:
-            connection.terminate()
-    except ERRORS as error:
-        raise LogUnusableError(_UNUSABLE.format(cause=error or type(error).__name__)) from error
+    async with connected(database) as connection:
+        is_safe = await _check(connection)
+        await _migrate(connection)
     return is_safe
 
 
@@ -228,10 +224,21 @@ async def begin_epoch(database: Database) -> None:
     Raises:
         LogUnusableError: the database cannot be reached.
     """
+    async with connected(database) as connection:
+        await connection.execute("UPDATE log_state SET epoch = left(md5(gen_random_uuid()::text), 16)")
+
+
+@asynccontextmanager
+async def connected(database: Database) -> AsyncIterator[Connection]:
+    """Open a connection, for what has to be done before a server starts.
+
+    Raises:
+        LogUnusableError: the database cannot be reached, or refuses.
+    """
     try:
         connection = await database.connect()
         try:
-            await connection.execute("UPDATE log_state SET epoch = left(md5(gen_random_uuid()::text), 16)")
+            yield connection
         finally:
             connection.terminate()
     except ERRORS as error:

@@ -37,37 +37,33 @@ FROM unnest(?::smallint[], ?::text[], ?::bytea[]) AS wanted(bucket, user_id, dig
 JOIN requests USING (bucket, user_id, digest)
 """
 
-REMOVE: Final = """
-WITH wanted AS MATERIALIZED (
-  SELECT * FROM unnest(?::smallint[], ?::text[], ?::text[]) AS wanted(bucket, user_id, message_id)
-), entries AS (
-  DELETE FROM metadata_entries AS e USING wanted AS w
-  WHERE (e.bucket, e.user_id, e.message_id) = (w.bucket, w.user_id, w.message_id)
-), vectors AS (
-  DELETE FROM embeddings AS e USING wanted AS w
-  WHERE (e.bucket, e.user_id, e.message_id) = (w.bucket, w.user_id, w.message_id)
-)
-DELETE FROM messages AS m USING wanted AS w
-WHERE (m.bucket, m.user_id, m.message_id) = (w.bucket, w.user_id, w.message_id)
-"""
-
-REMOVE_WHERE: Final = """
-WITH gone AS (
-  DELETE FROM messages WHERE {which} RETURNING bucket, user_id, message_id, sequence
-), marked AS (
-  INSERT INTO removals (bucket, sequence, user_id, message_id, removed_sequence)
-  SELECT bucket, nextval('log_sequence'), user_id, message_id, sequence
-  FROM (SELECT * FROM gone ORDER BY sequence) AS in_order
-  RETURNING sequence
-), entries AS (
+_WHAT_IS_BESIDE: Final = """entries AS (
   DELETE FROM metadata_entries AS e USING gone AS g
   WHERE (e.bucket, e.user_id, e.message_id) = (g.bucket, g.user_id, g.message_id)
 ), vectors AS (
   DELETE FROM embeddings AS e USING gone AS g
   WHERE (e.bucket, e.user_id, e.message_id) = (g.bucket, g.user_id, g.message_id)
-)
+)"""
+
+REMOVE: Final = f"""
+WITH gone AS MATERIALIZED (
+  SELECT * FROM unnest(?::smallint[], ?::text[], ?::text[]) AS wanted(bucket, user_id, message_id)
+), {_WHAT_IS_BESIDE}
+DELETE FROM messages AS m USING gone AS g
+WHERE (m.bucket, m.user_id, m.message_id) = (g.bucket, g.user_id, g.message_id)
+"""  # noqa: S608 - our text, bound values
+
+REMOVE_WHERE: Final = f"""
+WITH gone AS (
+  DELETE FROM messages WHERE {{which}} RETURNING bucket, user_id, message_id, sequence
+), marked AS (
+  INSERT INTO removals (bucket, sequence, user_id, message_id, removed_sequence)
+  SELECT bucket, nextval('log_sequence'), user_id, message_id, sequence
+  FROM (SELECT * FROM gone ORDER BY sequence) AS in_order
+  RETURNING sequence
+), {_WHAT_IS_BESIDE}
 SELECT count(*), max(sequence) FROM marked
-"""
+"""  # noqa: S608 - as above
 
 FINISH: Final = """
 WITH marked AS (

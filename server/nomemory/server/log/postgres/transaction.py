@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from nomemory.server.log.commit import NUMBER_BYTES, BucketState, CommitPlan, Key, StoredRequest, Version
+from nomemory.server.log.conditions import Clause, Expiry, joined
 from nomemory.server.log.expiry import Lifetimes, Swept
 from nomemory.server.log.position import bucket_of
 from nomemory.server.log.postgres import statements
 from nomemory.server.log.postgres.connections import NumbersBehindError
-from nomemory.server.log.postgres.rows import Clause, Expiry, all_clauses, in_buckets, joined, numbered, of_user
+from nomemory.server.log.postgres.rows import POSTGRES, in_buckets, numbered, of_user
 from nomemory.server.log.protocol import Deleted, Erased
 from nomemory.server.log.tables import MESSAGES
-from nomemory.server.log.writing import PlannedJob, keys_of, requests_of
+from nomemory.server.log.writing import AnyPlannedJob, keys_of, requests_of
 from nomemory.server.message import Filter, Message
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class PostgresTransaction:
     def __init__(self, connection: Connection, lifetimes: Lifetimes, read_words: ReadWords) -> None:
         self._connection = connection
         self._lifetimes = lifetimes
-        self._expiry = Expiry(lifetimes)
+        self._expiry = Expiry(POSTGRES, lifetimes)
         self._read_words = read_words
         self._plan = CommitPlan()
 
@@ -62,9 +63,10 @@ class PostgresTransaction:
         """Begin it. Nothing is locked yet."""
         await self._connection.execute(statements.BEGIN)
 
-    async def do(self, jobs: Sequence[PlannedJob]) -> None:
+    async def do(self, jobs: Sequence[AnyPlannedJob]) -> None:
         """Do jobs that are planned in memory."""
-        await self._lock((user_id for job in jobs for user_id in job.user_ids()), sum(job.numbers() for job in jobs))
+        keys = [key for job in jobs for key in job.keys]
+        await self._lock((user_id for user_id, _ in keys), 2 * len(keys))  # what is stored, and what it replaces
         if requests := requests_of(jobs):
             places = _columns([(bucket_of(user), user, digest) for user, digest in sorted(requests)], 3)
             for user, digest, first, size in await self._fetch(statements.REQUESTS, *places):
@@ -76,7 +78,7 @@ class PostgresTransaction:
     async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
         """Delete what a filter admits."""
         await self._lock([user_id], 1)
-        deleted = await self._remove_where(user_id, [*all_clauses(user_id, narrowed), self._expiry.living()])
+        deleted = await self._remove_where(user_id, [*POSTGRES.admitted(user_id, narrowed), self._expiry.living()])
         return Deleted(deleted, (), self._plan.latest_of(user_id))
 
     async def erase(self, user_id: str) -> Erased:
@@ -84,8 +86,7 @@ class PostgresTransaction:
         await self._lock([user_id], 1)
         user = (bucket_of(user_id), user_id)
         was_known = bool(await self._fetch(statements.KNOWN_USER, *user))
-        living = self._expiry.living()
-        await self._remove_where(user_id, [of_user(user_id), Clause(f"NOT ({living.condition})", living.values)])
+        await self._remove_where(user_id, [of_user(user_id), self._expiry.expired()])
         deleted = await self._remove_where(user_id, [of_user(user_id)])
         await self._fetch(statements.FORGET_REQUESTS, *user)
         return Erased(deleted, self._plan.latest_of(user_id), was_known)

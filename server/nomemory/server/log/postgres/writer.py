@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from nomemory.server.log.expiry import Lifetimes, Swept
-from nomemory.server.log.position import bucket_of
+from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.postgres.connections import ERRORS, EVERY_JOB, TURNED_BACK, Database, storage_fault
 from nomemory.server.log.postgres.transaction import PostgresTransaction, ReadWords
-from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
-from nomemory.server.log.writing import AnyJob, DeleteJob, Job, PlannedJob, Receipt, WriteJob, WriteQueue, groups
-from nomemory.server.message import Filter, Message
+from nomemory.server.log.writing import AnyJob, PlannedJob, QueuedLog, StatementJob, groups
 
 if TYPE_CHECKING:
     import asyncpg
@@ -118,7 +114,7 @@ class Committer:
         if planned := [job for job in group if isinstance(job, PlannedJob)]:
             await transaction.do(planned)
         for job in group:
-            if isinstance(job, _OwnCommit):
+            if isinstance(job, StatementJob):
                 job.answer = await job.work(transaction)
         await transaction.commit()
         if transaction.has_changes:
@@ -146,15 +142,8 @@ def _settle(group: Sequence[AnyJob], failure: BaseException | None) -> None:
         job.settle(failure)
 
 
-@dataclass(slots=True, kw_only=True)
-class _OwnCommit(Job[Receipt]):
-    """Anything that takes statements of its own."""
-
-    work: Callable[[PostgresTransaction], Awaitable[Receipt]]
-
-
-class PostgresLogWriter:
-    """A writer of a log; implements `LogWriter` and `ExpiredMessages`. Others may write to the same log elsewhere.
+class PostgresLogWriter(QueuedLog):
+    """A writer of a log. Others may write to the same log elsewhere.
 
     Jobs of one user are done in their order. Those of other buckets of users need not wait for them.
 
@@ -182,7 +171,7 @@ class PostgresLogWriter:
         lifetimes: Lifetimes | None = None,
         read_words: ReadWords,
     ) -> None:
-        self._queue: WriteQueue[AnyJob] = WriteQueue(queue_max, queue_max_bytes, connections)
+        super().__init__(queue_max, queue_max_bytes, connections)
         self._committers = [
             Committer(
                 database, partial(self._queue.take, partition=partition), announce, lifetimes or Lifetimes(), read_words
@@ -190,44 +179,10 @@ class PostgresLogWriter:
             for partition in range(connections)
         ]
 
-    @property
-    def waiting(self) -> int:
-        """How many jobs wait."""
-        return self._queue.waiting
-
-    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
-        """Store a batch, all or nothing; returns when it is durable."""
-        job = WriteJob(messages=messages, on_conflict=on_conflict, request_id=request_id)
-        return await self._submit(job, job.size(), next(job.user_ids(), ""))
-
-    async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
-        """Delete messages of one user; returns when it is durable."""
-        job = DeleteJob(user_id=user_id, message_ids=message_ids)
-        return await self._submit(job, job.size(), user_id)
-
-    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
-        """Delete whatever a filter admits, all or nothing; returns when it is durable."""
-        work = partial(PostgresTransaction.delete_matching, user_id=user_id, narrowed=narrowed)
-        return await self._submit(_OwnCommit[Deleted](work=work), 0, user_id)
-
-    async def erase(self, user_id: str) -> Erased:
-        """Delete everything of one user; returns when it is durable."""
-        work = partial(PostgresTransaction.erase, user_id=user_id)
-        return await self._submit(_OwnCommit[Erased](work=work), 0, user_id)
-
-    async def remove_expired(self, after: str, most: int) -> Swept:
-        """Remove up to `most` messages that have expired."""
-        work = partial(PostgresTransaction.remove_expired, after=after, most=most)
-        return await self._submit(_OwnCommit[Swept](work=work), 0, "")
-
     async def close(self) -> None:
         """Finish what is queued, then close the connections."""
         for committer in self._committers:
             await committer.close()
 
-    async def _submit(self, job: Job[Receipt], size: int, user_id: str) -> Receipt:
-        """Do a job, in the partition of its first user's bucket: jobs that need the same lock share a commit."""
-        partition = bucket_of(user_id) % len(self._committers)
-        self._queue.put(job, size, partition)
+    def _wake(self, partition: int) -> None:
         self._committers[partition].wake()
-        return await asyncio.wrap_future(job.done)

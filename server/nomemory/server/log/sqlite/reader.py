@@ -13,6 +13,7 @@ from pathlib import Path
 
 import orjson
 
+from nomemory.server.log.conditions import Clause, Expiry, joined, unbounded
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.position import FeedPosition, LogIdentity
@@ -24,21 +25,11 @@ from nomemory.server.log.protocol import (
     Position,
     Surroundings,
     UserCount,
-    beyond,
 )
-from nomemory.server.log.sqlite.conditions import (
-    BY_ENTRY,
-    HAS_ENTRY,
-    Clause,
-    Expiry,
-    all_clauses,
-    clauses,
-    joined,
-    rarest_first,
-)
+from nomemory.server.log.sqlite.conditions import BY_ENTRY, SQLITE, rarest_first
 from nomemory.server.log.sqlite.rows import BY_ID, Page, SqliteRows, SqliteScans
 from nomemory.server.log.sqlite.schema import identity
-from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
+from nomemory.server.message import Filter, LoggedMessage
 from nomemory.server.sqlite_users import users_condition
 
 _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
@@ -69,7 +60,7 @@ class SqliteLogReader:
     """
 
     def __init__(self, path: Path, lifetimes: Lifetimes | None = None, damage: LogDamage | None = None) -> None:
-        self._expiry = Expiry(lifetimes or Lifetimes())
+        self._expiry = Expiry(SQLITE, lifetimes or Lifetimes())
         self._damage = damage or LogDamage()
         self._rows = SqliteRows(path, self._expiry, self._damage)
         self._scans = SqliteScans(path, self._damage)
@@ -138,8 +129,7 @@ class SqliteLogReader:
 
     async def count(self, user_id: str, narrowed: Filter) -> int:
         """Count the messages that a filter admits, as of one moment."""
-        living = Clause(*self._expiry.living())
-        where, values = joined([*all_clauses(user_id, narrowed), living])
+        where, values = joined([*SQLITE.admitted(user_id, narrowed), self._expiry.living()])
         rows = await self._scans.rows(f"SELECT count(*) FROM messages WHERE {where}", values)  # noqa: S608 - ours
         return int(rows[0][0])
 
@@ -147,7 +137,7 @@ class SqliteLogReader:
         """Return all conversations, the latest first, as far as versions with `sequence <= pinned` go."""
         # The + keeps SQLite from the conversations' index: there it would have to look up each message's sequence.
         of_pin = Clause("+conversation_id <> '' AND seq <= ?", (pinned,))
-        where, values = joined([*clauses(user_id, EVERYTHING), of_pin, Clause(*self._expiry.living())])
+        where, values = joined([SQLITE.of_user(user_id), of_pin, self._expiry.living()])
         rows = await self._scans.rows(_CONVERSATIONS.format(where=where), values)
         return list(map(ConversationSummary._make, rows))
 
@@ -199,13 +189,11 @@ class SqliteLogReader:
         *,
         oldest_first: bool,
     ) -> Page:
-        past, direction = (">", "ASC") if oldest_first else ("<", "DESC")
+        direction = "ASC" if oldest_first else "DESC"
         source, of_metadata = self._by_metadata(user_id, narrowed)
-        bounded = beyond(narrowed, after, oldest_first=oldest_first)
-        some = [*clauses(user_id, bounded), *of_metadata, Clause("seq <= ?", (pinned,))]
-        if after is not None:
-            some.append(Clause(f"(ts, message_id) {past} (?, ?)", (after.ts_us, after.message_id)))
-        where, values = joined(some)
+        some = SQLITE.of_filter(unbounded(narrowed, after, oldest_first=oldest_first))
+        further = SQLITE.beyond(after, oldest_first=oldest_first)
+        where, values = joined([SQLITE.of_user(user_id), *some, *of_metadata, Clause("seq <= ?", (pinned,)), *further])
         order = f"ORDER BY ts {direction}, message_id {direction} LIMIT ?"
         is_sought = narrowed.role is not None or len(narrowed.metadata) + bool(narrowed.conversation_id) > 1
         return Page(user_id, source, f"{where} {order}", (*values, limit), is_sought)
@@ -220,8 +208,8 @@ class SqliteLogReader:
         with self._damage.reading():
             marks = rarest_first(self._rows.connection, user_id, narrowed.metadata)
         if narrowed.conversation_id:
-            return "messages", [Clause(HAS_ENTRY, (mark,)) for mark in marks]
-        return BY_ENTRY, [Clause("mark=?", marks[:1]), *(Clause(HAS_ENTRY, (mark,)) for mark in marks[1:])]
+            return "messages", list(map(SQLITE.has, marks))
+        return BY_ENTRY, [Clause("mark = ?", marks[:1]), *map(SQLITE.has, marks[1:])]
 
     def _around(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> Iterator[Around]:
         """Return what stands around anchors of one user."""

@@ -7,20 +7,19 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
-from nomemory.server.log.damage import DamagedRow, LogDamage, checksum, hold, start_of
-from nomemory.server.log.sqlite.conditions import Condition, Expiry
+from nomemory.server.log.conditions import Clause, Expiry, Value
+from nomemory.server.log.damage import DamagedRow, LogDamage, Row
 from nomemory.server.log.sqlite.schema import latest_sequence, open_for_reading
 from nomemory.server.message import LoggedMessage
 
-_ROW = "messages.user_id, messages.message_id, messages.ts, seq, wire, crc"
-_CHECKED = "wire, seq + ?, crc"
-_MESSAGE = f"messages.message_id, messages.ts, seq, {_CHECKED}"
+_CHECKED = "wire, seq, crc"
+_MESSAGE = f"messages.user_id, messages.message_id, messages.ts, {_CHECKED}"
 _STATEMENTS_KEPT = 256
 ALL = "messages"
 # Left to itself SQLite walks through all that the user ever said.
@@ -28,9 +27,6 @@ BY_ID = f"{ALL} INDEXED BY messages_by_id"
 
 _SOON_STEPS = 30_000
 """Steps of SQLite's machine that the event loop waits for: about half a millisecond."""
-
-# Any: each statement says what its columns are.
-Row = tuple[Any, ...]
 
 
 class Page(NamedTuple):
@@ -43,7 +39,7 @@ class Page(NamedTuple):
     user_id: str
     source: str
     where: str
-    values: Sequence[str | int | bytes]
+    values: Sequence[Value]
     is_sought: bool
 
 
@@ -75,9 +71,9 @@ class SqliteRows:
         with self._damage.reading():
             return latest_sequence(self.connection)
 
-    def living(self) -> Condition:
-        """Return the condition on `messages` that hides what has expired, and its values."""
-        return ("TRUE", ()) if self._expiry is None else self._expiry.living()
+    def living(self) -> Clause:
+        """Return the condition on `messages` that hides what has expired."""
+        return Clause("TRUE") if self._expiry is None else self._expiry.living()
 
     def fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
         """Return all rows of a statement. What it returns of messages is not checked."""
@@ -88,48 +84,33 @@ class SqliteRows:
 
     def messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
         """Return the messages of a source that a condition admits, in its order. It admits only those of a user."""
-        return self._as_messages(user_id, self._read(_MESSAGE, source, where, values, start_of(user_id)))
+        return self._damage.sound_messages(user_id, self._read(_MESSAGE, source, where, values))
 
     def each(self, user_id: str, where: str, values: Iterable[Sequence[object]]) -> list[list[LoggedMessage]]:
         """Return what `messages` does of one condition for each of several values: all are checked at once."""
         living, moments = self.living()
-        statement, start = _statement(_MESSAGE, ALL, living, where), start_of(user_id)
-        found = [self.fetch(statement, (start, *moments, *some)) for some in values]
-        messages = iter(self._as_messages(user_id, list(chain.from_iterable(found))))
+        statement = _statement(_MESSAGE, ALL, living, where)
+        found = [self.fetch(statement, (*moments, *some)) for some in values]
+        messages = iter(self._damage.sound_messages(user_id, list(chain.from_iterable(found))))
         return [list(islice(messages, len(rows))) for rows in found]
 
     def wires(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
         """Return what `messages` does as the bytes of ChatMessages."""
-        return self._as_wires(user_id, self._read(_CHECKED, source, where, values, start_of(user_id)))
+        return self._damage.sound_wires(user_id, self._read(_CHECKED, source, where, values))
 
     async def messages_of(self, page: Page, scans: SqliteScans) -> list[LoggedMessage]:
         """Return the messages of a page, however many it looks at."""
-        return self._as_messages(page.user_id, await self._sought(_MESSAGE, page, scans))
+        return self._damage.sound_messages(page.user_id, await self._sought(_MESSAGE, page, scans))
 
     async def wires_of(self, page: Page, scans: SqliteScans) -> list[bytes]:
         """Return what `messages_of` does as the bytes of ChatMessages."""
-        return self._as_wires(page.user_id, await self._sought(_CHECKED, page, scans))
-
-    def _as_wires(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
-        if not rows:
-            return []
-        wires, starts, sums = zip(*rows, strict=True)
-        self._check(user_id, wires, starts, sums)
-        return list(wires)
+        return self._damage.sound_wires(page.user_id, await self._sought(_CHECKED, page, scans))
 
     def sifted(
         self, where: str, values: Sequence[object], *, source: str = ALL
     ) -> tuple[list[LoggedMessage], list[DamagedRow]]:
-        """Return what `messages` does, and apart from it what is damaged, which is noted."""
-        sound, damaged = list[LoggedMessage](), list[DamagedRow]()
-        for *row, crc in self._read(_ROW, source, where, values):
-            message = LoggedMessage._make(row)
-            if checksum(message.user_id, message.sequence, message.wire) == crc:
-                sound.append(message)
-            else:
-                self._damage.report(message.user_id, message.sequence)
-                damaged.append(DamagedRow(message.sequence, message.user_id, message.message_id))
-        return sound, damaged
+        """Return what `messages` does of any users, and apart from it what is damaged, which is noted."""
+        return self._damage.sifted(self._read(_MESSAGE, source, where, values))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Resolve ids; those that do not exist are not in the answer."""
@@ -147,27 +128,11 @@ class SqliteRows:
         """Close the connection."""
         self.connection.close()
 
-    def _check(self, user_id: str, wires: Sequence[bytes], starts: Sequence[int], sums: tuple[int, ...]) -> None:
-        if hold(wires, starts, sums):
-            return
-        versions = zip(starts, wires, sums, strict=True)
-        damaged = [start - start_of(user_id) for start, wire, crc in versions if not hold([wire], [start], (crc,))]
-        for sequence in damaged[1:]:
-            self._damage.report(user_id, sequence)
-        raise self._damage.report(user_id, damaged[0])
-
-    def _as_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
-        if not rows:
-            return []
-        ids, times, sequences, wires, starts, sums = zip(*rows, strict=True)
-        self._check(user_id, wires, starts, sums)
-        return list(map(LoggedMessage, repeat(user_id), ids, times, sequences, wires))
-
     async def _sought(self, columns: str, page: Page, scans: SqliteScans) -> list[Row]:
         """Return the rows of a page: at once if SQLite finds them soon, else beside the event loop."""
         living, moments = self.living()
         statement = _statement(columns, page.source, living, page.where)
-        values = (start_of(page.user_id), *moments, *page.values)
+        values = (*moments, *page.values)
         if not page.is_sought:
             return self.fetch(statement, values)
         self.connection.set_progress_handler(_give_up, _SOON_STEPS)
@@ -180,9 +145,9 @@ class SqliteRows:
             self.connection.set_progress_handler(None, 0)
         return await scans.rows(statement, values)
 
-    def _read(self, columns: str, source: str, where: str, values: Sequence[object], *first: int) -> list[Row]:
+    def _read(self, columns: str, source: str, where: str, values: Sequence[object]) -> list[Row]:
         living, moments = self.living()
-        return self.fetch(_statement(columns, source, living, where), (*first, *moments, *values))
+        return self.fetch(_statement(columns, source, living, where), (*moments, *values))
 
 
 @lru_cache(_STATEMENTS_KEPT)

@@ -13,7 +13,7 @@ log's name and its epoch (`identity`).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import chain
 from pathlib import Path
@@ -119,18 +119,6 @@ _NAMES: Final = {
 
 _ROWS_MAX: Final = 512
 """Rows in one statement. The interpreter's lock is let go with each step of SQLite, and has to be waited for again."""
-
-
-def _nothing_more(_connection: sqlite3.Connection) -> None:
-    """Add nothing to what the statements did."""
-
-
-_STEPS: Final[Mapping[int, Sequence[tuple[str, Callable[[sqlite3.Connection], None]]]]] = {
-    0: [(_SCHEMA, _nothing_more)],
-    1: [(_FROM_1, fill_entries), (_FROM_2, _nothing_more)],
-    2: [(_FROM_2, _nothing_more)],
-}
-"""What makes this schema out of each that can be opened, one after the other; an empty file has 0."""
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
@@ -288,16 +276,20 @@ def _create(connection: sqlite3.Connection) -> None:
     _refuse_unknown(version)
     add_checksum(connection)
     with locked(connection):
-        for statements, then in _STEPS[version]:
-            _execute_all(connection, statements)
-            then(connection)
+        if version == 0:  # an empty file
+            _execute_all(connection, _SCHEMA)
+        if version == 1:
+            _execute_all(connection, _FROM_1)
+            fill_entries(connection)
+        if version in {1, 2}:
+            _execute_all(connection, _FROM_2)
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
 def _refuse_unknown(version: int) -> None:
     if refusal := refusal_of_file(version):
         raise LogMovedError(f"the message log of this data directory is not served: {refusal}.")
-    if version not in {*_STEPS, SCHEMA_VERSION}:
+    if not 0 <= version <= SCHEMA_VERSION:
         raise LogVersionError(f"the log has schema {version}, this server knows {SCHEMA_VERSION}")
 
 

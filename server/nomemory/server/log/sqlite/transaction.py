@@ -12,12 +12,13 @@ from google.protobuf.message import DecodeError
 
 from nomemory.server import wire
 from nomemory.server.log.commit import BucketState, CommitPlan, Key, StoredRequest, Version, entries_of
+from nomemory.server.log.conditions import Clause, Expiry, joined
 from nomemory.server.log.expiry import Lifetimes, Swept
 from nomemory.server.log.protocol import Deleted, Erased
-from nomemory.server.log.sqlite.conditions import Clause, Expiry, all_clauses, joined
+from nomemory.server.log.sqlite.conditions import SQLITE
 from nomemory.server.log.sqlite.schema import LAST_ID, insert_rows, put_meta
 from nomemory.server.log.tables import MESSAGES, USERS
-from nomemory.server.log.writing import PlannedJob, keys_of, requests_of
+from nomemory.server.log.writing import AnyPlannedJob, keys_of, requests_of
 from nomemory.server.message import Filter
 
 _KNOWN = "SELECT first_id, size FROM requests WHERE user_id=? AND digest=?"
@@ -71,11 +72,11 @@ class Step:
         self._connection = connection
         self._held = held
         self._lifetimes = lifetimes
-        self._expiry = Expiry(lifetimes)
+        self._expiry = Expiry(SQLITE, lifetimes)
         self._plan = CommitPlan(lambda _user_id: _BUCKET)
         self._plan.begin({_BUCKET: held}, count(held.sequence + 1))
 
-    def plan(self, jobs: Sequence[PlannedJob]) -> None:
+    def plan(self, jobs: Sequence[AnyPlannedJob]) -> None:
         """Do jobs that are planned in memory. What exists is looked up at once for all of them."""
         for request in requests_of(jobs):
             for first, size in self._connection.execute(_KNOWN, request):
@@ -86,8 +87,7 @@ class Step:
 
     def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
         """Delete what a filter admits."""
-        living, moments = self._expiry.living()
-        deleted = self._remove_where(user_id, joined([*all_clauses(user_id, narrowed), Clause(living, moments)]))
+        deleted = self._remove_where(user_id, joined([*SQLITE.admitted(user_id, narrowed), self._expiry.living()]))
         return Deleted(deleted, (), self._plan.latest_of(user_id))
 
     def delete_version(self, user_id: str, sequence: int) -> None:
@@ -97,9 +97,9 @@ class Step:
     def erase(self, user_id: str) -> Erased:
         """Delete all of a user. What has expired goes, too, and is not counted."""
         was_known = self._connection.execute("SELECT 1 FROM users WHERE user_id=?", (user_id,)).fetchone() is not None
-        expired, moments = self._expiry.expired()
-        self._remove_where(user_id, Clause(f"user_id=? AND {expired}", (user_id, *moments)))
-        deleted = self._remove_where(user_id, Clause("user_id=?", (user_id,)))
+        everything = SQLITE.of_user(user_id)
+        self._remove_where(user_id, joined([everything, self._expiry.expired()]))
+        deleted = self._remove_where(user_id, everything)
         self._connection.execute("DELETE FROM requests WHERE user_id=?", (user_id,))
         return Erased(deleted, self._plan.latest_of(user_id), was_known)
 

@@ -7,18 +7,14 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.log.expiry import Lifetimes, Swept
-from nomemory.server.log.protocol import Deleted, Erased, OnConflict, Written
+from nomemory.server.log.expiry import Lifetimes
 from nomemory.server.log.sqlite.schema import locked, open_for_writing, state_of
 from nomemory.server.log.sqlite.transaction import Step
-from nomemory.server.log.writing import AnyJob, DeleteJob, Job, PlannedJob, Receipt, WriteJob, WriteQueue, groups
-from nomemory.server.message import Filter, Message
+from nomemory.server.log.writing import AnyJob, PlannedJob, QueuedLog, StatementJob, groups
 
 Answer = TypeVar("Answer")
 
@@ -26,15 +22,8 @@ _GROUP_MAX = 64
 """Most jobs in one commit: enough to share its cost, few enough that no caller waits long for the others."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _StatementJob(Job[Receipt]):
-    """Anything that takes statements of its own."""
-
-    work: Callable[[Step], Receipt]
-
-
-class SqliteLogWriter:
-    """The one writer of a log; implements `LogWriter` and `ExpiredMessages`.
+class SqliteLogWriter(QueuedLog):
+    """The one writer of a log.
 
     Args:
         path: the database file; created if it does not exist.
@@ -57,40 +46,12 @@ class SqliteLogWriter:
         announce: Callable[[], None],
         lifetimes: Lifetimes | None = None,
     ) -> None:
+        super().__init__(queue_max, queue_max_bytes)
         self._connection = open_for_writing(path)
         self._state = state_of(self._connection)
         self._lifetimes = lifetimes or Lifetimes()
         self._announce = announce
-        self._queue: WriteQueue[AnyJob] = WriteQueue(queue_max, queue_max_bytes)
         self._thread = ThreadPoolExecutor(1, "log-writer")
-
-    @property
-    def waiting(self) -> int:
-        """How many jobs wait."""
-        return self._queue.waiting
-
-    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
-        """Store a batch, all or nothing; returns when it is durable."""
-        job = WriteJob(messages=messages, on_conflict=on_conflict, request_id=request_id)
-        return await self._submit(job, job.size())
-
-    async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
-        """Delete messages of one user; returns when it is durable."""
-        job = DeleteJob(user_id=user_id, message_ids=message_ids)
-        return await self._submit(job, job.size())
-
-    async def delete_matching(self, user_id: str, narrowed: Filter) -> Deleted:
-        """Delete whatever a filter admits, all or nothing; returns when it is durable."""
-        work = partial(Step.delete_matching, user_id=user_id, narrowed=narrowed)
-        return await self._submit(_StatementJob[Deleted](work=work))
-
-    async def erase(self, user_id: str) -> Erased:
-        """Delete everything of one user; returns when it is durable."""
-        return await self._submit(_StatementJob[Erased](work=partial(Step.erase, user_id=user_id)))
-
-    async def remove_expired(self, after: str, most: int) -> Swept:
-        """Remove up to `most` messages that have expired."""
-        return await self._submit(_StatementJob[Swept](work=partial(Step.remove_expired, after=after, most=most)))
 
     async def between_commits(self, job: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """Do something with the connection while no commit is under way. Writes wait for it."""
@@ -101,10 +62,8 @@ class SqliteLogWriter:
         self._thread.shutdown()
         self._connection.close()
 
-    async def _submit(self, job: Job[Receipt], size: int = 0) -> Receipt:
-        self._queue.put(job, size)
+    def _wake(self, _partition: int) -> None:
         self._thread.submit(self._commit_queued)
-        return await asyncio.wrap_future(job.done)
 
     def _commit_queued(self) -> None:
         """Commit the queued jobs. Each job submits one call of this; most find their job done already."""
@@ -147,7 +106,7 @@ class SqliteLogWriter:
                 step = Step(self._connection, state, self._lifetimes)
                 step.plan([job for job in jobs if isinstance(job, PlannedJob)])
                 for job in jobs:
-                    if isinstance(job, _StatementJob):
+                    if isinstance(job, StatementJob):
                         job.answer = job.work(step)
                 state = step.flush()
         self._state = state

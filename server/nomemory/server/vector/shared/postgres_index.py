@@ -16,9 +16,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from nomemory.server.log.conditions import Value
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.log.postgres.connections import ERRORS, Database, faults
-from nomemory.server.log.postgres.rows import Value, numbered, users_clause
+from nomemory.server.log.postgres.rows import numbered, users_clause
 from nomemory.server.vector.shared.progress import Filled, Progress, SetAside
 from nomemory.server.vector.space import HotUsers, IndexerStatus
 
