@@ -43,7 +43,6 @@ _ACTIVE = 64
 """Typical users whose searches are repeated: what they touch is mapped by then."""
 _FLUSHES = 10
 _REMOVED = 100
-_WIPE_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,17 +229,17 @@ async def _flushes(index: EdgeShards) -> Figures:
 
 
 async def _wipe(index: EdgeShards, seconds: float) -> Figures:
-    """Wipe removed points out of the files of the first shard, while a typical user of it searches."""
+    """Wipe removed points out of the files, while a typical user searches."""
     shard = index.used_shards[0]
     user = next(name for name in map(user_name, range(1, 10_000)) if index.shard_of(name) is shard)
     for number in range(_REMOVED):
         await index.remove(user, f"m{number}")
     before, began_at = cpu_s(index.process_ids), time.perf_counter()
-    wiping = asyncio.create_task(shard.wipe_removed(_WIPE_BATCH))
+    wiping = asyncio.create_task(index.wipe_removed())
     beside = await _search(index, [user], EVERYTHING, 1, seconds)
     await wiping
     return {
-        "vectors": await shard.count(),
+        "vectors": await index.count(),
         "wall_s": round(time.perf_counter() - began_at, 1),
         "cpu_s": round(cpu_s(index.process_ids) - before, 1),
         "search_beside_p50_ms": beside["p50_ms"],

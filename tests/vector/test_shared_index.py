@@ -26,7 +26,7 @@ from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorPoint
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
 from nomemory.server.vector.shared.postgres_index import PostgresFillerLock, PostgresSharedIndex
-from nomemory.server.vector.shared.progress import Filled
+from nomemory.server.vector.space import Filled
 
 COLLECTION = "scripted-8"
 LEASE_S = 1.0

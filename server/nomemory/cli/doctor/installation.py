@@ -188,7 +188,8 @@ def _remedy(settings: Settings) -> str:
 
 def _speed(settings: Settings) -> str:
     from nomemory.server.embedding.factory import local_model  # noqa: PLC0415 - the same
-    from nomemory.server.embedding.local_model import Capacity, load, measured  # noqa: PLC0415 - the same
+    from nomemory.server.embedding.local_model import Capacity, measured  # noqa: PLC0415 - the same
+    from nomemory.server.embedding.local_worker import load  # noqa: PLC0415 - the same
 
     speed = measured(load(local_model(settings).arguments, Capacity()))
     return f"{speed.texts_per_cpu_s:.0f} texts per CPU-second, {speed.query_cpu_ms:.1f} ms for a query"

@@ -18,7 +18,7 @@ from nomemory.server.hybrid.word_scores import Found, found_in, rarity, read_in
 from nomemory.server.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.log.protocol import LogCounts, LogReader, Position
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
-from nomemory.server.reads.speakers import SPEAKERS_MAX, Speakers
+from nomemory.server.reads.speakers import Speakers
 from nomemory.server.vector.protocol import VectorHit
 
 _COMMON: Final = 4096
@@ -96,7 +96,7 @@ class Stretches:
         """Return the speakers' names; of a long log, some who spoke lately and some who spoke before."""
         whole = await self._whole(user_id, until_us, counts)
         if whole is not None:
-            return whole.timeline.foremost(SPEAKERS_MAX)
+            return whole.timeline.foremost
         return await self._speakers.of(user_id, until_us)
 
     async def read(

@@ -25,7 +25,6 @@ from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
-from nomemory.server.reads.speakers import SPEAKERS_MAX
 from nomemory.server.vector.protocol import VectorHit
 from nomemory.server.vector.space import VectorSpace
 from nomemory.text.question_reading import QuestionReading
@@ -135,8 +134,8 @@ class HybridMessages:
             return HybridAnswer(
                 [], truncated=False, behind=behind, words_only=nearest is None, sufficiency=0.0, told_apart=False
             )
-        if stretch.timeline.foremost(SPEAKERS_MAX) != speakers:  # of many messages, only now is it known who speaks
-            asked = parsed(reading, stretch.timeline.foremost(SPEAKERS_MAX))
+        if stretch.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
+            asked = parsed(reading, stretch.timeline.foremost)
         ranked = await self._ranked(query, stretch, asked, nearest or (None,) * len(asked.sentences))
         eligible = _eligible(stretch.timeline, ranked, query.narrowed)
         hits = _best(stretch.timeline, ranked, eligible, query.top_k)

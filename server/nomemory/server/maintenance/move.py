@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from nomemory.server.log.damage import checksum
 from nomemory.server.log.move import MESSAGES, SHRINKING, TABLES, LogCopy, LogTables, Row, Table
 from nomemory.server.log.position import FeedPosition, LogPosition
-from nomemory.server.vector.shared.progress import Filled
+from nomemory.server.vector.space import Filled
 
 _PAGE: Final = 500
 """Rows that are read at once, and written in one commit."""

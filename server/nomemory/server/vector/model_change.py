@@ -103,10 +103,6 @@ class SpacesInUse:
 _log = get_logger("vectors")
 
 
-def _nobody_else(_name: str) -> None:
-    return None
-
-
 class UnusedCollections:
     """Deletes them, on disk and on the settings' Qdrant server.
 
@@ -122,7 +118,7 @@ class UnusedCollections:
         settings: Settings,
         vectors: Path,
         spaces: SpacesInUse,
-        shared_index: Callable[[str], PostgresSharedIndex | None] = _nobody_else,
+        shared_index: Callable[[str], PostgresSharedIndex | None],
     ) -> None:
         self._shared_index = shared_index
         self._settings = settings

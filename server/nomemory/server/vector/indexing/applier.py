@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from cachetools import LRUCache
 
@@ -80,6 +81,9 @@ class Suspects:
 _KEPT_MIN = 1024
 
 
+_NOT_ASKED: Final = object()
+
+
 class DocumentVectors:
     """Embeds texts in calls of a fitting size, and keeps the results, so that work that is interrupted is not lost.
 
@@ -101,12 +105,7 @@ class DocumentVectors:
         Raises:
             Fault: EMBEDDER_UNAVAILABLE; what was embedded before is kept.
         """
-        missing = []
-        for text in dict.fromkeys(texts):
-            try:
-                self._kept[text]  # to look one up makes it the latest
-            except KeyError:
-                missing.append(text)
+        missing = [text for text in dict.fromkeys(texts) if self._kept.get(text, _NOT_ASKED) is _NOT_ASKED]
         for at in range(0, len(missing), self._call_max):
             if at and interrupted():
                 return False

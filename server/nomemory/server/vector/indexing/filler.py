@@ -14,7 +14,7 @@ from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.indexing.comparison import InStoreThread
 from nomemory.server.vector.indexing.store import IndexingStore
 from nomemory.server.vector.protocol import VectorIndex
-from nomemory.server.vector.shared.progress import Progress
+from nomemory.server.vector.space import Progress
 
 if TYPE_CHECKING:
     from nomemory.server.vector.shared.postgres_index import PostgresFillerLock
