@@ -172,13 +172,13 @@ def hung(slow: Server, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Let a server say nothing more to the database, until an event is set."""
     filler, goes_on = slow.indexer._filler, asyncio.Event()
     assert filler is not None
-    renew = filler._lock.renew
+    renew = filler.lock.renew
 
     async def renew_late() -> None:
         await goes_on.wait()
         await renew()
 
-    monkeypatch.setattr(filler._lock, "renew", renew_late)
+    monkeypatch.setattr(filler.lock, "renew", renew_late)
     return goes_on
 
 

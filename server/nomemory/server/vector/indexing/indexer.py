@@ -239,9 +239,9 @@ class VectorIndexer:
         return self._shared is None or (filler is not None and filler.may_write and filler.turns == self._turn)
 
     async def _keep_whole(self) -> None:
-        part_chars = self._settings.embedder.part_chars
+        expected = self._store.expected_points(self._settings.embedder.part_chars)
         await Upkeep(
-            self._index, self._store, self._in_store_thread, self._progress, part_chars, self._faults, self._fed.set
+            self._index, self._store, self._in_store_thread, self._progress, expected, self._faults, self._fed.set
         ).run()
 
     async def _work(self) -> None:
