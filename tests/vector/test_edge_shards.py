@@ -107,7 +107,7 @@ async def test_a_shard_of_the_version_before_is_spread_and_each_user_is_in_one_s
     assert index.shards == 3
     assert index.suspect.is_set(), "the new shards are to be compared with the log"
     assert await held(index) == expected()
-    for number, shard in enumerate(index.used_shards):
+    for number, shard in enumerate(index._used.shards):
         users = [user_id for user_id in USERS if shard_of(user_id, 3) == number]
         assert users
         assert await shard.count() == 20 * len(users)
@@ -161,7 +161,7 @@ async def test_a_spreading_that_is_cut_short_leaves_all_as_it_was(index: EdgeSha
     elif how == "given up":
         index._next = None  # as a write does that does not reach the new shards
     else:
-        shards = index.used_shards if how == "engine killed" else index._next.shards
+        shards = index._used.shards if how == "engine killed" else index._next.shards
         await until(lambda: any(shard.process_id for shard in shards))
         for shard in shards:
             if shard.process_id is not None:
@@ -266,7 +266,7 @@ async def test_a_spreading_ends_when_the_disk_gets_full(
 
 
 async def test_a_shard_that_failed_and_is_gone_is_not_what_is_given_up(index: EdgeShards) -> None:
-    (gone,) = index.used_shards
+    (gone,) = index._used.shards
     await index.spread(2)
     with pytest.raises(Fault):
         await index._looked_at(gone, USERS, with_vectors=False)  # as a comparison does that began before
@@ -282,7 +282,7 @@ async def test_only_the_shard_that_cannot_be_read_is_given_up(
     index: EdgeShards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await index.spread(3)
-    damaged = index.shard_of("u0")
+    damaged = index._used.of("u0")
 
     async def fails(*_: object, **__: object) -> None:
         raise Fault(0, "it does not answer")  # type: ignore[arg-type] # any reason
@@ -292,7 +292,7 @@ async def test_only_the_shard_that_cannot_be_read_is_given_up(
         with pytest.raises(Fault):
             await index.read_points(USERS, with_vectors=False)
     await index.give_up()
-    lost = {user_id for user_id in USERS if index.shard_of(user_id) is damaged}
+    lost = {user_id for user_id in USERS if index._used.of(user_id) is damaged}
     while True:
         with contextlib.suppress(Fault):
             stored = await held(index)

@@ -119,7 +119,8 @@ class Stretches:
         whole = await self._whole(user_id, narrowed.until_us, counts)
         if whole is not None:
             return whole
-        total = await self._total(user_id, narrowed.until_us, counts)
+        until = Filter(until_us=narrowed.until_us)
+        total = counts.messages if until.until_us is None else await self._words.total(user_id, until)
         proposed = await self._proposed(user_id, narrowed, asked, nearest, total)
         await asyncio.sleep(0)
         logged = await _read(self._resolved(user_id, proposed))
@@ -178,11 +179,6 @@ class Stretches:
         sides = chain.from_iterable(await self._log.around(anchors, _AROUND, _AROUND))
         messages = chain.from_iterable(sides)
         return _within_budget([one for one in messages if until_us is None or one.ts_us < until_us])
-
-    async def _total(self, user_id: str, until_us: int | None, counts: LogCounts) -> int:
-        if until_us is None:
-            return counts.messages
-        return await self._words.total(user_id, Filter(until_us=until_us))
 
     async def _proposed(
         self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]], total: int

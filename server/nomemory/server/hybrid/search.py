@@ -158,8 +158,8 @@ class HybridMessages:
         try:
             async with asyncio.timeout(query.patience_s):
                 if query.vector is not None:
-                    return [await self._near(space, query.user_id, query.vector, narrowed)] * len(asked.sentences)
-                sentences = (self._alike(space, query.user_id, one.meaning, narrowed) for one in asked.sentences)
+                    return [await self._near(space, query, query.text, narrowed)] * len(asked.sentences)
+                sentences = (self._near(space, query, one.meaning, narrowed) for one in asked.sentences)
                 return list(await asyncio.gather(*sentences))
         except TimeoutError:
             return None
@@ -168,11 +168,10 @@ class HybridMessages:
                 return None
             raise
 
-    async def _alike(self, space: VectorSpace, user_id: str, text: str, narrowed: Filter) -> list[VectorHit]:
-        return await self._near(space, user_id, await space.embedder.embed_query(text), narrowed)
-
-    async def _near(self, space: VectorSpace, user_id: str, vector: Vector, narrowed: Filter) -> list[VectorHit]:
-        return await space.vectors.search(user_id, vector, narrowed, self.candidates_max)
+    async def _near(self, space: VectorSpace, query: HybridQuery, text: str, narrowed: Filter) -> list[VectorHit]:
+        """Search by the meaning of a text, or by the caller's own vector."""
+        vector = query.vector or await space.embedder.embed_query(text)
+        return await space.vectors.search(query.user_id, vector, narrowed, self.candidates_max)
 
     async def _ranked(
         self, query: HybridQuery, stretch: Stretch, asked: ParsedQuestion, nearest: Sequence[list[VectorHit] | None]

@@ -136,15 +136,6 @@ class EdgeShards:
         return len(self._used)
 
     @property
-    def used_shards(self) -> Sequence[EdgeIndex]:
-        """The shards, by number."""
-        return self._used.shards
-
-    def shard_of(self, user_id: str) -> EdgeIndex:
-        """Return the shard with a user's points."""
-        return self._used.of(user_id)
-
-    @property
     def process_ids(self) -> list[int]:
         """The processes of the engine that run."""
         return [shard.process_id for shard in self._used.shards if shard.process_id is not None]

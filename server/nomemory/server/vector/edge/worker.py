@@ -6,6 +6,7 @@ import resource
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from nomemory.server.processes.frames import ReceivedCall
@@ -30,17 +31,13 @@ class EdgeWorker:
         """Work until the other end is gone (EOFError, or ConnectionError while answering)."""
         while True:
             calls = self._pipe.receive(wait=not self._others)
+            searches = [call for call in calls if isinstance(call.request, NearestPoints)]
             self._others += (call for call in calls if not isinstance(call.request, NearestPoints))
-            self._answer_searches([call for call in calls if isinstance(call.request, NearestPoints)])
+            if searches:
+                self._answer(searches, partial(self._shard.search, [call.request for call in searches]))
             if self._others:
-                self._answer_other(self._others.popleft())
-
-    def _answer_searches(self, calls: list[ReceivedCall]) -> None:
-        if calls:
-            self._answer(calls, lambda: self._shard.search([call.request for call in calls]))
-
-    def _answer_other(self, call: ReceivedCall) -> None:
-        self._answer([call], lambda: [_performed(self._shard, call.request)])
+                call = self._others.popleft()
+                self._answer([call], partial(_performed, self._shard, call.request))
 
     def _answer(self, calls: list[ReceivedCall], perform: Callable[[], Sequence[object]]) -> None:
         try:
@@ -53,8 +50,8 @@ class EdgeWorker:
             self._pipe.reply(call.call_id, value)
 
 
-def _performed(shard: Shard, call: Call) -> object:
-    return getattr(shard, call.method)(*call.arguments, **call.named)
+def _performed(shard: Shard, call: Call) -> list[object]:
+    return [getattr(shard, call.method)(*call.arguments, **call.named)]
 
 
 def main(descriptor: int, directory: Path, dimension: int, memory_max_bytes: int, pack_points: int) -> None:
