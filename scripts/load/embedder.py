@@ -13,7 +13,8 @@ from load.server_process import ServerProcess
 from load.usage import cpu_s
 
 from nomemory.server.embedding.local import cache_directory
-from nomemory.server.embedding.local_model import Capacity, load, measured, package_model
+from nomemory.server.embedding.local_model import Capacity, measured, package_model
+from nomemory.server.embedding.local_worker import load
 from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 

@@ -20,7 +20,7 @@ from load.usage import cpu_s, memory_mb, pss_mb, run_ns
 
 from nomemory.server.message import EVERYTHING, Filter, Role
 from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.edge.layout import ShardLayout
+from nomemory.server.vector.edge.layout import ShardLayout, shard_of
 from nomemory.server.vector.edge.shards import EdgeShards
 from nomemory.server.vector.protocol import VectorPoint
 
@@ -43,7 +43,6 @@ _ACTIVE = 64
 """Typical users whose searches are repeated: what they touch is mapped by then."""
 _FLUSHES = 10
 _REMOVED = 100
-_WIPE_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +190,7 @@ async def _search(
         at = caller
         while time.perf_counter() < end and not (is_first and at >= len(users)):
             user_id = users[at % len(users)]
-            shard = [index.shard_of(user_id).process_id or 0] if callers == 1 else []
+            shard = [index.process_ids[shard_of(user_id, index.shards)]] if callers == 1 else []
             before, began_at = run_ns(shard), time.perf_counter()
             hits = await index.search(user_id, queries[at % len(queries)], narrowed, _NEAREST)
             waits.append(1000 * (time.perf_counter() - began_at))
@@ -230,17 +229,16 @@ async def _flushes(index: EdgeShards) -> Figures:
 
 
 async def _wipe(index: EdgeShards, seconds: float) -> Figures:
-    """Wipe removed points out of the files of the first shard, while a typical user of it searches."""
-    shard = index.used_shards[0]
-    user = next(name for name in map(user_name, range(1, 10_000)) if index.shard_of(name) is shard)
+    """Wipe removed points out of the files, while a typical user searches."""
+    user = user_name(1)
     for number in range(_REMOVED):
         await index.remove(user, f"m{number}")
     before, began_at = cpu_s(index.process_ids), time.perf_counter()
-    wiping = asyncio.create_task(shard.wipe_removed(_WIPE_BATCH))
+    wiping = asyncio.create_task(index.wipe_removed())
     beside = await _search(index, [user], EVERYTHING, 1, seconds)
     await wiping
     return {
-        "vectors": await shard.count(),
+        "vectors": await index.count(),
         "wall_s": round(time.perf_counter() - began_at, 1),
         "cpu_s": round(cpu_s(index.process_ids) - before, 1),
         "search_beside_p50_ms": beside["p50_ms"],

@@ -61,34 +61,21 @@ async def test_a_query_is_embedded_once_until_it_is_the_one_not_asked_for_longes
     assert embedder.asked == ["a", "b", "c", "b"]
 
 
-async def test_equal_queries_that_come_together_are_embedded_once() -> None:
-    embedder = CountingEmbedder()
-    cached = CachedEmbedder(embedder, 0)
-    assert await asyncio.gather(*(cached.embed_query("a") for _ in range(10))) == [b"a"] * 10
-    await cached.embed_query("a")
-    assert embedder.asked == ["a", "a"], "together once, and nothing is kept"
-
-
-async def test_who_gives_up_does_not_take_the_answer_from_the_others() -> None:
-    embedder = CountingEmbedder()
-    embedder.gate.clear()
-    cached = CachedEmbedder(embedder, 10)
-    impatient, patient = (asyncio.create_task(cached.embed_query("a")) for _ in range(2))
-    await asyncio.sleep(0)
-    impatient.cancel()
-    embedder.gate.set()
-    assert await patient == b"a"
-    assert embedder.asked == ["a"]
-
-
-async def test_a_failure_is_shared_but_not_kept() -> None:
+async def test_a_failure_is_not_kept() -> None:
     embedder = CountingEmbedder()
     embedder.is_down = True
     cached = CachedEmbedder(embedder, 10)
-    failures = await asyncio.gather(*(cached.embed_query("a") for _ in range(3)), return_exceptions=True)
-    assert [type(failure) for failure in failures] == [Fault] * 3
+    with pytest.raises(Fault):
+        await cached.embed_query("a")
     embedder.is_down = False
     assert await cached.embed_query("a") == b"a"
+    assert embedder.asked == ["a", "a"]
+
+
+async def test_nothing_is_kept_where_there_is_no_room() -> None:
+    embedder = CountingEmbedder()
+    cached = CachedEmbedder(embedder, 0)
+    assert await cached.embed_query("a") == await cached.embed_query("a") == b"a"
     assert embedder.asked == ["a", "a"]
 
 
@@ -157,12 +144,10 @@ async def test_a_query_that_nobody_waits_for_any_more_is_withdrawn() -> None:
 
     embedder.embed_query = noted  # type: ignore[method-assign]
     cached = CachedEmbedder(embedder, 10)
-    impatient = [asyncio.create_task(cached.embed_query("a")) for _ in range(2)]
+    impatient = asyncio.create_task(cached.embed_query("a"))
     await asyncio.sleep(0)
-    impatient[0].cancel()
-    await asyncio.sleep(0)
-    assert not withdrawn.is_set()
-    impatient[1].cancel()
-    await asyncio.wait_for(withdrawn.wait(), 5)
+    impatient.cancel()
+    await asyncio.wait([impatient])
+    assert withdrawn.is_set()
     embedder.gate.set()
-    assert await cached.embed_query("a") == b"a", "and can be asked again"
+    assert await cached.embed_query("a") == b"a"

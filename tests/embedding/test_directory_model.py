@@ -208,7 +208,7 @@ async def test_a_token_that_the_model_does_not_know_costs_its_text_and_not_the_p
     (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer | {"added_tokens": [mark]}), encoding="utf-8")
     embedder = local_embedder(settings(tmp_path))
     try:
-        await embedder.start()
+        await embedder.embed_documents(["hello"])
         processes = embedder.process_ids
         with pytest.raises(TextRefusedError) as refused:
             await embedder.embed_documents(["tea", "tea <mask>", "coffee"])

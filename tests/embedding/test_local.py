@@ -67,7 +67,7 @@ async def test_texts_that_the_model_cannot_read_are_cleaned(embedder: LocalEmbed
 
 
 async def test_a_query_does_not_wait_behind_documents(embedder: LocalEmbedder) -> None:
-    await embedder.start()
+    await embedder.embed_documents(["hello"])
     documents = asyncio.create_task(embedder.embed_documents([LONG] * 3))
     for number in range(5):
         await embedder.embed_query(f"query {number}")
@@ -76,7 +76,7 @@ async def test_a_query_does_not_wait_behind_documents(embedder: LocalEmbedder) -
 
 
 async def test_a_killed_process_is_replaced_and_the_text_is_tried_again(embedder: LocalEmbedder) -> None:
-    await embedder.start()
+    await embedder.embed_documents(["hello"])
     documents = asyncio.create_task(embedder.embed_documents([LONG, "tea"]))
     await asyncio.sleep(0.05)
     os.kill(pid(embedder.process_ids[1]), signal.SIGKILL)
@@ -86,7 +86,7 @@ async def test_a_killed_process_is_replaced_and_the_text_is_tried_again(embedder
 async def test_a_text_that_kills_the_model_twice_is_refused_and_the_next_one_is_embedded(
     embedder: LocalEmbedder,
 ) -> None:
-    await embedder.start()
+    await embedder.embed_documents(["hello"])
     documents = asyncio.create_task(embedder.embed_documents([LONG, "tea"]))
     killed: set[int] = set()
     while not documents.done():
@@ -103,7 +103,7 @@ async def test_a_text_that_kills_the_model_twice_is_refused_and_the_next_one_is_
 
 
 async def test_a_query_in_flight_fails_as_unavailable_and_the_next_one_is_answered(embedder: LocalEmbedder) -> None:
-    await embedder.start()
+    await embedder.embed_documents(["hello"])
     os.kill(pid(embedder.process_ids[0]), signal.SIGSTOP)
     query = asyncio.create_task(embedder.embed_query("tea"))
     await asyncio.sleep(0)
@@ -120,7 +120,7 @@ def threads_of(process_id: int) -> int:
 
 
 async def test_documents_give_way_and_run_on_one_thread(embedder: LocalEmbedder) -> None:
-    await embedder.start()
+    await embedder.embed_documents(["hello"])
     await embedder.embed_documents(["tea"])
     queries, documents = (pid(process_id) for process_id in embedder.process_ids)
     assert os.getpriority(os.PRIO_PROCESS, documents) == os.getpriority(os.PRIO_PROCESS, queries) + 10

@@ -22,7 +22,7 @@ from nomemory.server.log.feed import Touched
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.vector.indexing.backlog import Backlog, BacklogCounts, BacklogReader, Pending
 from nomemory.server.vector.indexing.moved_backlog import follow_buckets, follow_one
-from nomemory.server.vector.shared.progress import Filled, SetAside
+from nomemory.server.vector.space import Filled, SetAside
 
 USERS = ["ann", "bob"]
 MESSAGES = ["m1", "m2", "m3"]

@@ -23,7 +23,6 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.launch import WorkerUnavailableError
-from nomemory.server.vector.edge import engine as edge_engine
 from nomemory.server.vector.edge import shard as edge_shard
 from nomemory.server.vector.edge.calls import Call, NearestPoints
 from nomemory.server.vector.edge.index import EdgeIndex
@@ -68,9 +67,9 @@ def kill(index: EdgeIndex) -> int:
 def test_a_shard_that_an_earlier_version_made_gets_the_indexes_that_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    indexes = edge_engine._PAYLOAD_INDEXES
+    indexes = edge_shard._PAYLOAD_INDEXES
     with monkeypatch.context() as before:
-        before.setattr(edge_engine, "_PAYLOAD_INDEXES", {k: v for k, v in indexes.items() if k != METADATA})
+        before.setattr(edge_shard, "_PAYLOAD_INDEXES", {k: v for k, v in indexes.items() if k != METADATA})
         shard = edge_shard.Shard(tmp_path / "shard", DIMENSION)
         assert METADATA not in shard._engine.info().payload_schema
         shard.close()

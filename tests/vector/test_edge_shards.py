@@ -21,11 +21,9 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import EVERYTHING, Role
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.edge import shards as edge_shards
-from nomemory.server.vector.edge.files import CopyLimits
-from nomemory.server.vector.edge.growth import Growth, shards_for
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.edge.layout import SHARDS_MAX, ShardLayout, shard_of
-from nomemory.server.vector.edge.shards import EdgeShards, ShardSet, SpreadLostError
+from nomemory.server.vector.edge.shards import EdgeShards, Growth, ShardSet, SpreadLostError, shards_for
 from nomemory.server.vector.protocol import NoRoomError, VectorPoint
 
 DIMENSION = 8
@@ -109,7 +107,7 @@ async def test_a_shard_of_the_version_before_is_spread_and_each_user_is_in_one_s
     assert index.shards == 3
     assert index.suspect.is_set(), "the new shards are to be compared with the log"
     assert await held(index) == expected()
-    for number, shard in enumerate(index.used_shards):
+    for number, shard in enumerate(index._used.shards):
         users = [user_id for user_id in USERS if shard_of(user_id, 3) == number]
         assert users
         assert await shard.count() == 20 * len(users)
@@ -163,7 +161,7 @@ async def test_a_spreading_that_is_cut_short_leaves_all_as_it_was(index: EdgeSha
     elif how == "given up":
         index._next = None  # as a write does that does not reach the new shards
     else:
-        shards = index.used_shards if how == "engine killed" else index._next.shards
+        shards = index._used.shards if how == "engine killed" else index._next.shards
         await until(lambda: any(shard.process_id for shard in shards))
         for shard in shards:
             if shard.process_id is not None:
@@ -238,14 +236,14 @@ async def test_a_write_that_is_cancelled_is_not_missed_in_the_new_shards(
 async def test_what_a_spreading_left_on_the_disk_is_deleted(index: EdgeShards, tmp_path: Path, begins: str) -> None:
     left = ShardLayout(tmp_path / "shard").begin(2)[0]
     left.mkdir()
-    (left / "wal").write_bytes(vector(1))
+    (left / "left").write_bytes(vector(1))
     if begins == "an erasure":
-        await index.wipe_removed(100)
+        await index.wipe_removed()
     else:
-        index._limits = CopyLimits(free_bytes_min=1 << 60)
+        index._free_bytes_min = 1 << 60
         with pytest.raises(NoRoomError):
             await index.spread(3)
-    assert not [name for name in names(tmp_path) if name.startswith("shards")]
+    assert not (left / "left").exists()
     assert await held(index) == expected()
 
 
@@ -254,12 +252,12 @@ async def test_a_spreading_ends_when_the_disk_gets_full(
 ) -> None:
     pieces: list[int] = []
 
-    def demand(_: CopyLimits, _directory: Path, size: int, _points: int) -> None:
+    def demand(_directory: Path, size: int, _free_bytes_min: int) -> None:
         pieces.append(size)
         if len(pieces) > 3:
             raise NoRoomError("a disk")
 
-    monkeypatch.setattr(CopyLimits, "demand", demand)
+    monkeypatch.setattr(edge_shards, "demand_room", demand)
     with pytest.raises(NoRoomError, match="a disk"):
         await index.spread(2)
     assert len(pieces) == 4, "for all, and for three pieces"
@@ -268,7 +266,7 @@ async def test_a_spreading_ends_when_the_disk_gets_full(
 
 
 async def test_a_shard_that_failed_and_is_gone_is_not_what_is_given_up(index: EdgeShards) -> None:
-    (gone,) = index.used_shards
+    (gone,) = index._used.shards
     await index.spread(2)
     with pytest.raises(Fault):
         await index._looked_at(gone, USERS, with_vectors=False)  # as a comparison does that began before
@@ -284,7 +282,7 @@ async def test_only_the_shard_that_cannot_be_read_is_given_up(
     index: EdgeShards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await index.spread(3)
-    damaged = index.shard_of("u0")
+    damaged = index._used.of("u0")
 
     async def fails(*_: object, **__: object) -> None:
         raise Fault(0, "it does not answer")  # type: ignore[arg-type] # any reason
@@ -294,7 +292,7 @@ async def test_only_the_shard_that_cannot_be_read_is_given_up(
         with pytest.raises(Fault):
             await index.read_points(USERS, with_vectors=False)
     await index.give_up()
-    lost = {user_id for user_id in USERS if index.shard_of(user_id) is damaged}
+    lost = {user_id for user_id in USERS if index._used.of(user_id) is damaged}
     while True:
         with contextlib.suppress(Fault):
             stored = await held(index)
@@ -304,16 +302,19 @@ async def test_only_the_shard_that_cannot_be_read_is_given_up(
     assert await index.count() == 20 * (len(USERS) - len(lost)) > 0
 
 
-async def test_removed_vectors_leave_the_files_of_every_shard(index: EdgeShards, tmp_path: Path) -> None:
-    await index.spread(2)
+@pytest.mark.parametrize("shards", [1, 2])
+async def test_removed_vectors_leave_the_files_of_every_shard(index: EdgeShards, tmp_path: Path, shards: int) -> None:
+    if shards > 1:
+        await index.spread(shards)
     for user_id in USERS:
         await index.upsert([point(user_id, 50, sequence=5000 + int(user_id[1:]))])
         await index.remove(user_id, "m50")
     await index.flush()
     gone = [vector(5000 + number) for number in range(len(USERS))]
     assert remaining(tmp_path, gone) == len(USERS)
-    await index.wipe_removed(100)
+    await index.wipe_removed()
     assert await held(index) == expected()
+    assert index.shards == shards
     await index.close()
     assert remaining(tmp_path, gone) == 0
 

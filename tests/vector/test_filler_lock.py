@@ -13,7 +13,7 @@ from nomemory.server.log.position import FeedPosition, bucket_of
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.schema import bring_forward
 from nomemory.server.vector.shared.postgres_index import PostgresFillerLock, PostgresSharedIndex
-from nomemory.server.vector.shared.progress import Progress, SetAside, UserReached
+from nomemory.server.vector.space import Progress, SetAside, UserReached
 
 COLLECTION = "vectors-8"
 ANN = bucket_of("ann")

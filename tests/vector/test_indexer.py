@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from nomemory.server.vector.collection import collection_of
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.indexing import store as indexing_store
 from nomemory.server.vector.indexing.indexer import VectorIndexer
+from nomemory.server.vector.protocol import VectorIndex
 
 
 class World:
@@ -48,7 +50,7 @@ class World:
         self.reader = SqliteLogReader(directory / "log.db")
         self.indexer = VectorIndexer(
             lambda: SqliteChangeFeed(directory / "log.db"),
-            self.index,
+            cast("VectorIndex", self.index),  # one shard: nothing is erased here
             embedder,
             directory / "vectors",
             self.settings,

@@ -27,7 +27,7 @@ from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.protocol import VectorPoint
 from nomemory.server.vector.qdrant.index import QdrantIndex, connect
 from nomemory.server.vector.shared.postgres_index import PostgresFillerLock, PostgresSharedIndex
-from nomemory.server.vector.shared.progress import Filled
+from nomemory.server.vector.space import Filled
 
 COLLECTION = "scripted-8"
 LEASE_S = 1.0
@@ -175,13 +175,13 @@ def hung(slow: Server, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Let a server say nothing more to the database, until an event is set."""
     filler, goes_on = slow.indexer._filler, asyncio.Event()
     assert filler is not None
-    renew = filler._lock.renew
+    renew = filler.lock.renew
 
     async def renew_late() -> None:
         await goes_on.wait()
         await renew()
 
-    monkeypatch.setattr(filler._lock, "renew", renew_late)
+    monkeypatch.setattr(filler.lock, "renew", renew_late)
     return goes_on
 
 

@@ -105,7 +105,7 @@ async def test_unused_collections_are_deleted_on_the_server_of_the_settings(tmp_
         indexer = kept  # of which only the directory is looked at
 
     spaces = SpacesInUse(cast("Any", InUse()), None, "")
-    await UnusedCollections(settings, tmp_path, spaces).delete()
+    await UnusedCollections(settings, tmp_path, spaces, lambda _name: None).delete()
     assert other_collections(tmp_path, ()) == [kept.directory]
     assert not await client.collection_exists("former")
     assert [hit.sequence for hit in await used.search("u", EAST, EVERYTHING, 10)] == [1]

@@ -90,7 +90,9 @@ async def test_nobody_waits_for_work_that_was_given_up(tmp_path: Path) -> None:
     store.hold(FeedPosition((5,) * BUCKETS), ())
     index = cast("Any", type("Index", (), {"suspect": asyncio.Event()}))
     progress = BacklogReader(tmp_path / "vectors.db")
-    upkeep = Upkeep(index, store, cast("Any", at_once), progress, 1000, StandingFaults(), lambda: None)
+    upkeep = Upkeep(
+        index, store, cast("Any", at_once), progress, store.expected_points(1000), StandingFaults(), lambda: None
+    )
     waiting = asyncio.create_task(upkeep._worked_off())
     await asyncio.sleep(0.5)
     assert not waiting.done()

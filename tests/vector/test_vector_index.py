@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ def sequence_of(message_id: str) -> int:
 
 
 def edge(directory: Path) -> VectorIndex:
-    return EdgeIndex(directory / "shard", DIMENSION, timeout_s=20)
+    return EdgeShards(directory / "shard", DIMENSION, partial(EdgeIndex, dimension=DIMENSION, timeout_s=20))
 
 
 def shards(directory: Path) -> VectorIndex:

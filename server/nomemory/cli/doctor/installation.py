@@ -18,7 +18,8 @@ from nomemory.server.embedding.factory import (
     local_model,
     models_directory,
 )
-from nomemory.server.embedding.local_model import Capacity, load, local_is_available, measured
+from nomemory.server.embedding.local_model import Capacity, local_is_available, measured
+from nomemory.server.embedding.local_worker import load
 from nomemory.server.embedding.onnx.converted import is_kept
 from nomemory.server.extension_point import ExtensionError
 from nomemory.server.faults import Fault

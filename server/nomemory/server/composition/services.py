@@ -12,7 +12,7 @@ from nomemory.server.composition.server_info import server_service
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.hybrid.candidate_pool import Stretches
-from nomemory.server.hybrid.ranking import weights_without
+from nomemory.server.hybrid.ranking import Weights
 from nomemory.server.hybrid.search import HybridMessages
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
@@ -22,11 +22,10 @@ from nomemory.server.metrics.meters import Meters
 from nomemory.server.metrics.samples import Samples
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.reads.conversation_listing import ConversationListing
-from nomemory.server.reads.export import Export
 from nomemory.server.reads.lexical_listing import LexicalListing
 from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
-from nomemory.server.reads.time_listing import TimeListing, UserListing
+from nomemory.server.reads.time_listing import Export, TimeListing, UserListing
 from nomemory.server.rpc.admitted_service import AdmittedService
 from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.call import Service
@@ -123,7 +122,7 @@ def _hybrid(settings: Settings, words: LexicalIndex, log: LogReader, speakers: S
         words,
         log,
         stretches,
-        weights=weights_without(settings.hybrid.without),
+        weights=Weights().without(settings.hybrid.without.split()),
         candidates_max=settings.hybrid.candidates_max,
         reply_max_bytes=settings.limits.reply_max_bytes,
     )

@@ -7,7 +7,6 @@ from typing import Final
 from nomemory.server.composition.recall_host import RecallSettingsError
 from nomemory.server.data_directory import DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.embedding.factory import EmbedderSettingsError
-from nomemory.server.hybrid.ranking import UnknownStepError
 from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.listen_address import ListenAddressError
 from nomemory.server.log.protocol import LogUnusableError, LogVersionError
@@ -29,6 +28,5 @@ CANNOT_START: Final = (
     LogVersionError,
     RecallSettingsError,
     TracingSettingsError,
-    UnknownStepError,
 )
 """What `serve` raises if the server cannot start; their words are meant for the operator."""

@@ -37,8 +37,7 @@ from nomemory.server.vector.collection import (
     name_of,
     other_collections,
 )
-from nomemory.server.vector.edge.growth import Growth
-from nomemory.server.vector.edge.shards import EdgeShards
+from nomemory.server.vector.edge.shards import EdgeShards, Growth
 from nomemory.server.vector.factory import choose_vector_index
 from nomemory.server.vector.indexing.indexer import VectorIndexer
 from nomemory.server.vector.model_change import IndexedSpace

@@ -96,18 +96,6 @@ class LocalEmbedder:
         """The processes of queries and of documents, if they run."""
         return self._queries.process_id, self._documents.process_id
 
-    async def start(self) -> None:
-        """Load the model ahead of the first text (1 s; the first time ever some seconds more).
-
-        Raises:
-            Fault: EMBEDDER_UNAVAILABLE.
-        """
-        try:
-            await self._queries.start()
-            await self._documents.start()
-        except WorkerError as error:
-            raise unavailable("the embedder cannot be started", "start") from error
-
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""
         try:

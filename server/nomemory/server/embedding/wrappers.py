@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from cachetools import LRUCache
 
@@ -164,16 +162,8 @@ class WatchedEmbedder(EmbedderWrapper):
         self._failed_at, self._failures, self.failing_s = None, 0, 0.0
 
 
-@dataclass(slots=True)
-class _Asked:
-    """A query that is being embedded, and how many wait for it."""
-
-    task: asyncio.Task[Vector]
-    waiting: int = 0
-
-
 class CachedEmbedder(EmbedderWrapper):
-    """An `Embedder` that remembers the vectors of the latest queries, and asks once for queries that come together.
+    """An `Embedder` that remembers the vectors of the latest queries.
 
     Args:
         embedder: what embeds.
@@ -183,45 +173,13 @@ class CachedEmbedder(EmbedderWrapper):
     def __init__(self, embedder: Embedder, kept_max: int) -> None:
         super().__init__(embedder)
         self._kept: LRUCache[str, Vector] = LRUCache(kept_max)
-        self._asked: dict[str, _Asked] = {}
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed a query, unless its vector is cached. A failure is not cached. What nobody waits for is withdrawn."""
+        """Embed a query, unless its vector is remembered. A failure is not remembered."""
         if text in self._kept:
             return self._kept[text]
-        asked = self._asked.get(text) or self._ask(text)
-        asked.waiting += 1
-        try:
-            async with waiting_elsewhere():
-                return await asyncio.shield(asked.task)  # who gives up must not take the answer from the others
-        finally:
-            asked.waiting -= 1
-            if not asked.waiting:
-                self._withdraw(text, asked)
-
-    async def close(self) -> None:
-        """Stop the model."""
-        for asked in self._asked.values():
-            asked.task.cancel()
-        await self._within.close()
-
-    def _ask(self, text: str) -> _Asked:
-        asked = self._asked[text] = _Asked(asyncio.create_task(self._within.embed_query(text)))
-        asked.task.add_done_callback(lambda done: self._keep(text, done))
-        return asked
-
-    def _withdraw(self, text: str, asked: _Asked) -> None:
-        """Forget a query at once, so that nobody joins it while it is being cancelled. It may have its answer."""
-        self._forget(text, asked.task)
-        asked.task.cancel()
-
-    def _forget(self, text: str, task: asyncio.Task[Vector]) -> None:
-        if text in self._asked and self._asked[text].task is task:
-            del self._asked[text]
-
-    def _keep(self, text: str, done: asyncio.Task[Vector]) -> None:
-        self._forget(text, done)
-        if done.cancelled() or done.exception() is not None:
-            return
+        async with waiting_elsewhere():
+            vector = await self._within.embed_query(text)
         with suppress(ValueError):  # there is room for none
-            self._kept[text] = done.result()
+            self._kept[text] = vector
+        return vector

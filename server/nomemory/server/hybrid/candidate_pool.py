@@ -18,7 +18,7 @@ from nomemory.server.hybrid.word_scores import Found, found_in, rarity, read_in
 from nomemory.server.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.log.protocol import LogCounts, LogReader, Position
 from nomemory.server.message import EVERYTHING, Filter, LoggedMessage
-from nomemory.server.reads.speakers import SPEAKERS_MAX, Speakers
+from nomemory.server.reads.speakers import Speakers
 from nomemory.server.vector.protocol import VectorHit
 
 _COMMON: Final = 4096
@@ -96,7 +96,7 @@ class Stretches:
         """Return the speakers' names; of a long log, some who spoke lately and some who spoke before."""
         whole = await self._whole(user_id, until_us, counts)
         if whole is not None:
-            return whole.timeline.foremost(SPEAKERS_MAX)
+            return whole.timeline.foremost
         return await self._speakers.of(user_id, until_us)
 
     async def read(
@@ -119,7 +119,8 @@ class Stretches:
         whole = await self._whole(user_id, narrowed.until_us, counts)
         if whole is not None:
             return whole
-        total = await self._total(user_id, narrowed.until_us, counts)
+        until = Filter(until_us=narrowed.until_us)
+        total = counts.messages if until.until_us is None else await self._words.total(user_id, until)
         proposed = await self._proposed(user_id, narrowed, asked, nearest, total)
         await asyncio.sleep(0)
         logged = await _read(self._resolved(user_id, proposed))
@@ -178,11 +179,6 @@ class Stretches:
         sides = chain.from_iterable(await self._log.around(anchors, _AROUND, _AROUND))
         messages = chain.from_iterable(sides)
         return _within_budget([one for one in messages if until_us is None or one.ts_us < until_us])
-
-    async def _total(self, user_id: str, until_us: int | None, counts: LogCounts) -> int:
-        if until_us is None:
-            return counts.messages
-        return await self._words.total(user_id, Filter(until_us=until_us))
 
     async def _proposed(
         self, user_id: str, narrowed: Filter, asked: ParsedQuestion, nearest: Sequence[Sequence[VectorHit]], total: int

@@ -61,40 +61,31 @@ class Features(NamedTuple):
 
 
 class KeptFeatures:
-    """Reads messages, and keeps the features that were used last: the content of a version never changes.
+    """Reads messages, and keeps their features, until there is no more room: the content of a version never changes.
 
     It does not know which versions still exist, or whose they are: callers ask for messages that the log just gave.
-    There are two generations. What is used moves to the younger one; when that has half of the room, it becomes the
-    older one, and what the older one had is forgotten.
 
     Args:
-        most_bytes: about how much memory they may take together.
+        most_bytes: about how much memory they may take together; when it is used up, all are forgotten.
     """
 
     def __init__(self, most_bytes: int) -> None:
-        self._generation_bytes = most_bytes // 2
-        self._young: dict[int, Features] = {}
-        self._old: dict[int, Features] = {}
-        self._young_bytes = self._old_bytes = 0
-
-    @property
-    def weight(self) -> int:
-        """About how many bytes of memory they take."""
-        return self._young_bytes + self._old_bytes
+        self._most_bytes = most_bytes
+        self._kept: dict[int, Features] = {}
+        self.weight = 0
 
     def read(self, logged: Sequence[LoggedMessage]) -> list[Features]:
         """Return the features of messages."""
-        known = map(self._young.get, [message.sequence for message in logged])
+        known = map(self._kept.get, [message.sequence for message in logged])
         return [one or self._keep(message) for one, message in zip(known, logged, strict=True)]
 
     def _keep(self, logged: LoggedMessage) -> Features:
-        features = self._old.get(logged.sequence) or features_of(logged)
-        weight = features.weight
-        if self._young_bytes + weight > self._generation_bytes:
-            self._old, self._old_bytes = self._young, self._young_bytes
-            self._young, self._young_bytes = {}, 0
-        self._young[logged.sequence] = features
-        self._young_bytes += weight
+        features = features_of(logged)
+        if self.weight + features.weight > self._most_bytes:
+            self._kept.clear()
+            self.weight = 0
+        self._kept[logged.sequence] = features
+        self.weight += features.weight
         return features
 
 

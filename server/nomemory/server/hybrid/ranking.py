@@ -5,7 +5,6 @@ The weights of the hybrid ranking's steps. docs/quality.md has the figures behin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import reduce
@@ -58,24 +57,6 @@ class Weights:
 
 STEPS: Final = tuple(field.name for field in fields(Weights))
 """The names of the steps, in the order in which they are taken."""
-
-
-_LEFT_OUT: Final = re.compile(f"^ *(?:(?:{'|'.join(STEPS)})(?: +|$))*$")
-
-
-class UnknownStepError(ValueError):
-    """The settings name an unknown step; the text names the setting and its possible values."""
-
-
-def weights_without(left_out: str) -> Weights:
-    """Return the weights without the named steps, which are separated by spaces.
-
-    Raises:
-        UnknownStepError: one of them is no step.
-    """
-    if not _LEFT_OUT.fullmatch(left_out):
-        raise UnknownStepError(f"Bad settings.\n  hybrid_without: String should match pattern '{_LEFT_OUT.pattern}'")
-    return Weights().without(left_out.split())
 
 
 _BEST_OF_CONVERSATION: Final = 2

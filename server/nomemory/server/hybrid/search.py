@@ -25,7 +25,6 @@ from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.message import Filter, LoggedMessage, Role
 from nomemory.server.reads.reply_budget import fitting, nothing_beside
-from nomemory.server.reads.speakers import SPEAKERS_MAX
 from nomemory.server.vector.protocol import VectorHit
 from nomemory.server.vector.space import VectorSpace
 from nomemory.text.question_reading import QuestionReading
@@ -86,10 +85,11 @@ class _Ranked:
     meaning: Meaning | None
 
 
+@dataclass(frozen=True, slots=True)
 class HybridMessages:
     """Ranks one user's messages by how well they answer a question.
 
-    Args:
+    Attributes:
         words: the lexical index.
         log: where the messages are.
         stretches: reads the messages that are ranked.
@@ -98,22 +98,12 @@ class HybridMessages:
         reply_max_bytes: where a reply ends early.
     """
 
-    def __init__(
-        self,
-        words: LexicalIndex,
-        log: LogReader,
-        stretches: Stretches,
-        *,
-        weights: Weights,
-        candidates_max: int,
-        reply_max_bytes: int,
-    ) -> None:
-        self._words = words
-        self._log = log
-        self._weights = weights
-        self._candidates_max = candidates_max
-        self._stretches = stretches
-        self._reply_max_bytes = reply_max_bytes
+    words: LexicalIndex
+    log: LogReader
+    stretches: Stretches
+    weights: Weights
+    candidates_max: int
+    reply_max_bytes: int
 
     async def search(self, space: VectorSpace, query: HybridQuery) -> HybridAnswer:
         """Rank, with the meaning of one space.
@@ -121,27 +111,27 @@ class HybridMessages:
         Raises:
             Fault: INDEX_UNAVAILABLE, the lexical index cannot be read. Without meaning the words decide alone.
         """
-        await self._words.refresh()
-        counts = await self._log.counts(query.user_id)
+        await self.words.refresh()
+        counts = await self.log.counts(query.user_id)
         behind = await self._behind(space, query.user_id, counts.sequence)
-        narrowed = await self._stretches.open_ended(query.user_id, query.narrowed)
-        speakers = await self._stretches.speakers(query.user_id, narrowed.until_us, counts)
+        narrowed = await self.stretches.open_ended(query.user_id, query.narrowed)
+        speakers = await self.stretches.speakers(query.user_id, narrowed.until_us, counts)
         reading = QuestionReading(query.text, _now(query.narrowed))
         asked = parsed(reading, speakers)
         nearest = await self._nearest(space, query, asked, narrowed)
-        read_meanwhile = await self._stretches.read(query.user_id, narrowed, asked, nearest or [], counts)
+        read_meanwhile = await self.stretches.read(query.user_id, narrowed, asked, nearest or [], counts)
         stretch = read_meanwhile.before(query.narrowed.until_us)
         if not len(stretch.timeline):
             return HybridAnswer(
                 [], truncated=False, behind=behind, words_only=nearest is None, sufficiency=0.0, told_apart=False
             )
-        if stretch.timeline.foremost(SPEAKERS_MAX) != speakers:  # of many messages, only now is it known who speaks
-            asked = parsed(reading, stretch.timeline.foremost(SPEAKERS_MAX))
+        if stretch.timeline.foremost != speakers:  # of many messages, only now is it known who speaks
+            asked = parsed(reading, stretch.timeline.foremost)
         ranked = await self._ranked(query, stretch, asked, nearest or (None,) * len(asked.sentences))
         eligible = _eligible(stretch.timeline, ranked, query.narrowed)
         hits = _best(stretch.timeline, ranked, eligible, query.top_k)
         beside = _explanation if query.explains else nothing_beside
-        items = hits[: fitting((hit.message for hit in hits), self._reply_max_bytes, beside)]
+        items = hits[: fitting((hit.message for hit in hits), self.reply_max_bytes, beside)]
         persons = places_of(asked, stretch.timeline)
         candidates = _candidates(space, stretch.timeline, ranked, eligible)
         return HybridAnswer(
@@ -156,20 +146,20 @@ class HybridMessages:
         )
 
     async def _behind(self, space: VectorSpace, user_id: str, latest: int) -> bool:
-        of_words = self._words.lags and await self._words.applied(user_id) < latest
+        of_words = self.words.lags and await self.words.applied(user_id) < latest
         return of_words or await space.progress.behind(user_id, latest)
 
     async def _nearest(
         self, space: VectorSpace, query: HybridQuery, asked: ParsedQuestion, narrowed: Filter
     ) -> list[list[VectorHit]] | None:
         """Search by meaning, sentence by sentence; None if that cannot be done, or not in time."""
-        if not self._weights.meaning:
+        if not self.weights.meaning:
             return None
         try:
             async with asyncio.timeout(query.patience_s):
                 if query.vector is not None:
-                    return [await self._near(space, query.user_id, query.vector, narrowed)] * len(asked.sentences)
-                sentences = (self._alike(space, query.user_id, one.meaning, narrowed) for one in asked.sentences)
+                    return [await self._near(space, query, query.text, narrowed)] * len(asked.sentences)
+                sentences = (self._near(space, query, one.meaning, narrowed) for one in asked.sentences)
                 return list(await asyncio.gather(*sentences))
         except TimeoutError:
             return None
@@ -178,11 +168,10 @@ class HybridMessages:
                 return None
             raise
 
-    async def _alike(self, space: VectorSpace, user_id: str, text: str, narrowed: Filter) -> list[VectorHit]:
-        return await self._near(space, user_id, await space.embedder.embed_query(text), narrowed)
-
-    async def _near(self, space: VectorSpace, user_id: str, vector: Vector, narrowed: Filter) -> list[VectorHit]:
-        return await space.vectors.search(user_id, vector, narrowed, self._candidates_max)
+    async def _near(self, space: VectorSpace, query: HybridQuery, text: str, narrowed: Filter) -> list[VectorHit]:
+        """Search by the meaning of a text, or by the caller's own vector."""
+        vector = query.vector or await space.embedder.embed_query(text)
+        return await space.vectors.search(query.user_id, vector, narrowed, self.candidates_max)
 
     async def _ranked(
         self, query: HybridQuery, stretch: Stretch, asked: ParsedQuestion, nearest: Sequence[list[VectorHit] | None]
@@ -201,11 +190,11 @@ class HybridMessages:
         sentence: ParsedSentence,
         hits: list[VectorHit] | None,
     ) -> _Ranked:
-        timeline, weights = stretch.timeline, self._weights
-        found = await self._stretches.found(query.user_id, stretch, sentence.terms)
+        timeline, weights = stretch.timeline, self.weights
+        found = await self.stretches.found(query.user_id, stretch, sentence.terms)
         emphasis = dict.fromkeys(sentence.topic, 1 + weights.topic)
         words = word_scores(timeline, found, stretch.total, weights.beside, emphasis)
-        complete = hits is not None and len(hits) < self._candidates_max
+        complete = hits is not None and len(hits) < self.candidates_max
         meaning = None if hits is None else meaning_of(timeline, hits, complete=complete, total=stretch.total)
         match = Match(None if meaning is None else meaning.nearness, words.scores)
         matching = matched(match, weights)
@@ -220,7 +209,7 @@ class HybridMessages:
         known = timeline.bearers.keys() | set(sentence.terms)
         followed = leaders(timeline, ranking.scores, known)
         terms = sorted({term for leader in followed for term in leader.terms})
-        found = await self._stretches.found(user_id, stretch, terms, RARE)
+        found = await self.stretches.found(user_id, stretch, terms, RARE)
         return shared(timeline, followed, found, stretch.total)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from nomemory.server.hybrid.message_features import Features, beginning_of, content_of, features_of
 from nomemory.server.message import Filter, LoggedMessage, Role
+from nomemory.server.reads.speakers import foremost
 from nomemory.text.analysis import streams
 from nomemory.text.names import beginning
 from nomemory.text.sentences import without_attachments
@@ -96,9 +97,10 @@ class Timeline:
         """The names of those who speak."""
         return tuple(sorted(self._spoke))
 
-    def foremost(self, most: int) -> tuple[str, ...]:
-        """Return the names of those who speak most."""
-        return tuple(sorted(name for name, _ in sorted(self._spoke.items(), key=lambda one: (-one[1], one[0]))[:most]))
+    @cached_property
+    def foremost(self) -> tuple[str, ...]:
+        """The names of those who speak most."""
+        return foremost(self._spoke)
 
     @cached_property
     def is_named(self) -> bool:

@@ -59,11 +59,11 @@ class Indexes:
             await one.indexer.wipe_backlog()
         await self.unused.delete()
 
-    async def wipe_vectors(self, most: int) -> str:
+    async def wipe_vectors(self) -> str:
         """Take it out of the vectors in use; return what keeps it from that, in words, or nothing."""
         try:
             for one in self.spaces.all():
-                await one.index.wipe_removed(most)
+                await one.index.wipe_removed()
         except NoRoomError as refused:
             return str(refused)
         except Fault as fault:
@@ -120,7 +120,7 @@ class Erasure:
             await self._postpone(f"the index {behind} is behind", are_vectors_due=True)
             return False
         later = time.monotonic()  # what comes from here on is for the next time
-        if obstacle := await self._indexes.wipe_vectors(self._settings.erasure.batch_max):
+        if obstacle := await self._indexes.wipe_vectors():
             await self._postpone(f"the vectors cannot be erased now: {obstacle}")
             return False
         self._faults.clear(ERASURE)
@@ -137,7 +137,7 @@ class Erasure:
         now = time.monotonic()
         if now >= self._others_due_at:
             if are_vectors_due:
-                await self._indexes.wipe_vectors(self._settings.erasure.batch_max)
+                await self._indexes.wipe_vectors()
             await self._indexes.wipe_removed()
             await self._clean_log()
             self._others_due_at = now + self._settings.erasure.within_s / 2

@@ -16,7 +16,7 @@ from nomemory.server.log.damage import checksum
 from nomemory.server.log.move import Condition
 from nomemory.server.log.position import FeedPosition, LogPosition
 from nomemory.server.log.tables import MESSAGES, REMOVALS, REQUESTS, TABLES, USERS, Row, Table
-from nomemory.server.vector.shared.progress import Filled
+from nomemory.server.vector.space import Filled
 
 _PAGE: Final = 500
 """Rows that are read at once, and written in one commit."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc/self/stat")
-_STATUS = Path("/proc/self/status")
-_DATA = "VmData:"
 _CPU_AT, _SYSTEM_CPU_AT = 11, 12
 """Places in /proc/PID/stat, counted from the state, which follows the name in brackets."""
 _WORKING = frozenset("RDU")
@@ -41,18 +39,6 @@ def vitals(process_id: int) -> Vitals | None:
         return _from_proc(process_id) if _PROC.exists() else _from_ps(process_id)
     except (OSError, ValueError, IndexError):
         return None
-
-
-def data_bytes() -> int:
-    """Return how much of this process's memory a bound on it counts (RLIMIT_DATA): what it has asked for.
-
-    Elsewhere than on Linux what it uses, and 0 if the system does not say.
-    """
-    if not _STATUS.exists():
-        seen = vitals(os.getpid())
-        return seen.private_bytes if seen else 0
-    with _STATUS.open() as lines:
-        return next((int(line.split()[1]) * _KIB for line in lines if line.startswith(_DATA)), 0)
 
 
 def _from_proc(process_id: int) -> Vitals:

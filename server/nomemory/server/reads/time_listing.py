@@ -1,4 +1,4 @@
-"""Listing by time, newest first or oldest first.
+"""Listing by time, newest first or oldest first, and all of it in batches that an import takes.
 
 The messages around an anchor.
 
@@ -7,7 +7,8 @@ Listing the users who have messages, by their ids.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -93,6 +94,36 @@ class TimeListing:
             return None, await self._log.user_sequence(listing.user_id)
         place = self._cursors.resume(listing, cursor)
         return Position(place.ts_us, place.message_id), place.pinned
+
+
+class Export:
+    """Reads a listing by time from a cursor to its end.
+
+    Each batch is a page of its own: one short read, with a cursor that resumes after it. All of them are pinned at the
+    sequence of the first.
+
+    Args:
+        by_time: reads the pages.
+        batch_max: most messages in a batch.
+    """
+
+    def __init__(self, by_time: TimeListing, batch_max: int) -> None:
+        self._by_time = by_time
+        self._batch_max = batch_max
+
+    async def batches(self, listing: Listing, cursor: str) -> AsyncIterator[WirePage]:
+        """Read batch after batch. The last one has no cursor; it is empty if nothing is left to export.
+
+        Raises:
+            Fault: one of the CURSOR_… reasons.
+        """
+        while True:
+            page = await self._by_time.wire_page(listing, self._batch_max, cursor)
+            yield page
+            cursor = page.next_cursor
+            if not cursor:
+                return
+            await asyncio.sleep(0)  # a client that is quick to read must not keep the event loop to itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,10 @@ from nomemory.server.identity.access import Need
 from nomemory.server.identity.caller import Scope
 from nomemory.server.log.protocol import LogReader
 from nomemory.server.reads.conversation_listing import ConversationListing
-from nomemory.server.reads.export import Export
 from nomemory.server.reads.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.reads.nearest_messages import NearestMessages, Ranked, wait_until
 from nomemory.server.reads.reply_budget import fitting
-from nomemory.server.reads.time_listing import TimeListing, UserListing, read_neighborhood
+from nomemory.server.reads.time_listing import Export, TimeListing, UserListing, read_neighborhood
 from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_query import (
     LexicalQuery,

@@ -9,7 +9,6 @@ from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.settings import Settings
 from nomemory.server.vector.collection import Collection, QdrantLayout, collection_of, is_begun
-from nomemory.server.vector.edge.files import CopyLimits
 from nomemory.server.vector.edge.index import EdgeIndex
 from nomemory.server.vector.edge.shards import EdgeShards
 from nomemory.server.vector.protocol import VectorIndex
@@ -40,9 +39,8 @@ def _embedded(settings: Settings, collection: Collection, dimension: int, vigil:
         timeout_s=settings.vector.timeout_s,
         vigil=vigil,
         pack_points=settings.vector.pack_points,
-        free_bytes_min=settings.server.free_bytes_min,
     )
-    return EdgeShards(collection.shard, dimension, open_shard, CopyLimits(settings.server.free_bytes_min))
+    return EdgeShards(collection.shard, dimension, open_shard, settings.server.free_bytes_min)
 
 
 def _on_server(url: str, settings: Settings, collection: Collection, dimension: int, log_id: str) -> VectorIndex:

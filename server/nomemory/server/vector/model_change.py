@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,31 +103,21 @@ class SpacesInUse:
 _log = get_logger("vectors")
 
 
-def _nobody_else(_name: str) -> None:
-    return None
-
-
+@dataclass(frozen=True, slots=True)
 class UnusedCollections:
     """Deletes them, on disk and on the settings' Qdrant server.
 
-    Args:
+    Attributes:
         settings: say which server.
         vectors: the directory of all collections.
         spaces: what is in use.
         shared_index: returns what is known of an index that other servers use, too, by its name; None: none do.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        vectors: Path,
-        spaces: SpacesInUse,
-        shared_index: Callable[[str], PostgresSharedIndex | None] = _nobody_else,
-    ) -> None:
-        self._shared_index = shared_index
-        self._settings = settings
-        self._vectors = vectors
-        self._spaces = spaces
+    settings: Settings
+    vectors: Path
+    spaces: SpacesInUse
+    shared_index: Callable[[str], PostgresSharedIndex | None]
 
     async def delete(self) -> None:
         """Delete them all, but those that other servers use.
@@ -135,18 +125,18 @@ class UnusedCollections:
         Raises:
             Fault: INDEX_UNAVAILABLE, the server does not answer; STORAGE_UNAVAILABLE, it is not known who uses them.
         """
-        used = {one.indexer.directory for one in self._spaces.all()}
-        for unused in other_collections(self._vectors, used):
-            name = name_on_server(self._settings, unused)
+        used = {one.indexer.directory for one in self.spaces.all()}
+        for unused in other_collections(self.vectors, used):
+            name = name_on_server(self.settings, unused)
             if name is not None and not await self._is_abandoned(name):
                 continue
             if name is not None:
-                await self._spaces.serving.index.drop(name)
+                await self.spaces.serving.index.drop(name)
             _log.info("a collection of vectors that is not in use is deleted", collection=unused.name)
             await asyncio.to_thread(shutil.rmtree, unused, ignore_errors=True)
 
     async def _is_abandoned(self, name: str) -> bool:
-        shared = self._shared_index(name)
+        shared = self.shared_index(name)
         if shared is None:
             return True
         try:
@@ -168,13 +158,14 @@ _WITHOUT_FORMER = (
 )
 
 
+@dataclass
 class ModelChange:
     """Switches when the coming index has everything, or when the model that serves has failed for too long.
 
     What is no longer used is deleted when the index that serves has everything. A crash loses nothing: what serves is
     written down before reads are switched, and each collection knows how far it is.
 
-    Args:
+    Attributes:
         spaces: what serves, and what is coming.
         serving: what reads are given.
         unused: what is to be deleted in the end.
@@ -184,47 +175,37 @@ class ModelChange:
         announce: has the readers in other processes follow.
     """
 
-    def __init__(
-        self,
-        spaces: SpacesInUse,
-        serving: ServingSpace,
-        unused: UnusedCollections,
-        until: FeedPosition,
-        patience_s: float,
-        read_s: float,
-        announce: Callable[[VectorSpace], Awaitable[None]],
-    ) -> None:
-        self._spaces = spaces
-        self._serving = serving
-        self._unused = unused
-        self._until = until
-        self._patience_s = patience_s
-        self._read_s = read_s
-        self._announce = announce
-        self._parked_before = 0
+    spaces: SpacesInUse
+    serving: ServingSpace
+    unused: UnusedCollections
+    until: FeedPosition
+    patience_s: float
+    read_s: float
+    announce: Callable[[VectorSpace], Awaitable[None]]
+    _parked_before: int = field(default=0, init=False)
 
     async def run(self) -> None:
         """Work until the change is over. Whatever it raises, it can be run again."""
-        if self._spaces.coming is not None:
-            await self._switch(self._spaces.coming, await self._reason_to_switch(self._spaces.coming))
-        self._spaces.serving.remember()
+        if self.spaces.coming is not None:
+            await self._switch(self.spaces.coming, await self._reason_to_switch(self.spaces.coming))
+        self.spaces.serving.remember()
         await self._retire()
-        while not await self._is_filled(self._spaces.serving):  # noqa: ASYNC110 - what is waited for is a state on disk
+        while not await self._is_filled(self.spaces.serving):  # noqa: ASYNC110 - what is waited for is a state on disk
             await asyncio.sleep(_LOOK_S)
-        while not await self._embeds_most(self._spaces.serving):  # noqa: ASYNC110 - as above
+        while not await self._embeds_most(self.spaces.serving):  # noqa: ASYNC110 - as above
             await asyncio.sleep(_LOOK_AGAIN_S)
-        self._spaces.change_notice = ""
-        await self._unused.delete()
+        self.spaces.change_notice = ""
+        await self.unused.delete()
 
     async def _reason_to_switch(self, coming: IndexedSpace) -> str:
         """Wait for it; return what there is to say about it, which is nothing if all is well."""
-        model, former = coming.space.embedder.model, self._spaces.serving.space.embedder.model
-        self._parked_before = (await self._spaces.serving.indexer.status()).parked
+        model, former = coming.space.embedder.model, self.spaces.serving.space.embedder.model
+        self._parked_before = (await self.spaces.serving.indexer.status()).parked
         while not (is_filled := await self._is_filled(coming)) or not await self._is_worth_having(coming):
-            if self._spaces.serving.failing_s() >= self._patience_s and await self._has_points(coming):
+            if self.spaces.serving.failing_s() >= self.patience_s and await self._has_points(coming):
                 return _WITHOUT_FORMER.format(former=former, model=model)
             if is_filled:
-                self._spaces.change_notice = _WORTHLESS.format(coming=model, model=former)
+                self.spaces.change_notice = _WORTHLESS.format(coming=model, model=former)
             await asyncio.sleep(_LOOK_AGAIN_S if is_filled else _LOOK_S)
         return ""
 
@@ -238,24 +219,24 @@ class ModelChange:
 
     async def _has_points(self, coming: IndexedSpace) -> bool:
         """Return whether there is anything in an index, if there is anything to be in it."""
-        return await coming.index.count() > 0 or await self._spaces.serving.index.count() == 0
+        return await coming.index.count() > 0 or await self.spaces.serving.index.count() == 0
 
     async def _is_filled(self, one: IndexedSpace) -> bool:
         """Return whether an index has all that the log had at the start, and what serves has nothing beyond it."""
-        return (await one.indexer.applied()).has(self._until.merged(await self._spaces.serving.indexer.applied()))
+        return (await one.indexer.applied()).has(self.until.merged(await self.spaces.serving.indexer.applied()))
 
     async def _switch(self, coming: IndexedSpace, notice: str) -> None:
         coming.remember()
-        former = self._spaces.serving
-        self._spaces.advance(coming, notice)
+        former = self.spaces.serving
+        self.spaces.advance(coming, notice)
         say = _log.warning if notice else _log.info
         say("searches by meaning have changed the model", former=former.space.name, now=coming.space.name)
-        await asyncio.gather(self._serving.replace(coming.space, self._read_s), self._announce(coming.space))
+        await asyncio.gather(self.serving.replace(coming.space, self.read_s), self.announce(coming.space))
 
     async def _retire(self) -> None:
         """Close what was replaced, now that no read uses it."""
-        former = self._spaces.former
+        former = self.spaces.former
         if former is not None:
-            self._serving.forget_former()
+            self.serving.forget_former()
             await former.close()
-            self._spaces.former = None
+            self.spaces.former = None

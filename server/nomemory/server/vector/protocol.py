@@ -99,8 +99,8 @@ class VectorIndex(VectorSearch, Protocol):
     async def flush(self) -> None:
         """Make everything that was stored survive a power cut."""
 
-    async def wipe_removed(self, most: int) -> None:
-        """Take what was removed by now out of the engine's files, in pieces of up to `most` points.
+    async def wipe_removed(self) -> None:
+        """Take what was removed by now out of the engine's files.
 
         What is in another program's hands stays there until that wipes it out.
 

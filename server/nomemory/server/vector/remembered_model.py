@@ -52,7 +52,7 @@ class RememberedModel:
         same = self.variables.get(_ENDPOINT) == _without_secrets(settings.openai.base_url)
         key = settings.embedder.former_api_key or (settings.openai.api_key if same else None)
         url = {_ENDPOINT: settings.openai.base_url} if same else {}
-        changes = {_override(name): value for name, value in {**self.variables, **url}.items()}
+        changes = {name.removeprefix(PREFIX).lower(): value for name, value in {**self.variables, **url}.items()}
         return settings.with_changes(**changes, openai_api_key=key)
 
 
@@ -83,7 +83,3 @@ def _without_secrets(url: str | None) -> str:
     parts = urlsplit(url or _OPENAI)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
-
-
-def _override(variable: str) -> str:
-    return variable.removeprefix(PREFIX).lower()

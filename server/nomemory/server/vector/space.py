@@ -7,8 +7,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from nomemory.server.admission.fair_slots import FairSlots
 from nomemory.server.admission.ticket import turn_at, waiting_elsewhere
@@ -64,6 +64,46 @@ class IndexerStatus:
     pending: int
     parked: int
     parked_ids: tuple[str, ...]
+
+
+class SetAside(NamedTuple):
+    """A message that can never be taken: the change up to which that is known, and why."""
+
+    bucket: int
+    user_id: str
+    message_id: str
+    latest: int
+    reason: str
+
+
+class UserReached(NamedTuple):
+    """A user who is further than the bucket is."""
+
+    bucket: int
+    user_id: str
+    sequence: int
+
+
+class Filled(NamedTuple):
+    """How far an index is: where the next filler goes on, and what can never be taken."""
+
+    checkpoint: FeedPosition
+    aside: Sequence[SetAside]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a filler has come.
+
+    Attributes:
+        checkpoint: up to where everything has been applied or set aside.
+        users: some who are further.
+        aside: what is set aside, if that may have changed.
+    """
+
+    checkpoint: FeedPosition = field(default_factory=FeedPosition)
+    users: tuple[UserReached, ...] = ()
+    aside: frozenset[SetAside] | None = None
 
 
 _USERS_MAX = 256

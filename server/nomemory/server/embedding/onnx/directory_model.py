@@ -10,7 +10,6 @@ import hashlib
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +20,7 @@ import numpy.typing as npt
 
 from nomemory.server.embedding.local_model import Capacity, LocalModelError
 from nomemory.server.embedding.onnx.session import SideBySide, session
-from nomemory.server.embedding.vector import NUMBER, UnusableVectorError, Vector, batches, l2_normalise
+from nomemory.server.embedding.vector import NUMBER, UnusableVectorError, Vector, l2_normalise, vector_of
 
 MODEL_FILE: Final = "model.onnx"
 TOKENIZER_FILE: Final = "tokenizer.json"
@@ -42,43 +41,23 @@ class Pooling(StrEnum):
     LAST = "last"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDirectory:
-    """A directory, and how its model wants to be asked.
-
-    Attributes:
-        query_prefix: what stands before a query.
-        document_prefix: what stands before a document.
-        pooling: which tokens make the vector, unless the model gives one vector for the whole text.
-    """
-
-    path: Path
-    query_prefix: str
-    document_prefix: str
-    pooling: Pooling
-
-
-def directory_of(arguments: Sequence[str]) -> ModelDirectory:
-    """Return what the arguments of a process say: path, prefixes, pooling."""
-    path, query_prefix, document_prefix, pooling = arguments
-    return ModelDirectory(Path(path), query_prefix, document_prefix, Pooling(pooling))
-
-
 class DirectoryModel:
     """Embeds texts with the model of a directory.
 
     Args:
-        directory: see there.
+        arguments: its path; what stands before a query, and before a document; which tokens make the vector, unless the
+            model gives one vector for the whole text (`Pooling`).
         capacity: how much it may use.
 
     Raises:
         LocalModelError: the model takes or gives something else than an embedder.
     """
 
-    def __init__(self, directory: ModelDirectory, capacity: Capacity) -> None:
-        self._directory = directory
-        self._tokenizer = _tokenizer(directory.path / TOKENIZER_FILE)
-        self._session = session(directory.path / MODEL_FILE, capacity)
+    def __init__(self, arguments: Sequence[str], capacity: Capacity) -> None:
+        path, self._query_prefix, self._document_prefix, pooling = arguments
+        self._pooling = Pooling(pooling)
+        self._tokenizer = _tokenizer(Path(path, TOKENIZER_FILE))
+        self._session = session(Path(path, MODEL_FILE), capacity)
         self._side_by_side = SideBySide(capacity.at_once)
         self._inputs = {each.name for each in self._session.get_inputs()}
         self._output = _output(self._session.get_outputs())
@@ -91,14 +70,10 @@ class DirectoryModel:
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         """Embed texts; the vectors' lengths are not one yet. What a text has beyond the model's length is left out."""
-        prefix = self._directory.query_prefix if is_query else self._directory.document_prefix
+        prefix = self._query_prefix if is_query else self._document_prefix
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([prefix + text for text in texts])]
-        found = list(batches(list(map(len, tokens)), _BATCH_TOKENS))
-        vectors: dict[int, Vector] = {}
-        together = [[tokens[place] for place in batch] for batch in found]
-        for batch, embedded in zip(found, self._side_by_side.results(self.embed_tokens, together), strict=True):
-            vectors.update(zip(batch, (np.asarray(vector, "<f4").tobytes() for vector in embedded), strict=True))
-        return [vectors[place] for place in range(len(texts))]
+        found = self._side_by_side.computed(tokens, list(map(len, tokens)), _BATCH_TOKENS, self.embed_tokens)
+        return list(map(vector_of, found))
 
     def embed_tokens(self, tokens: Sequence[Sequence[int]]) -> _Floats:
         """Return a vector for each list of tokens."""
@@ -114,7 +89,7 @@ class DirectoryModel:
             return states
         if states.shape[:-1] != numbers.shape:
             raise LocalModelError(f"{MODEL_FILE} gives neither a vector for a text nor one for each of its tokens")
-        return _pooled(states, mask, self._directory.pooling)
+        return _pooled(states, mask, self._pooling)
 
 
 def _output(outputs: Sequence[Any]) -> str:
@@ -156,16 +131,15 @@ _DIMENSION_MIN: Final = 2
 
 def main(arguments: list[str]) -> None:
     """Print a line of JSON: the digest of what decides the vectors, and how many numbers they have."""
-    directory = directory_of(arguments)
     sys.excepthook = _say
     try:
-        dimension = _dimension(DirectoryModel(directory, Capacity()))
+        dimension = _dimension(DirectoryModel(arguments, Capacity()))
     except LocalModelError as error:
         sys.exit(str(error))
     except UnusableVectorError as error:
         sys.exit(f"its vectors cannot be used: each {error}")
     digest = hashlib.sha256("\0".join(arguments[1:]).encode())
-    for path in sorted(directory.path.iterdir()):
+    for path in sorted(Path(arguments[0]).iterdir()):
         if path.is_file():
             digest.update(_digest(path))
     sys.stdout.write(json.dumps({"digest": digest.hexdigest(), "dimension": dimension}) + "\n")

@@ -108,6 +108,12 @@ _PAGE = 4096
 
 
 _Floats = npt.NDArray[np.float32]
+_ELEMENTS: Final = {
+    "float32": ElementType.FLOAT,
+    "int8": ElementType.INT8,
+    "uint8": ElementType.UINT8,
+    "int64": ElementType.INT64,
+}
 
 
 class E5Graph:
@@ -149,11 +155,9 @@ class E5Graph:
     def _constants(self) -> None:
         """Add what every layer uses: shapes, zeros, and the scales that are known beforehand."""
         width = self._shape.width
-        self._integers("rows", [-1, width])
-        self._integers("width", [width])
-        self._integers("flat", [-1])
-        self._integers("outliers", OUTLIERS)
-        self._integers("last", [-1])
+        shapes = {"rows": [-1, width], "width": [width], "flat": [-1], "outliers": OUTLIERS, "last": [-1]}
+        for name, numbers in shapes.items():
+            self._tensor(name, np.array(numbers, "<i8"))
         self._node("Shape", ["position_ids"], "texts_tokens")
         self._node("Concat", ["texts_tokens", "width"], "cube", axis=0)
         self._node("ReduceProd", ["texts_tokens"], "count", keepdims=1)
@@ -163,8 +167,8 @@ class E5Graph:
         self._scalar("gelu.scale", 1 / (255 - _GELU_ZERO))
         self._scalar("gelu.least", _GELU_LEAST / _GELU_ZERO)
         for name, zero in (("middle", MIDDLE), ("gelu.zero", _GELU_ZERO)):
-            self._bytes(name, np.full((), zero, np.uint8))
-            self._bytes(f"{name}.one", np.full(1, zero, np.uint8))
+            self._tensor(name, np.full((), zero, np.uint8))
+            self._tensor(f"{name}.one", np.full(1, zero, np.uint8))
             self._node("Expand", [f"{name}.one", "count"], f"{name}s")
 
     def _embed(self) -> str:
@@ -292,30 +296,24 @@ class E5Graph:
         eight = rounded(matrix)
         numbers = eight.numbers if self._signed else (eight.numbers.view(np.uint8) ^ np.uint8(MIDDLE))
         zeros = np.full(matrix.shape[1] if each_zero else 1, 0 if self._signed else MIDDLE, numbers.dtype)
-        self._bytes(f"{name}.w", numbers)
+        self._tensor(f"{name}.w", numbers)
         self._floats(f"{name}.w.scale", eight.scales)
-        self._bytes(f"{name}.w.zero", zeros)
+        self._tensor(f"{name}.w.zero", zeros)
         return f"{name}.w"
 
     def _node(self, operator: str, inputs: list[str], output: str, domain: str = "", **attributes: Attribute) -> None:
         self._nodes.append(wire_format.node(operator, inputs, output, domain, attributes))
 
     def _floats(self, name: str, numbers: _Floats) -> None:
-        self._tensor(name, ElementType.FLOAT, numbers.astype("<f4"))
+        self._tensor(name, numbers.astype("<f4"))
 
     def _scalar(self, name: str, number: float) -> None:
         self._floats(name, np.full((), number, np.float32))
 
-    def _integers(self, name: str, numbers: list[int] | tuple[int, ...]) -> None:
-        self._tensor(name, ElementType.INT64, np.array(numbers, "<i8"))
-
-    def _bytes(self, name: str, numbers: npt.NDArray[np.int8] | npt.NDArray[np.uint8]) -> None:
-        self._tensor(name, ElementType.INT8 if numbers.dtype == np.int8 else ElementType.UINT8, numbers)
-
-    def _tensor(self, name: str, element: ElementType, numbers: npt.NDArray[np.generic]) -> None:
+    def _tensor(self, name: str, numbers: npt.NDArray[np.generic]) -> None:
         content = numbers.tobytes()
         place = content if len(content) < _PAGE else self._put(content)
-        self._tensors.append(wire_format.tensor(name, element, numbers.shape, place))
+        self._tensors.append(wire_format.tensor(name, _ELEMENTS[numbers.dtype.name], numbers.shape, place))
 
     def _put(self, content: bytes) -> Place:
         self._numbers += bytes(-len(self._numbers) % _PAGE)

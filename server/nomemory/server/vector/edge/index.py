@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Sequence
 from itertools import starmap
@@ -20,7 +19,7 @@ from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.vector.edge.calls import Call, NearestPoints, StoredOfUser, WholePoint, WholeRead
 from nomemory.server.vector.edge.files import condemn, forgive
 from nomemory.server.vector.points import conditions, nearest, usable_points, usable_query
-from nomemory.server.vector.protocol import NoRoomError, StoredPoints, VectorHit, VectorPoint
+from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
 
 _UPSERT_MAX = 256
 """Most points in one call of the engine: searches wait no longer than that."""
@@ -29,7 +28,7 @@ _PACK_POINTS = 20_000
 
 
 class EdgeIndex:
-    """Implements `VectorIndex`.
+    """Implements `VectorIndex`, but for `wipe_removed`: other shards take the place of those with removed points.
 
     What was acknowledged survives the death of the worker and of this process; `flush` makes it survive a power cut.
 
@@ -40,7 +39,6 @@ class EdgeIndex:
         vigil: how its process is watched.
         part: what its process is called in faults.
         pack_points: how many new points are packed together.
-        free_bytes_min: what `wipe_removed` leaves free on the disk.
     """
 
     def __init__(
@@ -52,13 +50,12 @@ class EdgeIndex:
         *,
         part: str = VECTOR_ENGINE,
         pack_points: int = _PACK_POINTS,
-        free_bytes_min: int = 0,
     ) -> None:
         self._directory = directory
         self._dimension = dimension
         self.suspect = asyncio.Event()
         vigil = vigil or Vigil()
-        arguments = (directory, dimension, vigil.patience.memory_max_bytes, free_bytes_min, pack_points)
+        arguments = (directory, dimension, vigil.patience.memory_max_bytes, pack_points)
         launch = Launch("nomemory.server.vector.edge.worker", tuple(map(str, arguments)))
         self._worker = Worker(launch, timeout_s, part, vigil)
 
@@ -122,14 +119,6 @@ class EdgeIndex:
         """Make everything that was stored survive a power cut."""
         await self._call("flush")
 
-    async def wipe_removed(self, most: int) -> None:
-        """Write what lives into new files, up to `most` points at a time, with pauses for other calls."""
-        has_more, begins = True, True
-        while has_more:
-            began_at = time.monotonic()
-            has_more, begins = await self._call("copy_living", begins=begins, most=most), False
-            await asyncio.sleep(time.monotonic() - began_at)
-
     async def count(self, *, exact: bool = True) -> int:
         """Count the points."""
         return int(await self._call("count", exact=exact))
@@ -168,15 +157,8 @@ class EdgeIndex:
         forgive(self._directory)
 
     async def _call(self, method: str, *arguments: object, **named: object) -> Any:  # noqa: ANN401 - the method's
-        """Have the worker's shard do something.
-
-        Raises:
-            NoRoomError: the method does.
-        """
-        answer = await self._ask(Call(method, arguments, named))
-        if isinstance(answer, NoRoomError):
-            raise answer
-        return answer
+        """Have the worker's shard do something."""
+        return await self._ask(Call(method, arguments, named))
 
     async def _ask(self, call: Call | NearestPoints) -> Any:  # noqa: ANN401 - what each call answers is said at the call
         try:

@@ -6,7 +6,6 @@ shard and `layout.json`, which is written last: a generation without it is not c
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Final
 import orjson
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.private_files import UMASK, sync
+from nomemory.server.private_files import put, sync
 from nomemory.server.structured_logs import get_logger
 
 _FORMAT: Final = 1
@@ -81,14 +80,8 @@ class ShardLayout:
     def complete(self, shards: int) -> None:
         """Use the next generation from now on, also after a power cut. Everything in it has been brought to disk."""
         directory = self._next()
-        part = directory / f"{_LAYOUT}.part"
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666 & ~UMASK), "wb") as file:
-            file.write(orjson.dumps({"format": _FORMAT, "shards": shards}))
-            file.flush()
-            os.fsync(file.fileno())
         sync(directory.parent)
-        part.rename(directory / _LAYOUT)
-        sync(directory)
+        put(directory / _LAYOUT, orjson.dumps({"format": _FORMAT, "shards": shards}))
         self._used = _Generation(self._used.number + 1, _shards(directory, shards))
 
     def tidy(self) -> None:

@@ -1,8 +1,15 @@
-"""The vector index embedded in this program: shards of Qdrant Edge, which share the users among them."""
+"""The vector index embedded in this program: shards of Qdrant Edge, which share the users among them.
+
+When it has grown it is spread over more of them. The shards in use go on serving. Points are read from them and stored
+in new ones, piece by piece; what is written meanwhile goes to both. Nothing is embedded again.
+
+Each shard has a process, because the engine's calls hold the interpreter's lock, and because damage then costs one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -11,16 +18,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import Fault
+from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Filter
 from nomemory.server.standing_faults import VECTOR_ENGINE
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.edge.calls import WholePoint
-from nomemory.server.vector.edge.files import SET_ASIDE_BYTES, CopyLimits, ShardFiles, bytes_of
+from nomemory.server.vector.edge.files import SET_ASIDE_BYTES, bytes_of, demand_room, size_of
 from nomemory.server.vector.edge.index import EdgeIndex
-from nomemory.server.vector.edge.layout import ShardLayout, shard_of
+from nomemory.server.vector.edge.layout import SHARDS_MAX, ShardLayout, shard_of
 from nomemory.server.vector.points import USER, usable_points
-from nomemory.server.vector.protocol import StoredPoints, VectorHit, VectorPoint
+from nomemory.server.vector.protocol import NoRoomError, StoredPoints, VectorHit, VectorPoint
 
 _T = TypeVar("_T")
 
@@ -90,26 +97,30 @@ _PIECE_MAX = 256
 _log = get_logger("vectors")
 
 
-class SpreadLostError(Exception):
+class SpreadLostError(Fault):
     """A write did not reach the shards that are being filled: they are begun again."""
+
+    def __init__(self) -> None:
+        message = "a write did not reach the new shards of the vector index"
+        super().__init__(Reason.ERROR_REASON_INDEX_UNAVAILABLE, message, retry_after_s=1.0)
 
 
 class EdgeShards:
     """Implements `VectorIndex`.
 
-    The index begins as one shard. It can be spread over more of them while it serves: the points are copied, what is
-    written meanwhile goes to both, and when all of them are there the new shards take the place of the former ones.
+    The index begins as one shard. It can be spread over others while it serves: when all points are there, they take
+    the place of the former ones.
 
     Args:
         first: the directory of the first shard; those of later ones are beside it.
         dimension: how many numbers a vector has.
         open_shard: opens a shard.
-        limits: what a spreading leaves free on the disk.
+        free_bytes_min: what a spreading leaves free on the disk.
     """
 
-    def __init__(self, first: Path, dimension: int, open_shard: OpenShard, limits: CopyLimits | None = None) -> None:
+    def __init__(self, first: Path, dimension: int, open_shard: OpenShard, free_bytes_min: int = 0) -> None:
         self._layout = ShardLayout(first)
-        self._limits = limits or CopyLimits()
+        self._free_bytes_min = free_bytes_min
         self._dimension = dimension
         self._open_shard = open_shard
         self.suspect = asyncio.Event()
@@ -123,15 +134,6 @@ class EdgeShards:
     def shards(self) -> int:
         """How many shards there are."""
         return len(self._used)
-
-    @property
-    def used_shards(self) -> Sequence[EdgeIndex]:
-        """The shards, by number."""
-        return self._used.shards
-
-    def shard_of(self, user_id: str) -> EdgeIndex:
-        """Return the shard with a user's points."""
-        return self._used.of(user_id)
 
     @property
     def process_ids(self) -> list[int]:
@@ -174,12 +176,11 @@ class EdgeShards:
         """Make everything that was stored survive a power cut."""
         await self._used.flush()
 
-    async def wipe_removed(self, most: int) -> None:
-        """Take what was removed by now out of the files, shard by shard; a spreading that is underway ends first."""
-        async with self._rearranging:
-            await asyncio.to_thread(self._layout.tidy)
-            for shard in self._used.shards:
-                await shard.wipe_removed(most)
+    async def wipe_removed(self) -> None:
+        """Copy what lives to as many new shards: the files of those before have what was removed, too."""
+        await asyncio.to_thread(self._layout.tidy)
+        if self._has_files():
+            await self.spread(self.shards)
 
     async def count(self) -> int:
         """Count the points."""
@@ -187,7 +188,7 @@ class EdgeShards:
 
     async def size(self) -> int:
         """Return about how many points there are. No process is started for an index that has none."""
-        return await self._used.count(exact=False) if any(path.exists() for path in self._layout.used()) else 0
+        return await self._used.count(exact=False) if self._has_files() else 0
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
         """Read what is stored of users, shard by shard."""
@@ -244,13 +245,15 @@ class EdgeShards:
             took_s = round(time.monotonic() - began_at, 3)
             _log.info("the vector index was spread over shards", shards=shards, before=len(former), took_s=took_s)
 
+    def _has_files(self) -> bool:
+        return any(path.exists() for path in self._layout.used())
+
     def _demand_room(self) -> None:
         used = self._layout.used()
-        size = sum(ShardFiles(directory).size() for directory in used)
-        self._limits.demand(used[0], size + SET_ASIDE_BYTES, 0)
+        demand_room(used[0], sum(map(size_of, used)) + SET_ASIDE_BYTES, self._free_bytes_min)
 
     def _demand_room_for_piece(self) -> None:
-        self._limits.demand(self._layout.used()[0], bytes_of(_PIECE_MAX, self._dimension), 0)
+        demand_room(self._layout.used()[0], bytes_of(_PIECE_MAX, self._dimension), self._free_bytes_min)
 
     async def _fill(self, filled: ShardSet) -> None:
         async with self._writing:  # what was begun before this is in the shards that are read
@@ -332,3 +335,41 @@ class EdgeShards:
     def _share_suspicion(self) -> None:
         for shard in self._used.shards:
             shard.suspect = self.suspect
+
+
+_LOOK_S = 60.0
+_ROOM = 1.5
+"""New shards can grow by this before the index is spread again."""
+
+
+def shards_for(points: int, shards: int, points_max: int) -> int:
+    """Return how many shards an index should have: as many as it has, unless these hold too many points."""
+    return shards if points <= shards * points_max else min(SHARDS_MAX, math.ceil(_ROOM * points / points_max))
+
+
+class Growth:
+    """Looks at the size of the index now and then.
+
+    Args:
+        index: the index.
+        points_max: how many points a shard may hold, on the average.
+    """
+
+    def __init__(self, index: EdgeShards, points_max: int) -> None:
+        self._index = index
+        self._points_max = points_max
+
+    async def run(self) -> None:
+        """Work until it is cancelled. What does not work is tried again at the next look."""
+        await asyncio.to_thread(self._index.tidy)
+        while True:
+            try:
+                await self._look()
+            except (Fault, NoRoomError) as error:
+                _log.warning("the vector index could not be spread over more shards", cause=type(error).__name__)
+            await asyncio.sleep(_LOOK_S)
+
+    async def _look(self) -> None:
+        wanted = shards_for(await self._index.size(), self._index.shards, self._points_max)
+        if wanted > self._index.shards:
+            await self._index.spread(wanted)

@@ -1,4 +1,4 @@
-"""The process of the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX FREE_MIN PACK_POINTS`."""
+"""The process of the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX PACK_POINTS`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import resource
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from nomemory.server.processes.frames import ReceivedCall
 from nomemory.server.processes.worker_pipe import WorkerPipe
 from nomemory.server.vector.edge.calls import Call, NearestPoints
-from nomemory.server.vector.edge.files import CopyLimits, opening
+from nomemory.server.vector.edge.files import opening
 from nomemory.server.vector.edge.shard import Shard
-from nomemory.server.vector.protocol import NoRoomError
 
 
 class EdgeWorker:
@@ -31,17 +31,13 @@ class EdgeWorker:
         """Work until the other end is gone (EOFError, or ConnectionError while answering)."""
         while True:
             calls = self._pipe.receive(wait=not self._others)
+            searches = [call for call in calls if isinstance(call.request, NearestPoints)]
             self._others += (call for call in calls if not isinstance(call.request, NearestPoints))
-            self._answer_searches([call for call in calls if isinstance(call.request, NearestPoints)])
+            if searches:
+                self._answer(searches, partial(self._shard.search, [call.request for call in searches]))
             if self._others:
-                self._answer_other(self._others.popleft())
-
-    def _answer_searches(self, calls: list[ReceivedCall]) -> None:
-        if calls:
-            self._answer(calls, lambda: self._shard.search([call.request for call in calls]))
-
-    def _answer_other(self, call: ReceivedCall) -> None:
-        self._answer([call], lambda: [self._perform(call.request)])
+                call = self._others.popleft()
+                self._answer([call], partial(_performed, self._shard, call.request))
 
     def _answer(self, calls: list[ReceivedCall], perform: Callable[[], Sequence[object]]) -> None:
         try:
@@ -53,21 +49,19 @@ class EdgeWorker:
         for call, value in zip(calls, values, strict=True):
             self._pipe.reply(call.call_id, value)
 
-    def _perform(self, call: Call) -> object:
-        try:
-            return getattr(self._shard, call.method)(*call.arguments, **call.named)
-        except NoRoomError as error:
-            return error
+
+def _performed(shard: Shard, call: Call) -> list[object]:
+    return [getattr(shard, call.method)(*call.arguments, **call.named)]
 
 
-def main(descriptor: int, directory: Path, dimension: int, limits: CopyLimits, pack_points: int) -> None:
+def main(descriptor: int, directory: Path, dimension: int, memory_max_bytes: int, pack_points: int) -> None:
     """Open the shard, say so, and work. A damaged file must not make the engine write larger files than its memory."""
     pipe = WorkerPipe(descriptor)
-    if limits.memory_max_bytes:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limits.memory_max_bytes, limits.memory_max_bytes))
+    if memory_max_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (memory_max_bytes, memory_max_bytes))
     try:
         with opening(directory):
-            shard = Shard(directory, dimension, limits, pack_points)
+            shard = Shard(directory, dimension, pack_points)
     except Exception as error:  # noqa: BLE001 - as above; the text names the directory and what is wrong with it
         pipe.not_ready(str(error))
         return
@@ -80,5 +74,4 @@ def main(descriptor: int, directory: Path, dimension: int, limits: CopyLimits, p
 
 if __name__ == "__main__":
     descriptor_, directory_, *numbers = sys.argv[1:]
-    dimension_, memory_max, free_min, pack = map(int, numbers)
-    main(int(descriptor_), Path(directory_), dimension_, CopyLimits(free_min, memory_max), pack)
+    main(int(descriptor_), Path(directory_), *map(int, numbers))

@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from cachetools import LRUCache
 
@@ -80,6 +81,9 @@ class Suspects:
 _KEPT_MIN = 1024
 
 
+_NOT_ASKED: Final = object()
+
+
 class DocumentVectors:
     """Embeds texts in calls of a fitting size, and keeps the results, so that work that is interrupted is not lost.
 
@@ -101,12 +105,7 @@ class DocumentVectors:
         Raises:
             Fault: EMBEDDER_UNAVAILABLE; what was embedded before is kept.
         """
-        missing = []
-        for text in dict.fromkeys(texts):
-            try:
-                self._kept[text]  # to look one up makes it the latest
-            except KeyError:
-                missing.append(text)
+        missing = [text for text in dict.fromkeys(texts) if self._kept.get(text, _NOT_ASKED) is _NOT_ASKED]
         for at in range(0, len(missing), self._call_max):
             if at and interrupted():
                 return False
@@ -164,10 +163,11 @@ class Batch:
         return len(self.points) >= _BATCH_POINTS or time.monotonic() - self.began_at >= _BATCH_S
 
 
+@dataclass
 class Applier:
     """Embeds messages and stores their points.
 
-    Args:
+    Attributes:
         index: where to.
         vectors: the vectors of texts.
         call_max: how many texts the embedder is best given at once.
@@ -175,20 +175,12 @@ class Applier:
         may_write: tells whether the index may be written to. If not, the batch is given up.
     """
 
-    def __init__(
-        self,
-        index: VectorIndex,
-        vectors: DocumentVectors,
-        call_max: int,
-        interrupted: Callable[[], bool],
-        may_write: Callable[[], bool],
-    ) -> None:
-        self._may_write = may_write
-        self._index = index
-        self._vectors = vectors
-        self._call_max = call_max
-        self._interrupted = interrupted
-        self._suspects = Suspects()
+    index: VectorIndex
+    vectors: DocumentVectors
+    call_max: int
+    interrupted: Callable[[], bool]
+    may_write: Callable[[], bool]
+    _suspects: Suspects = field(default_factory=Suspects, init=False)
 
     async def apply(self, work: Sequence[Wanted]) -> tuple[Batch, Fault | None]:
         """Embed and store the first of these messages, as many as fit in one batch.
@@ -200,7 +192,7 @@ class Applier:
         """
         batch = Batch()
         fault = await self._fill(batch, work)
-        if not self._may_write():
+        if not self.may_write():
             return Batch(), fault
         await self._store(batch)
         return batch, fault
@@ -215,7 +207,7 @@ class Applier:
                     raise
                 self._blame(batch, group, fault)
                 return fault
-            if batch.is_due or self._interrupted():
+            if batch.is_due or self.interrupted():
                 return None
         return None
 
@@ -225,7 +217,7 @@ class Applier:
         for wanted in work:
             if wanted.item not in self._suspects:
                 group.append(wanted)
-                if sum(len(other.texts) for other in group) >= self._call_max:
+                if sum(len(other.texts) for other in group) >= self.call_max:
                     yield group
                     group = []
         if group:
@@ -236,19 +228,19 @@ class Applier:
     async def _embed(self, batch: Batch, group: Sequence[Wanted]) -> bool:
         group = await asyncio.gather(*map(self._with_kept, group))
         texts = [text for wanted in group for text in wanted.texts]
-        if not await self._vectors.embed(texts, self._interrupted):
+        if not await self.vectors.embed(texts, self.interrupted):
             return False
         if texts:
             self._suspects.clear([wanted.item for wanted in group])
         for wanted in group:
-            batch.add(wanted, self._vectors.vectors(wanted.texts))
+            batch.add(wanted, self.vectors.vectors(wanted.texts))
         return True
 
     async def _with_kept(self, wanted: Wanted) -> Wanted:
         """Take the vectors of a version that the index has already: to embed its texts again costs far more."""
         if wanted.message is None or wanted.is_new or not wanted.texts:
             return wanted
-        kept = await self._index.stored(wanted.message.user_id, wanted.message.message_id, wanted.sequence)
+        kept = await self.index.stored(wanted.message.user_id, wanted.message.message_id, wanted.sequence)
         return replace(wanted, kept=tuple(kept), texts=()) if len(kept) == len(wanted.texts) else wanted
 
     def _blame(self, batch: Batch, group: Sequence[Wanted], fault: Fault) -> None:
@@ -260,11 +252,11 @@ class Applier:
     async def _store(self, batch: Batch) -> None:
         """Store the new points before the surplus ones are removed, so that a message is never without."""
         if batch.points:
-            await self._index.upsert(batch.points)
+            await self.index.upsert(batch.points)
         surplus = batch.parts | dict.fromkeys(batch.refused, 0)
         await asyncio.gather(
             *(
-                self._index.remove(item.user_id, item.message_id, from_part=parts)
+                self.index.remove(item.user_id, item.message_id, from_part=parts)
                 for item, parts in surplus.items()
                 if item not in batch.new
             )

@@ -38,10 +38,11 @@ class Compared(NamedTuple):
     orphans: Sequence[Orphan] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class ExpectedPoints:
     """Compares the points of a user with the user's messages. Belongs to the thread of its feed.
 
-    Args:
+    Attributes:
         log: the log's feed.
         is_known: names those of a user's messages that are work, were just done, or can never be taken.
         dimension: how many numbers a caller's own vector must have to be used.
@@ -49,23 +50,15 @@ class ExpectedPoints:
         cut: None, where there is no embedder: then only messages with a vector of the caller's own have points.
     """
 
-    def __init__(
-        self,
-        log: ChangeFeed,
-        is_known: Callable[[str, Sequence[str]], Collection[str]],
-        dimension: int,
-        part_chars: int,
-        cut: Cut | None,
-    ) -> None:
-        self._log = log
-        self._is_known = is_known
-        self._dimension = dimension
-        self._part_chars = part_chars
-        self._cut = cut
+    log: ChangeFeed
+    is_known: Callable[[str, Sequence[str]], Collection[str]]
+    dimension: int
+    part_chars: int
+    cut: Cut | None
 
     def users(self, after: str) -> list[str]:
         """Return the next users who have messages, in order of their ids."""
-        return self._log.users(after, _USERS_MAX)
+        return self.log.users(after, _USERS_MAX)
 
     def compared(self, users: Sequence[str], stored: Sequence[Mapping[int, int]], until: FeedPosition) -> Compared:
         """Return which messages, up to a position, have another number of points than they should, and orphans.
@@ -78,20 +71,20 @@ class ExpectedPoints:
         messages, wrong, orphans = 0, list[Touched](), list[Orphan]()
         for user_id, points in zip(users, stored, strict=True):
             last = until.of_user(user_id)
-            versions = self._log.versions(user_id, last, own_vectors_only=self._cut is None)
+            versions = self.log.versions(user_id, last, own_vectors_only=self.cut is None)
             messages += len(versions)
             orphans += self._orphans(user_id, points.keys() - {version.sequence for version in versions}, last)
-            doubtful = [v for v in versions if v.size > self._part_chars or points.get(v.sequence, 0) != 1]
+            doubtful = [v for v in versions if v.size > self.part_chars or points.get(v.sequence, 0) != 1]
             for at in range(0, len(doubtful), _DECODED_MAX):
                 wrong += self._wrong(user_id, points, doubtful[at : at + _DECODED_MAX])
         return Compared(messages, wrong, orphans)
 
     def _orphans(self, user_id: str, unknown: Collection[int], until: int) -> list[Orphan]:
         """Return which versions are neither in the log nor have a removal that is still to be done."""
-        gone = self._log.gone(sorted(unknown)) if unknown else []
+        gone = self.log.gone(sorted(unknown)) if unknown else []
         if not gone:
             return []
-        known = self._is_known(user_id, [one.removal.message_id for one in gone if one.removal])
+        known = self.is_known(user_id, [one.removal.message_id for one in gone if one.removal])
         return [
             Orphan(user_id, sequence)
             for sequence, removal in gone
@@ -100,8 +93,8 @@ class ExpectedPoints:
 
     def _wrong(self, user_id: str, stored: Mapping[int, int], doubtful: Sequence[StoredVersion]) -> list[Touched]:
         ids = [version.message_id for version in doubtful]
-        current, own = self._log.by_ids(user_id, ids), self._log.embeddings(user_id, ids)
-        known = self._is_known(user_id, ids)
+        current, own = self.log.by_ids(user_id, ids), self.log.embeddings(user_id, ids)
+        known = self.is_known(user_id, ids)
         return [
             Touched(version.sequence, user_id, version.message_id)
             for version in doubtful
@@ -112,9 +105,9 @@ class ExpectedPoints:
         ]
 
     def _parts(self, stored: bytes, own: Vector | None) -> int:
-        if usable_vector(own, self._dimension):
+        if usable_vector(own, self.dimension):
             return 1
-        return len(self._cut(wire.decode(stored).content)) if self._cut else 0
+        return len(self.cut(wire.decode(stored).content)) if self.cut else 0
 
 
 def usable_vector(own: Vector | None, dimension: int) -> Vector | None:
@@ -171,10 +164,11 @@ class InStoreThread(Protocol):
         """Run it, and return what it returns."""
 
 
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Goes through all users. Vectors are looked at in samples, and all of them as soon as one is unsound.
 
-    Args:
+    Attributes:
         index: the index; searches go on in between. Users of whom the log has no messages are looked at, too.
         expected: what the log says.
         in_store_thread: runs what concerns the log.
@@ -183,21 +177,12 @@ class Comparison:
         clear: is given the orphans, some at a time.
     """
 
-    def __init__(
-        self,
-        index: VectorIndex,
-        expected: ExpectedPoints,
-        in_store_thread: InStoreThread,
-        until: FeedPosition,
-        report: Callable[[Sequence[Touched]], Awaitable[None]],
-        clear: Callable[[Sequence[Orphan]], Awaitable[None]],
-    ) -> None:
-        self._index = index
-        self._expected = expected
-        self._in_store_thread = in_store_thread
-        self._until = until
-        self._report = report
-        self._clear = clear
+    index: VectorIndex
+    expected: ExpectedPoints
+    in_store_thread: InStoreThread
+    until: FeedPosition
+    report: Callable[[Sequence[Touched]], Awaitable[None]]
+    clear: Callable[[Sequence[Orphan]], Awaitable[None]]
 
     async def run(self) -> Findings:
         """Compare the index with the log; return what was found.
@@ -214,20 +199,20 @@ class Comparison:
 
     async def _pass(self, sample_every: int) -> Findings:
         found, looks, after, seen = Findings(), 0, "", set[str]()
-        while users := await self._in_store_thread(partial(self._expected.users, after)):
+        while users := await self.in_store_thread(partial(self.expected.users, after)):
             found = await self._add(found, users, with_vectors=looks % sample_every == 0)
             seen.update(users)
             after, looks = users[-1], looks + 1
-        if strangers := sorted(await self._index.users() - seen):
+        if strangers := sorted(await self.index.users() - seen):
             found = await self._add(found, strangers, with_vectors=False)
         return found
 
     async def _add(self, found: Findings, users: Sequence[str], *, with_vectors: bool) -> Findings:
         stored, compared = await self._look(users, with_vectors=with_vectors)
         if compared.wrong:
-            await self._report(compared.wrong)
+            await self.report(compared.wrong)
         if compared.orphans:
-            await self._clear(compared.orphans)
+            await self.clear(compared.orphans)
         return found.plus(compared, stored)
 
     async def _look(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Compared]:
@@ -241,8 +226,8 @@ class Comparison:
         return stored, again._replace(wrong=wrong, orphans=[one for one in again.orphans if one in before])
 
     async def _once(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Compared]:
-        stored = await self._index.read_points(users, with_vectors=with_vectors)
-        return stored, await self._in_store_thread(partial(self._expected.compared, users, stored.by_user, self._until))
+        stored = await self.index.read_points(users, with_vectors=with_vectors)
+        return stored, await self.in_store_thread(partial(self.expected.compared, users, stored.by_user, self.until))
 
 
 _VERSIONS_MAX = 1000

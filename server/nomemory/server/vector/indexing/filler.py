@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,7 @@ from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.indexing.comparison import InStoreThread
 from nomemory.server.vector.indexing.store import IndexingStore
 from nomemory.server.vector.protocol import VectorIndex
-from nomemory.server.vector.shared.progress import Progress
+from nomemory.server.vector.space import Progress
 
 if TYPE_CHECKING:
     from nomemory.server.vector.shared.postgres_index import PostgresFillerLock
@@ -29,10 +30,11 @@ _PUBLISH_S: Final = 0.02
 """How long progress waits for more of it."""
 
 
+@dataclass
 class Filler:
     """Waits for the lock, and has this server's indexer fill the index while it is held.
 
-    Args:
+    Attributes:
         lock: whose holder fills.
         store: the log and the backlog.
         in_store_thread: runs what concerns the store, in its thread.
@@ -40,32 +42,21 @@ class Filler:
         hot_users: names the users who are being queried.
         note_query: is given users whom another server is queried about.
         work_came: called when there may be work.
-
-    Attributes:
         turns: how often this server has begun to fill. What was taken in hand in a turn before may be done by another.
     """
 
-    def __init__(
-        self,
-        lock: PostgresFillerLock,
-        store: IndexingStore,
-        in_store_thread: InStoreThread,
-        index: VectorIndex,
-        hot_users: Callable[[], Sequence[str]],
-        note_query: Callable[[str], None],
-        work_came: Callable[[], None],
-    ) -> None:
-        self.turns = 0
-        self._lock = lock
-        self._store = store
-        self._in_store_thread = in_store_thread
-        self._index = index
-        self._hot_users = hot_users
-        self._note_query = note_query
-        self._work_came = work_came
-        self._published = Progress()
-        self._safe_until = 0.0
-        self._progressed, self._stopping = asyncio.Event(), asyncio.Event()
+    lock: PostgresFillerLock
+    store: IndexingStore
+    in_store_thread: InStoreThread
+    index: VectorIndex
+    hot_users: Callable[[], Sequence[str]]
+    note_query: Callable[[str], None]
+    work_came: Callable[[], None]
+    turns: int = field(default=0, init=False)
+    _published: Progress = field(default_factory=Progress, init=False)
+    _safe_until: float = field(default=0.0, init=False)
+    _progressed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     @property
     def may_write(self) -> bool:
@@ -86,23 +77,23 @@ class Filler:
         try:
             while not self._stopping.is_set():
                 try:
-                    if await self._lock.take():
+                    if await self.lock.take():
                         await self._fill()
                 except Fault as fault:
                     _log.debug("the vector index cannot be filled", cause=fault.message)
                     await self._lose()
-                await _wait(self._stopping, self._lock.lease_s / _RENEWALS)
+                await _wait(self._stopping, self.lock.lease_s / _RENEWALS)
         finally:
             self._safe_until = 0.0
-            await (self._lock.leave() if self._stopping.is_set() else self._lock.lose())
+            await (self.lock.leave() if self._stopping.is_set() else self.lock.lose())
 
     async def _fill(self) -> None:
         """Fill the index until `stop`, or until the lock is lost."""
-        if not await self._lock.was_left():
+        if not await self.lock.was_left():
             await self._outwait_the_one_before()
         await self._begin()
         due_at = await self._renew()
-        self._work_came()
+        self.work_came()
         while not self._stopping.is_set():
             await self._publish_until(due_at)
             due_at = await self._renew()
@@ -111,39 +102,39 @@ class Filler:
     async def _outwait_the_one_before(self) -> None:
         """Wait as long as a server that was cut off from the database may believe that it has the lock."""
         for _ in range(_RENEWALS):
-            await _wait(self._stopping, self._lock.lease_s / _RENEWALS)
-            await self._lock.renew()
+            await _wait(self._stopping, self.lock.lease_s / _RENEWALS)
+            await self.lock.renew()
 
     async def _begin(self) -> None:
         """Take up the work where the one before was, or anew where the engine has lost everything."""
-        await self._lock.begin(
-            self._store.log_name, await self._in_store_thread(self._store.backlog.followed), self._index.give_up
+        await self.lock.begin(
+            self.store.log_name, await self.in_store_thread(self.store.backlog.followed), self.index.give_up
         )
-        filled = await self._lock.filled()
+        filled = await self.lock.filled()
         is_begun = filled.checkpoint.latest > 0
-        if is_begun and await self._in_store_thread(self._store.has_points) and not await self._index.count():
+        if is_begun and await self.in_store_thread(self.store.has_points) and not await self.index.count():
             _log.error("the vector index is gone, and is built anew")
-            await self._lock.start_over()
-            filled = await self._lock.filled()
-        await self._lock.queried(self._note_query)
-        await self._in_store_thread(partial(self._store.hold, filled.checkpoint, filled.aside))
+            await self.lock.start_over()
+            filled = await self.lock.filled()
+        await self.lock.queried(self.note_query)
+        await self.in_store_thread(partial(self.store.hold, filled.checkpoint, filled.aside))
         self.turns += 1
         self._published = Progress()
-        self._index.suspect.set()  # who filled it before may have been in the middle of something
+        self.index.suspect.set()  # who filled it before may have been in the middle of something
         _log.info("the vector index is filled by this server")
 
     async def _renew(self) -> float:
         """Keep the lock; return when to do so again."""
         began_at = time.monotonic()
-        await self._lock.renew()
-        self._safe_until = began_at + self._lock.lease_s * (1 - _MARGIN)
-        return began_at + self._lock.lease_s / _RENEWALS
+        await self.lock.renew()
+        self._safe_until = began_at + self.lock.lease_s * (1 - _MARGIN)
+        return began_at + self.lock.lease_s / _RENEWALS
 
     async def _lose(self) -> None:
         self._safe_until = 0.0
-        await self._lock.lose()
-        if self._store.fills():
-            await self._in_store_thread(self._store.let_go)
+        await self.lock.lose()
+        if self.store.fills():
+            await self.in_store_thread(self.store.let_go)
             _log.info("the vector index is no longer filled by this server")
 
     async def _publish_until(self, due_at: float) -> None:
@@ -154,9 +145,9 @@ class Filler:
             await _wait(self._stopping, _PUBLISH_S)
 
     async def _publish(self) -> None:
-        progress = await self._in_store_thread(partial(self._store.progress, self._hot_users()))
+        progress = await self.in_store_thread(partial(self.store.progress, self.hot_users()))
         if progress != self._published:
-            await self._lock.publish(progress)
+            await self.lock.publish(progress)
             self._published = progress
 
 

@@ -103,7 +103,7 @@ class VectorIndexer:
         self._is_dirty, self._flushed_at = False, time.monotonic()
         self._backoff = Backoff(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         self._fault: JobFault | None = None
-        self._to_wipe: list[asyncio.Future[None]] = []
+        self._to_wipe: asyncio.Future[None] | None = None
 
     async def behind(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to a sequence may not be in the index yet."""
@@ -147,25 +147,22 @@ class VectorIndexer:
         return self._progress.checkpoint()
 
     async def wipe_backlog(self) -> None:
-        """Have `run` take what the backlog has dropped out of its file; return when that is done.
+        """Have `run` take what the backlog has dropped out of its file; return when that is done. One caller at a time.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, it was stopped.
         """
         if self._stopping.is_set():
             raise _stopped()
-        asked = asyncio.get_running_loop().create_future()
-        self._to_wipe.append(asked)
+        self._to_wipe = asyncio.get_running_loop().create_future()
         self._fed.set()
-        await asked
+        await self._to_wipe
 
     def stop(self) -> None:
         """Let `run` finish what is in its hands, flush, and return. It cannot be run again."""
         self._stopping.set()
-        while self._to_wipe:
-            asked = self._to_wipe.pop()
-            if not asked.done():
-                asked.set_exception(_stopped())
+        if self._to_wipe is not None and not self._to_wipe.done():
+            self._to_wipe.set_exception(_stopped())
         self._changed.set()
         self._fed.set()
 
@@ -239,9 +236,9 @@ class VectorIndexer:
         return self._shared is None or (filler is not None and filler.may_write and filler.turns == self._turn)
 
     async def _keep_whole(self) -> None:
-        part_chars = self._settings.embedder.part_chars
+        expected = self._store.expected_points(self._settings.embedder.part_chars)
         await Upkeep(
-            self._index, self._store, self._in_store_thread, self._progress, part_chars, self._faults, self._fed.set
+            self._index, self._store, self._in_store_thread, self._progress, expected, self._faults, self._fed.set
         ).run()
 
     async def _work(self) -> None:
@@ -250,7 +247,8 @@ class VectorIndexer:
             try:
                 self._fed.clear()
                 is_busy = await self._work_once()
-                await self._flush_if_due()
+                if time.monotonic() - self._flushed_at >= self._settings.vector.flush_s:
+                    await self._flush()
                 await self._wipe_if_asked()
             except Fault as fault:
                 await self._back_off(fault)
@@ -284,10 +282,6 @@ class VectorIndexer:
             raise fault
         return True
 
-    async def _flush_if_due(self) -> None:
-        if time.monotonic() - self._flushed_at >= self._settings.vector.flush_s:
-            await self._flush()
-
     async def _flush(self) -> None:
         if self._is_dirty:
             await self._index.flush()
@@ -296,13 +290,12 @@ class VectorIndexer:
         self._flushed_at = time.monotonic()
 
     async def _wipe_if_asked(self) -> None:
-        if self._to_wipe:
+        asked = self._to_wipe
+        if asked is not None and not asked.done():
             await self._flush()
             await self._in_store_thread(self._backlog.wipe_removed)
-            while self._to_wipe:
-                asked = self._to_wipe.pop()
-                if not asked.done():
-                    asked.set_result(None)
+            if not asked.done():
+                asked.set_result(None)
 
     async def _back_off(self, fault: Fault) -> None:
         """Wait before the next try, as long as the provider asks for or a little longer each time."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.vector.indexing.backlog import Backlog
-from nomemory.server.vector.shared.progress import Filled
+from nomemory.server.vector.space import Filled
 
 _ON_SERVER: Final = re.compile(r"(?P<name>.+)-server-[0-9a-f]{8}")
 """What the directory of a collection on a Qdrant server is called: its name there, and a mark of the server."""

@@ -14,7 +14,7 @@ from nomemory.server.message import LoggedMessage, Message, marks_of
 from nomemory.server.vector.indexing.backlog import Backlog, Pending
 from nomemory.server.vector.indexing.comparison import ExpectedPoints, usable_vector
 from nomemory.server.vector.protocol import VectorPoint
-from nomemory.server.vector.shared.progress import Progress, SetAside, UserReached
+from nomemory.server.vector.space import Progress, SetAside, UserReached
 
 _FEED_MAX, _FEED_MAX_OF_OWN = 256, 4096
 """Sequences that are taken in at once: where all messages are work, and where only few are."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from nomemory.server.faults import Fault
@@ -12,7 +13,14 @@ from nomemory.server.processes.launch import WorkerFailedError
 from nomemory.server.standing_faults import INDEX_DAMAGED, VECTOR_INDEX, StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.vector.indexing.backlog import BacklogReader
-from nomemory.server.vector.indexing.comparison import Comparison, Findings, InStoreThread, Orphan, remove_orphans
+from nomemory.server.vector.indexing.comparison import (
+    Comparison,
+    ExpectedPoints,
+    Findings,
+    InStoreThread,
+    Orphan,
+    remove_orphans,
+)
 from nomemory.server.vector.indexing.store import IndexingStore
 from nomemory.server.vector.protocol import VectorIndex
 
@@ -25,46 +33,37 @@ _FAILURES_MAX = 3
 """How often the engine may fail over what it has before that counts as damaged."""
 
 
+@dataclass
 class Upkeep:
     """Compares the index with the log, has what is missing indexed again, and compares it once more.
 
     An index that is not whole even then, or over which its engine fails again and again, is given up and built anew,
     unless other servers may fill it, too.
 
-    Args:
+    Attributes:
         index: the index.
         store: the log and the backlog.
         in_store_thread: runs what concerns the store, in its thread.
         progress: how far the backlog is worked off.
-        part_chars: how long a part of a message may be.
+        expected: compares the index with the log.
         faults: where it is noted that the index is damaged.
         work_came: called when there is work in the backlog.
     """
 
-    def __init__(
-        self,
-        index: VectorIndex,
-        store: IndexingStore,
-        in_store_thread: InStoreThread,
-        progress: BacklogReader,
-        part_chars: int,
-        faults: StandingFaults,
-        work_came: Callable[[], None],
-    ) -> None:
-        self._index = index
-        self._store = store
-        self._in_store_thread = in_store_thread
-        self._progress = progress
-        self._expected = store.expected_points(part_chars)
-        self._faults = faults
-        self._work_came = work_came
-        self._failures = 0
+    index: VectorIndex
+    store: IndexingStore
+    in_store_thread: InStoreThread
+    progress: BacklogReader
+    expected: ExpectedPoints
+    faults: StandingFaults
+    work_came: Callable[[], None]
+    _failures: int = field(default=0, init=False)
 
     async def run(self) -> None:
         """Work until it is cancelled."""
         is_begun = False
         while True:
-            self._index.suspect.clear()
+            self.index.suspect.clear()
             try:
                 if not is_begun:
                     await self._begin()
@@ -76,13 +75,13 @@ class Upkeep:
                 continue
             self._failures = 0
             await asyncio.sleep(_PAUSE_S)
-            await self._index.suspect.wait()
+            await self.index.suspect.wait()
 
     async def _begin(self) -> None:
         """Look whether the index has nothing: it is new, or was lost behind the backlog's back."""
-        if self._store.is_shared or not await self._in_store_thread(self._store.has_points):
+        if self.store.is_shared or not await self.in_store_thread(self.store.has_points):
             return
-        if not await self._index.count() and await self._in_store_thread(self._store.begin_empty):
+        if not await self.index.count() and await self.in_store_thread(self.store.begin_empty):
             self._note_damage("the index was gone; it is being built anew")
             await self._worked_off()
 
@@ -91,20 +90,20 @@ class Upkeep:
         if not found.is_whole:
             await self._worked_off()
             found = await self._compared()
-        if not found.is_whole and not self._store.is_shared:
+        if not found.is_whole and not self.store.is_shared:
             await self._build_anew()
             found = await self._compared()
         if found.is_whole:
-            self._faults.clear(VECTOR_INDEX)
+            self.faults.clear(VECTOR_INDEX)
 
     async def _compared(self) -> Findings:
-        if not self._store.fills() or not await self._in_store_thread(self._store.has_points):
+        if not self.store.fills() or not await self.in_store_thread(self.store.has_points):
             return Findings()
-        until = await self._in_store_thread(self._store.backlog.fed)
+        until = await self.in_store_thread(self.store.backlog.fed)
         found = await Comparison(
-            self._index, self._expected, self._in_store_thread, until, self._take_again, self._remove_orphans
+            self.index, self.expected, self.in_store_thread, until, self._take_again, self._remove_orphans
         ).run()
-        if not self._store.fills():
+        if not self.store.fills():
             return Findings()  # another server fills it by now, and the backlog says nothing of its work
         say = _log.debug if found.is_whole else _log.error
         say(
@@ -118,38 +117,38 @@ class Upkeep:
         return found
 
     async def _take_again(self, wrong: Sequence[Touched]) -> None:
-        if not self._store.fills():
+        if not self.store.fills():
             return
         self._note_damage("messages were missing in the index; they are being indexed again")
-        await self._in_store_thread(partial(self._store.take_again, wrong))
-        self._work_came()
+        await self.in_store_thread(partial(self.store.take_again, wrong))
+        self.work_came()
 
     async def _remove_orphans(self, orphans: Sequence[Orphan]) -> None:
-        if not self._store.fills():
+        if not self.store.fills():
             return
         self._note_damage("the index had vectors of messages that are gone; they are being removed")
-        await remove_orphans(self._index, orphans)
+        await remove_orphans(self.index, orphans)
 
     async def _failed(self, fault: Fault) -> None:
         """Build the index anew if its engine answers, but fails, several times in a row."""
         self._failures = self._failures + 1 if isinstance(fault.__cause__, WorkerFailedError) else 0
-        if self._failures >= _FAILURES_MAX and not self._store.is_shared:
+        if self._failures >= _FAILURES_MAX and not self.store.is_shared:
             self._failures = 0
             await self._build_anew()
 
     async def _build_anew(self) -> None:
         self._note_damage("the files of the index are damaged; it is being built anew")
         _log.error("the vector index is given up and built anew")
-        await self._index.give_up()
-        await self._in_store_thread(self._store.backlog.start_over)
-        self._work_came()
+        await self.index.give_up()
+        await self.in_store_thread(self.store.backlog.start_over)
+        self.work_came()
         await self._worked_off()
 
     def _note_damage(self, detail: str) -> None:
-        self._faults.stand(VECTOR_INDEX, INDEX_DAMAGED, detail)
+        self.faults.stand(VECTOR_INDEX, INDEX_DAMAGED, detail)
 
     async def _worked_off(self) -> None:
         """Wait until everything that the log has now is in the index, or was set aside, or is another server's work."""
-        until = await self._in_store_thread(self._store.reached)
-        while self._store.fills() and not self._progress.checkpoint().has(until):  # noqa: ASYNC110 - a state on disk
+        until = await self.in_store_thread(self.store.reached)
+        while self.store.fills() and not self.progress.checkpoint().has(until):  # noqa: ASYNC110 - a state on disk
             await asyncio.sleep(_LOOK_S)

@@ -188,7 +188,7 @@ class QdrantIndex:
     async def flush(self) -> None:
         """Do nothing: the server has acknowledged every write as durable."""
 
-    async def wipe_removed(self, most: int) -> None:
+    async def wipe_removed(self) -> None:
         """Do nothing: the server optimises its segments by itself, when it finds it worthwhile."""
 
     async def count(self) -> int:

@@ -20,8 +20,7 @@ from nomemory.server.log.conditions import Value
 from nomemory.server.log.position import BUCKETS, FeedPosition, bucket_of
 from nomemory.server.log.postgres.connections import ERRORS, Database, faults
 from nomemory.server.log.postgres.rows import numbered, users_clause
-from nomemory.server.vector.shared.progress import Filled, Progress, SetAside
-from nomemory.server.vector.space import HotUsers, IndexerStatus
+from nomemory.server.vector.space import Filled, HotUsers, IndexerStatus, Progress, SetAside
 
 if TYPE_CHECKING:
     import asyncpg
@@ -68,7 +67,6 @@ _PASSED: Final = """
 DELETE FROM index_users AS u USING index_buckets AS b
 WHERE (b.collection, b.bucket) = (u.collection, u.bucket) AND u.sequence <= b.checkpoint AND u.collection = ?
 """
-_FURTHER: Final = "SELECT EXISTS (SELECT 1 FROM index_users WHERE collection = ?)"
 _NOBODY_FURTHER: Final = "DELETE FROM index_users WHERE collection = ?"
 _ASIDE: Final = "SELECT bucket, user_id, message_id, latest, reason FROM index_aside WHERE collection = ?"
 _NO_LONGER_ASIDE: Final = "DELETE FROM index_aside WHERE collection = ?"
@@ -102,7 +100,6 @@ class PostgresFillerLock:
         self._collection = collection
         self._name = os.urandom(_HOLDER_BYTES).hex()
         self._open: asyncpg.Connection[asyncpg.Record] | None = None
-        self._may_name_users = True
 
     async def take(self) -> bool:
         """Take the lock if nobody has it; return whether it was taken. Say that this server uses the index."""
@@ -150,11 +147,7 @@ class PostgresFillerLock:
                 await self._name_messages(progress)
                 reached = [progress.checkpoint.of(bucket) for bucket in range(BUCKETS)]
                 await self._connection.execute(numbered(_PUBLISH), reached, self._collection)
-                names_users = bool(progress.users) or self._may_name_users
-                if names_users:
-                    await self._connection.execute(numbered(_PASSED), self._collection)
-                    names_users = await self._connection.fetchval(numbered(_FURTHER), self._collection)
-        self._may_name_users = names_users
+                await self._connection.execute(numbered(_PASSED), self._collection)
 
     async def start_over(self) -> None:
         """Have it filled from the beginning."""
