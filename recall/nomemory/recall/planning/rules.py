@@ -16,8 +16,8 @@ from nomemory.recall.skills.steering.lexicon import search_text
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.skills.steering.template import Template
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
-from nomemory.text.asking import words_query
 from nomemory.text.names import without_names
+from nomemory.text.question_words import words_query
 from nomemory.text.time_expressions import ANY_TIME, TimeRange, last_days
 
 _WINDOWS_DAYS: Final = (7, 30, 180)
