@@ -9,7 +9,7 @@ from typing import Final
 from nomemory.text.asking import asks
 from nomemory.text.language import CHINESE, Language, language_of
 from nomemory.text.sentences import quotations, unquoted
-from nomemory.text.stop_words import QUESTION_STOP_WORDS
+from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
 _MAX_TERMS: Final = 100
 """Fewer than a query may have; a run of Chinese is about as many terms as characters."""
@@ -47,7 +47,7 @@ def without_asking_words(text: str) -> str:
 def content_words(text: str) -> list[str]:
     """Return the words of a question that can stand in an answer: Chinese runs, English words without stop words."""
     words = _WORD.findall(without_asking_words(text))
-    return list(dict.fromkeys(word[:_MAX_TERMS] for word in words if word.lower() not in QUESTION_STOP_WORDS))
+    return list(dict.fromkeys(word[:_MAX_TERMS] for word in words if word.lower() not in CONVERSATIONAL_STOP_WORDS))
 
 
 def words_query(words: Iterable[str], phrases: Iterable[str] = ()) -> str:
