@@ -30,8 +30,9 @@ def everything(reading: QuestionReading) -> dict[str, object]:
     ("text", "sentences"),
     [
         ("今天好累。我对什么过敏？", ("我对什么过敏？",)),
-        ("Nice day! When is my exam? Also, who comes?", ("When is my exam?", "who comes?")),
+        ("Nice day! When is my exam? Also, who comes?", ("When is my exam?", "Also, who comes?")),
         ("中午吃什么？不对，我真正想问的是，我的体检是哪天？", ("我的体检是哪天？",)),
+        ("Is it late? What I really want to know is where do I live?", ("where do I live?",)),
         ("just words", ("just words",)),
     ],
 )

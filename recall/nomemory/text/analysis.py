@@ -17,7 +17,7 @@ import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.text.normalisation import COMBINING, INVISIBLE, normalise, visible
 from nomemory.text.stop_words import HALVES, STOP_WORDS
-from nomemory.text.terms import BASES, stemmed
+from nomemory.text.terms import stems
 
 WORD_MAX_CHARS = 64
 """Longer words are split, so that no engine refuses them."""
@@ -125,11 +125,6 @@ def _plain(normal: str) -> Streams | None:
     if not HALVES.isdisjoint(words):
         return None
     return Streams(tokens, pairs + stems([word for word in words if word not in STOP_WORDS]))
-
-
-def stems(words: Sequence[str]) -> list[str]:
-    """Reduce normalised words to the stems of their bases. Words of other languages mostly stay as they are."""
-    return stemmed([BASES.get(word, word) for word in words])
 
 
 def _halves(tokens: Sequence[Token]) -> Iterator[Token]:

@@ -1,103 +1,120 @@
-"""The sentences of a text that ask, their words and phrases, and the query that these make."""
+"""Whether a text asks, requests or states something: told by form and never by topic."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import Final
 
-from nomemory.text.language import CHINESE, Language, language_of
-from nomemory.text.question_words import ASKING_CHINESE, ASKS, REDIRECTS
-from nomemory.text.stop_words import QUESTION_STOP_WORDS
+from nomemory.text.language import Language, language_of
+from nomemory.text.sentences import CLAUSE_END, SENTENCE_END, sentence_texts
 
 _MAX_SENTENCES: Final = 4
-_MAX_REDIRECTS: Final = 8
-"""How many redirects of a part are looked at, from the last: what follows each is read to its end."""
-_MAX_TERMS: Final = 100
-"""Fewer than a query may have; a run of Chinese is about as many terms as characters."""
-_BESIDES: Final = re.compile(r"另外[，,]|还有[，,]|\b(?:also|by the way),", re.IGNORECASE)
-_QUOTED: Final = re.compile(r"[“「『\"]([^”」』\"]{1,60})[”」』\"]|《([^》]{1,60})》")
-_SENTENCE: Final = re.compile(
-    r"(?:[“「『《][^”」』》]{0,100}[”」』》]|\"[^\"]{0,100}\"|[。！；]的|[^。！？!?；;\n])+[。！？!?；;]*"
+_MARKED: Final = r"[?？][\s\"”'）)]*$"
+_OPENERS: Final = (
+    r"(?:whats?|what's|which|who|whose|when|where|why|how|is|are|am|was|were|do|does|did|can|could|should|would|will"
+    r"|has|have|had)\b"
 )
-_OPENERS: Final = re.compile(r"((?:我|其实|真正|实际|那个){6})(?:我|其实|真正|实际|那个)+")
-"""A long run of words that open a redirect; it is cut, because a search tries each of a run with every other."""
-_WORD: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9'’.+#@-]*[A-Za-z0-9+#]|[A-Za-z0-9]|[{CHINESE}]+")
-_SAID: Final = re.compile(
-    r"(?:我是不是|我有没有|我)(?:曾经|以前|之前)?(?:说|提|讲|聊)(?:过|到过)(?:我)?(.{2,20}?)(?:吗|吧|么|来着)?[?？。,，]"
+"""The closed classes of words that open an English question, for people who type no question mark."""
+_CHINESE_FORMS: Final = (
+    r"什么|怎么|怎样|如何|为何|多少|多久|多长|多大|哪|谁|啥|几[点号岁个时天次]|吗|呢$|(.)不\1|(.)没\2|有没有|是否"
 )
-_SAID_ENGLISH: Final = re.compile(
-    r"\bdid I (?:ever )?(?:say|tell you|mention)(?: that)? (?:I (?:was|am|'m|’m) )?(.{3,60}?)[?.,]", re.IGNORECASE
+_LEADING: Final = r"^\W*(?:(?:and|so|ok|but|hey|hi|also|btw)[,\s]+)*"
+_ASKS: Final = re.compile(rf"[?？]|{_CHINESE_FORMS}|{_LEADING}{_OPENERS}", re.IGNORECASE)
+_ASKS_CHINESE: Final = re.compile(_CHINESE_FORMS)
+_ASKS_ENGLISH: Final = re.compile(_LEADING + _OPENERS, re.IGNORECASE)
+_REQUESTS: Final = re.compile(
+    r"总结|列(?:一下|出|个|举)|整理|归纳|回顾|回忆一下|告诉|说说|讲讲|介绍|提醒|帮我|给我|^\s*(?:请|按|把|查|找)|"
+    r"^\s*(?:please\s+)?(?:list|give|show|find|name|recall|describe|explain|write|make|get|look|check|search|help|"
+    r"compare|tell|summari[sz]e|remind)\b",
+    re.IGNORECASE,
 )
-_ENDS_ASKING: Final = re.compile(r"[?？][\s\"”'）)]*$|[吗呢][\s。]*$")
+_POINT: Final = re.compile(
+    r"(?:[想要][^，,：:。！？?]{0,4}?(?:问|说|知道|了解|清楚)|问题是)(?:的?(?:问题)?是)?(?:这个)?[，,：:\s]*"
+    r"|\b(?:my question|(?:want|meant?) to (?:ask|know))(?: is)?[,:\s]+",
+    re.IGNORECASE,
+)
+"""Says that the question itself comes now: “what I want to know is”."""
+_ENDS_ASKING: Final = re.compile(rf"{_MARKED}|[吗呢][\s。]*$")
+_ENDS_MARKED: Final = re.compile(_MARKED)
+_SUPPOSES: Final = re.compile(rf"{_LEADING}(?:if|whether|unless)\b|^(?:如果|要是|假如|万一)", re.IGNORECASE)
+_LONGEST: Final = {Language.CHINESE: 30, Language.ENGLISH: 90}
+"""Characters of a clause that can still ask without a question mark."""
+_FEWEST: Final = {Language.CHINESE: 4, Language.ENGLISH: 3}
+"""Characters, or words, of a clause that states something: “对了” and “hmm” do not."""
+_SPEAKER: Final = re.compile(r"\b(?:I|[Ww]e)\b|[我咱](?!们?的)")
+"""The speaker as a subject: “my allergies” are keywords, “I am allergic” is a statement."""
+_REFERS_BACK: Final = re.compile(
+    r"\b(?:it|its|this|those|these|they|them|their|he|she|him|his|her)\b|\b(?:that|there|then)(?=\s*(?:[?？.!,]|$))|"
+    r"[那这]|(?<!其)[他她它]",
+    re.IGNORECASE,
+)
+
+
+def asks(text: str) -> bool:
+    """Return whether a text holds a question."""
+    return _ASKS.search(text) is not None
 
 
 def ends_asking(text: str) -> bool:
     """Return whether a text ends with a question."""
-    return bool(_ENDS_ASKING.search(text))
+    return _ENDS_ASKING.search(text) is not None
 
 
 def asking_sentences(text: str) -> list[str]:
-    """Return the sentences that ask, at most four; the whole text if none seems to."""
-    asking = [sentence for part in _BESIDES.split(text) for sentence in _asking(part)]
-    return asking[-_MAX_SENTENCES:] or [text.strip()]
+    """Return the sentences that ask, the last four; the whole text if none seems to.
+
+    Where somebody says in so many words what they want to ask, that alone counts: people ramble before.
+    """
+    asking = [one for one in sentence_texts(text) if asks(one)]
+    pointed = [rest for one in asking if (match := _POINT.search(one)) and asks(rest := one[match.end() :])]
+    return (pointed or asking)[-_MAX_SENTENCES:] or [text.strip()]
 
 
-def _asking(part: str) -> list[str]:
-    """Return what is asked after a phrase like “what I really want to know is”, or else every sentence that asks."""
-    redirected = _redirected(part)
-    sentences = (found.strip() for found in _SENTENCE.findall(redirected))
-    return [sentence for sentence in sentences if ASKS.search(sentence)]
+def is_statement(text: str) -> bool:
+    """Return whether a text is what somebody says in a talk: it asks for nothing, and is more than keywords."""
+    if asks(text) or _REQUESTS.search(text):
+        return False
+    return bool(_SPEAKER.search(text) or CLAUSE_END.search(text) or SENTENCE_END.search(text))
 
 
-def _redirected(part: str) -> str:
-    part = _OPENERS.sub(r"\1", part)
-    for match in reversed(list(REDIRECTS.finditer(part))[-_MAX_REDIRECTS:]):
-        rest = part[match.end() :].strip()
-        if ASKS.search(rest):
-            return rest
-    return part
+def refers_back(text: str) -> bool:
+    """Return whether a text has a word such as “it” or “那”, which what was said before may resolve."""
+    return _REFERS_BACK.search(text) is not None
 
 
-def exact_phrases(text: str) -> list[str]:
-    """Return the exact phrases that a question asks for: what is quoted, and X in “did I say X”."""
-    quoted = [first or second for first, second in _QUOTED.findall(text)]
-    said = [found.strip() for found in _SAID.findall(unquoted(text) + "。") if not ASKS.search(found)]
-    return _once([*quoted, *said, *_SAID_ENGLISH.findall(unquoted(text))])
+def only_asks(text: str) -> bool:
+    """Return whether a text asks, with or without a question mark, and no clause of it asserts anything.
+
+    "The 14th is near, what do I give her?" states a date.
+    """
+    clauses = [_clauses(sentence) for sentence in sentence_texts(text)]
+    return any(asked for asked, _ in clauses) and not any(stated for _, stated in clauses)
 
 
-def unquoted(text: str) -> str:
-    """Remove quoted text: its words are not the asker's."""
-    return _QUOTED.sub(" ", text)
+def _clauses(sentence: str) -> tuple[bool, bool]:
+    """Return whether a sentence asks, and whether a clause of it states something.
+
+    In a sentence with a question mark, what follows the clause that asks belongs to the question.
+    """
+    clauses = [stripped for clause in CLAUSE_END.split(sentence) if (stripped := clause.strip())]
+    if _ENDS_MARKED.search(sentence):
+        return True, _states(takewhile(lambda clause: not _clause_asks(clause), clauses[:-1]))
+    return any(map(_clause_asks, clauses)), _states(clause for clause in clauses if not _clause_asks(clause))
 
 
-def without_asking_words(text: str) -> str:
-    """Remove the Chinese words that only ask."""
-    return ASKING_CHINESE.sub(" ", text)
+def _clause_asks(clause: str) -> bool:
+    language = language_of(clause)
+    form = _ASKS_CHINESE if language is Language.CHINESE else _ASKS_ENGLISH
+    return len(clause) <= _LONGEST[language] and form.search(clause) is not None
 
 
-def content_words(text: str) -> list[str]:
-    """Return the words of a question that can stand in an answer: Chinese runs, English words without stop words."""
-    words = _WORD.findall(without_asking_words(text))
-    return _once(word[:_MAX_TERMS] for word in words if word.lower() not in QUESTION_STOP_WORDS)
+def _states(clauses: Iterable[str]) -> bool:
+    return any(_says_something(clause) and not _SUPPOSES.search(clause) for clause in clauses)
 
 
-def words_query(words: Iterable[str], phrases: Iterable[str] = ()) -> str:
-    """Write a query of words and exact phrases, within what a query may hold; nothing in it is an operator."""
-    quoted = [f'"{phrase}"' for phrase in (phrase.replace('"', " ").strip() for phrase in phrases) if phrase]
-    plain = [word.lower() if word in {"AND", "OR", "NOT"} else word for word in words]
-    return " ".join(_fitting(_once([*quoted, *plain])))
-
-
-def _fitting(words: Iterable[str]) -> Iterator[str]:
-    room = _MAX_TERMS
-    for word in words:
-        terms = len(word) if language_of(word) is Language.CHINESE else 1
-        if terms > room:
-            return
-        yield word
-        room -= terms
-
-
-def _once(items: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(items))
+def _says_something(clause: str) -> bool:
+    language = language_of(clause)
+    size = len(clause) if language is Language.CHINESE else len(clause.split())
+    return size >= _FEWEST[language]

@@ -1,4 +1,4 @@
-"""Which language a text is in, as far as its characters tell."""
+"""Which language a text is in, as far as its characters tell, and of whom its pronouns speak."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from typing import Final
 
 CHINESE: Final = r"\u3400-\u9fff"
 """Chinese characters, as a range within the brackets of a pattern."""
+
+FIRST_PERSON: Final = re.compile(r"\b(?:I|[Mm](?:e|y|ine)|[Ww]e|us|[Oo]urs?)\b|[我咱俺]")
+"""Speakers speak of themselves. Case counts: “US” is a country."""
+SECOND_PERSON: Final = re.compile(r"\b[Yy](?:ou|ours?)\b|[你您]")
+"""They speak of whom they address."""
 
 _CHINESE: Final = re.compile(f"[{CHINESE}]")
 

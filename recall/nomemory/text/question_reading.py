@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Final
 
-from nomemory.text import question_cues as cues
-from nomemory.text.asking import asking_sentences, content_words, exact_phrases, unquoted
+from nomemory.text.asking import asking_sentences, asks
+from nomemory.text.language import FIRST_PERSON
 from nomemory.text.names import people
-from nomemory.text.question_words import ASKS
+from nomemory.text.question_words import content_words, exact_phrases
+from nomemory.text.sentences import unquoted
 from nomemory.text.time_expressions import TimeSignal, time_signal
+
+_ASKS_WHEN: Final = re.compile(
+    r"\bwhen\b|\b(?:what|which) (?:date|day|time|week|month|year)\b|\bhow long\b"
+    r"|什么时候|何时|哪[天月年]|几[号月点]|多久",
+    re.IGNORECASE,
+)
+_ASKS_FOR_LATEST: Final = re.compile(
+    r"最近|最新|上次|上回|现在|目前|进展|进度|\b(?:latest|last time|currently|now|still)\b", re.IGNORECASE
+)
+_ASKS_OF_ASSISTANT: Final = re.compile(
+    r"\b(?:did|have|had) you (?:ever |already |just )?"
+    r"(?:sa(?:y|id)|t[eo]ll?d?|recommend|suggest|promise|advise|propose|mention|offer|agree|explain|answer)"
+    r"|\byou(?: have| had|['’]ve|['’]d)? (?:ever |already |just )?"
+    r"(?:said|told|recommended|suggested|promised|advised|proposed|mentioned|offered|agreed|explained|answered)\b"
+    r"|\byour (?:recommendation|suggestion|advice|promise|answer|explanation)"
+    r"|(?<![跟给对向和同诉])[你您](?:们|之前|以前|上次|上回|曾经|曾|当时|那天|昨天|最近|都|还|也|有没有|是不是|[给跟帮向对和]我)*"
+    r"(?:答应|承诺|保证|推荐|建议|介绍|解释|回答|告诉|提醒|说|讲|提)(?:[给过]?我)?(?:[过了的]|什么|哪)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +53,7 @@ class QuestionReading:
     @cached_property
     def asks(self) -> bool:
         """Whether it holds a question."""
-        return bool(ASKS.search(self.text))
+        return asks(self.text)
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
@@ -65,25 +87,25 @@ class QuestionReading:
 
     @cached_property
     def asks_when(self) -> bool:
-        """Whether it asks when something was, or how long it took."""
-        return bool(cues.ASKS_WHEN.search(self.text))
+        """Whether it asks when something was, or how long it took: a message that says “yesterday” may answer."""
+        return bool(_ASKS_WHEN.search(self.text))
 
     @cached_property
     def asks_for_latest(self) -> bool:
         """Whether it asks how things stand now."""
-        return bool(cues.ASKS_FOR_LATEST.search(self.asked))
+        return bool(_ASKS_FOR_LATEST.search(self.asked))
 
     @cached_property
     def asks_of_assistant(self) -> bool:
         """Whether it asks what the assistant has said."""
-        return bool(cues.ASKS_OF_ASSISTANT.search(self.text))
+        return bool(_ASKS_OF_ASSISTANT.search(self.text))
 
     @cached_property
     def asks_of_self(self) -> bool:
         """Whether the asker speaks of themselves in the sentences that ask."""
-        return any(map(cues.FIRST_PERSON.search, self.sentences))
+        return any(map(FIRST_PERSON.search, self.sentences))
 
     @cached_property
     def first_person(self) -> bool:
         """Whether the asker speaks of themselves anywhere."""
-        return bool(cues.FIRST_PERSON.search(self.text))
+        return bool(FIRST_PERSON.search(self.text))

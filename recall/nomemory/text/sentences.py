@@ -1,4 +1,4 @@
-"""Splits what was said into sentences and clauses, in Chinese and English, with exact offsets.
+"""Splits what was said into sentences and clauses, in Chinese and English, and tells what is quoted in it.
 
 Descriptions of pictures and files that importers append to a message.
 """
@@ -7,19 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-HIDDEN = "\ufffc"
+HIDDEN: Final = "\ufffc"
 """Stands for each character between quotation marks in a masked text."""
-
-
-_QUOTED = regex.compile(r'“[^“”\n]{1,200}”|「[^「」\n]{1,200}」|『[^『』\n]{1,200}』|"[^"\n]{1,200}"')
-_ABBREVIATION = r"(?<!\b(?:Mrs?|Ms|Dr|St|No|vs|etc|e\.g|i\.e|a\.m|p\.m|approx))"
-_SENTENCE_END = regex.compile(rf"(?:[。！？!?；;\n]|…+|{_ABBREVIATION}\.(?=[\s”’\"')）]|$))+[”’\"')）】]*")
-_CLAUSE_END = regex.compile(r"[，：]|[,:](?!\d)|——|\s[–—-]\s")
-_EDGES = " \t\r\n\u3000，,；;：:。.—–-"
+CLAUSE_END: Final = regex.compile(r"[，：]|[,:](?!\d)|——|\s[–—-]\s")
+_QUOTED: Final = regex.compile(
+    "|".join(f"{a}([^{a}{b}\n]{{1,200}}){b}" for a, b in ("“”", "「」", "『』", "《》", '""'))
+)
+_ABBREVIATION: Final = r"(?<!\b(?:Mrs?|Ms|Dr|St|No|vs|etc|e\.g|i\.e|a\.m|p\.m|approx|[A-Z]))"
+SENTENCE_END: Final = regex.compile(
+    rf"(?:[。！？!?；;\n]|…+|{_ABBREVIATION}\.(?=[\s”’\"')）]|$))++[”’\"')）】]*+(?!的)"
+)
+"""Where a sentence ends; none begins with 的."""
+_EDGES: Final = " \t\r\n\u3000，,；;：:。.—–-"
+_ATTACHMENT: Final = "\n["
+"""It marks a line that describes an attachment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +60,25 @@ class Sentence:
         return ", ".join(clause.masked for clause in self.clauses)
 
 
+def quotations(text: str) -> list[str]:
+    """Return what stands between quotation marks, titles too, each of at most 200 characters."""
+    return [match[match.lastindex] for match in _QUOTED.finditer(text)]
+
+
+def unquoted(text: str) -> str:
+    """Remove quoted text: its words are not the speaker's."""
+    return str(_QUOTED.sub(" ", text))
+
+
 def masked(text: str) -> str:
-    """Hide what stands between quotation marks, of at most 200 characters; the length stays."""
+    """Hide what stands between quotation marks; the length stays."""
     return str(_QUOTED.sub(lambda match: match[0][0] + HIDDEN * (len(match[0]) - 2) + match[0][-1], text))
+
+
+def sentence_texts(text: str) -> list[str]:
+    """Return the sentences of a text as they stand, with the marks that end them."""
+    ends = [match.end() for match in SENTENCE_END.finditer(masked(text))]
+    return [one for start, end in pairwise([0, *ends, len(text)]) if (one := text[start:end].strip())]
 
 
 def sentences(text: str) -> list[Sentence]:
@@ -64,13 +86,13 @@ def sentences(text: str) -> list[Sentence]:
     mask = masked(text)
     return [
         Sentence(clauses)
-        for start, end in _cut(mask, _SENTENCE_END, 0, len(mask))
+        for start, end in _cut(mask, SENTENCE_END, 0, len(mask))
         if (clauses := tuple(_clauses(text, mask, start, end)))
     ]
 
 
 def _clauses(text: str, mask: str, start: int, end: int) -> Iterator[Clause]:
-    for left, right in _cut(mask, _CLAUSE_END, start, end):
+    for left, right in _cut(mask, CLAUSE_END, start, end):
         first, last = _trimmed(text, left, right)
         if first < last:
             yield Clause(text[first:last], first, last, mask[first:last])
@@ -90,10 +112,6 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     while start < end and text[end - 1] in _EDGES:
         end -= 1
     return start, end
-
-
-_ATTACHMENT: Final = "\n["
-"""It marks a line that describes an attachment."""
 
 
 def without_attachments(content: str) -> str:

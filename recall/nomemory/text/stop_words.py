@@ -1,4 +1,4 @@
-"""English words that carry no content of their own: the index's list, and how two others differ from it."""
+"""English words that carry no content of their own: the index's list, and what people talk and ask with."""
 
 from __future__ import annotations
 
@@ -29,32 +29,9 @@ CONTRACTED = STOP_WORDS | HALVES
 """What makes a word without content when a clitic follows it: don't, what's, I'll."""
 
 _OF_TALKING = """
-get got know like many much please remember said say says still talk talked tell yet
+get got know known let like likes many much please recall remember said say says still talk talked tell thing things
+told yet
 """
 
-_COMPARED = """
-actually already anything came can't come don't even go goes going known let lets likes lot made make now one prefer
-really something tells thing things think thought told user want wants way went
-"""
-
-_NOT_COMPARED = """
-ain hadn hasn haven herself himself itself mightn mustn needn ourselves shan theirs themselves yourselves
-"""
-
-COMPARISON_STOP_WORDS = (STOP_WORDS - frozenset(_NOT_COMPARED.split())).union(
-    HALVES, _OF_TALKING.split(), _COMPARED.split()
-)
-"""Words that say nothing about a text's topic when two texts are compared. What somebody likes follows `like`."""
-
-_ASKED_WITH = "kind last mention mentioned recall time type"
-
-_NOT_ASKED_WITH = """
-above ain although another because below done else few further hadn hasn haven herself himself itself mightn more
-most mustn myself needn other ought ours ourselves own same shan shouldn some such theirs themselves though yourself
-yourselves
-"""
-
-QUESTION_STOP_WORDS = (STOP_WORDS - frozenset(_NOT_ASKED_WITH.split())).union(
-    HALVES, _OF_TALKING.split(), _ASKED_WITH.split()
-)
-"""Words that say how a question is asked, not what about."""
+CONVERSATIONAL_STOP_WORDS = STOP_WORDS | HALVES | frozenset(_OF_TALKING.split())
+"""Words that say nothing about the topic of a text or of a question."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from nomemory.text.language import FIRST_PERSON
 from nomemory.text.time_expressions import CHINESE_WEEKDAYS, WEEKDAYS
 
 _DAY: Final = rf"(?:{'|'.join(day.removesuffix('day') for day in WEEKDAYS)}|tue|thur)(?:day)?"
@@ -18,8 +19,6 @@ _SAYS_WHEN_ENGLISH: Final = re.compile(
 _SAYS_WHEN_CHINESE: Final = re.compile(
     f"昨天|前天|今天|明天|后天|上周|上个|下周|下个|刚刚|刚才|最近|去年|前年|今年|周[{CHINESE_WEEKDAYS}末]"
 )
-_OF_SELF: Final = re.compile(r"\b(?=[Imwo])(?:I|my|we|our)\b")
-_OF_SELF_CHINESE: Final = "我"
 _TELLS_OF_SELF: Final = 1 / 3
 """What the first person counts, against 1 for saying when: people tell in it what happened to them."""
 
@@ -28,5 +27,4 @@ def tells_when(text: str) -> float:
     """Return how far a message says when something happened to its speaker, counted from when it was said: 0 to 4/3."""
     has_chinese = not text.isascii()
     says_when = (has_chinese and _SAYS_WHEN_CHINESE.search(text)) or _SAYS_WHEN_ENGLISH.search(text)
-    of_self = (has_chinese and _OF_SELF_CHINESE in text) or _OF_SELF.search(text)
-    return bool(says_when) + _TELLS_OF_SELF * bool(of_self)
+    return bool(says_when) + _TELLS_OF_SELF * bool(FIRST_PERSON.search(text))

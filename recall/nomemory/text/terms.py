@@ -16,7 +16,7 @@ import regex  # type: ignore[import-untyped]  # it ships without types
 import Stemmer
 
 from nomemory.text.normalisation import plain
-from nomemory.text.stop_words import COMPARISON_STOP_WORDS
+from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
 
 class _Stemmers(threading.local):
@@ -27,12 +27,6 @@ class _Stemmers(threading.local):
 
 
 _stemmers = _Stemmers()
-
-
-def stemmed(words: Sequence[str]) -> list[str]:
-    """Return the stems of lower-case words. Words of other languages mostly stay as they are."""
-    found: list[str] = _stemmers.english.stemWords(words)
-    return found
 
 
 _FORMS = """
@@ -68,14 +62,6 @@ BASES = {form: base for base, *forms in _WORDS for form in forms}
 """The base of each form."""
 
 
-_EVERYDAY_VERBS = """
-begin break build buy catch choose draw drink drive eat fall feel find fly forget give grow hide leave lose meet pay
-ride run see sell sing sleep speak spend swim take teach wear win write
-"""
-EVERYDAY_BASES = {form: base for form, base in BASES.items() if base in _EVERYDAY_VERBS.split()}
-"""The base of each form of some everyday verbs: what texts are compared by, where the index knows more."""
-
-
 _RUN = regex.compile(r"(?P<han>\p{Han}+)|(?P<word>[\p{L}\p{N}]+(?:'[a-z]+)?)")
 _NUMBER = regex.compile(r"\d+(?:[.:]\d+)*")
 
@@ -86,9 +72,15 @@ _IDLE_HAN = frozenset(
 """Chinese characters of grammar: a pair of two of them is no word."""
 
 
+def stems(words: Sequence[str]) -> list[str]:
+    """Reduce lower-case words to the stems of their bases. Words of other languages mostly stay as they are."""
+    found: list[str] = _stemmers.english.stemWords([BASES.get(word, word) for word in words])
+    return found
+
+
 def stem(word: str) -> str:
     """Return the stem of a lower-case English word."""
-    return stemmed([EVERYDAY_BASES.get(word, word)])[0]
+    return stems([word])[0]
 
 
 def pairs(run: str) -> list[str]:
@@ -102,7 +94,7 @@ def terms(text: str) -> frozenset[str]:
     for match in _RUN.finditer(plain(text)):
         if match["han"]:
             found.update(pair for pair in pairs(match["han"]) if not _IDLE_HAN.issuperset(pair))
-        elif (word := match["word"].split("'")[0]) not in COMPARISON_STOP_WORDS:
+        elif (word := match["word"].split("'")[0]) not in CONVERSATIONAL_STOP_WORDS:
             found.add(stem(word))
     return frozenset(found)
 

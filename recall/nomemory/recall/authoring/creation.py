@@ -21,7 +21,7 @@ from nomemory.recall.reading.answer import kept
 from nomemory.recall.tools.arguments import object_schema
 from nomemory.recall.tools.identity_guard import names_a_user
 from nomemory.text.language import Language
-from nomemory.text.stop_words import COMPARISON_STOP_WORDS
+from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
 TEMPLATE_FILES: Final = {
     Language.CHINESE: "references/skill-template.zh.md",
@@ -39,7 +39,17 @@ _PLACE: Final = re.compile(r"\{\{(\w+)\}\}")
 _WORD: Final = re.compile(r"[a-z0-9]{2,20}")
 _WORDS_MAX: Final = 4
 _NAME_CHARS: Final = 64
-_IDLE: Final = COMPARISON_STOP_WORDS | {"assistant", "app", "bot", "agent", "ai", "help", "helps", "helping", "recall"}
+_IDLE: Final = CONVERSATIONAL_STOP_WORDS | {
+    "assistant",
+    "app",
+    "bot",
+    "agent",
+    "ai",
+    "help",
+    "helps",
+    "helping",
+    "recall",
+}
 _ENTRIES_MAX: Final = 24
 _ALIASES_MAX: Final = 8
 _TERM: Final = re.compile(r"[^\W_](?:[\w .+&'’·-]{0,30}\w)?")

@@ -15,8 +15,7 @@ from typing import Final
 from nomemory.recall.model.evidence import Evidence, Relation, Retrieved
 from nomemory.recall.model.memory_view import Attribution
 from nomemory.recall.model.question import Question, Role
-from nomemory.text.asking import ends_asking
-from nomemory.text.assertions import only_asks
+from nomemory.text.asking import ends_asking, only_asks
 from nomemory.text.terms import terms
 
 _REPEATED: Final = 0.75

@@ -10,8 +10,8 @@ from functools import cached_property
 from itertools import dropwhile, takewhile
 from typing import Final
 
+from nomemory.text.asking import is_statement, refers_back
 from nomemory.text.question_reading import QuestionReading
-from nomemory.text.talk import is_statement, refers_back
 from nomemory.text.time_expressions import TimeRange
 
 _SOUGHT_CHARS: Final = 500

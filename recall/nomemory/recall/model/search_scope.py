@@ -13,6 +13,7 @@ from typing import Final
 
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Question, Role
+from nomemory.recall.model.result import JsonValue
 from nomemory.text.time_expressions import ANY_TIME, TimeRange
 from nomemory.v1 import message_pb2
 
@@ -30,6 +31,15 @@ class SearchScope:
         """Bound it by the time of the question."""
         end = now if self.window.until is None else min(self.window.until, now)
         return SearchScope(TimeRange(self.window.since, end), self.role)
+
+    def times(self, now: datetime) -> dict[str, JsonValue]:
+        """Return the window as tools take it, with its end, even if that is the time of the question."""
+        since, until = self.window.since, (self.window.until or now).isoformat()
+        return {"since": since.isoformat(), "until": until} if since else {"until": until}
+
+    def as_filter(self, now: datetime) -> dict[str, JsonValue]:
+        """Return it as the tools' filter."""
+        return {"role": self.role.value, "time_range": self.times(now)}
 
     def holds(self, message: Retrieved) -> bool:
         """Return whether a message stands within it."""

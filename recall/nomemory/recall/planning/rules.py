@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -16,9 +15,9 @@ from nomemory.recall.skills.steering.lexicon import search_text
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.skills.steering.template import Template
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
-from nomemory.text.asking import words_query
 from nomemory.text.names import without_names
-from nomemory.text.time_expressions import ANY_TIME, TimeRange, last_days
+from nomemory.text.question_words import words_query
+from nomemory.text.time_expressions import ANY_TIME, last_days
 
 _WINDOWS_DAYS: Final = (7, 30, 180)
 """Windows from the shortest to the longest; after that, any time."""
@@ -101,7 +100,7 @@ class RulesPlanner:
             window = question.time_range or lately or last_days(_LATELY_DAYS, question.now)
             listed: dict[str, JsonValue] = {
                 "role": self._steering.role(question).value,
-                **_times(window, question),
+                **SearchScope(window).times(question.now),
                 "page_size": self._page,
             }
             yield ToolCall(MESSAGES_LIST, listed, "what was said lately")
@@ -115,7 +114,7 @@ class RulesPlanner:
         """
         ranked = self._ranked(question, why)
         if question.is_talk:
-            yield self._by_meaning(question.sought, self._scope, question, self._page, f"{why}: what is nearest to it")
+            yield self._search(SEMANTIC_SEARCH, question.sought, question, f"{why}: what is nearest to it")
             yield ranked
             return
         if self._begins_with != LEXICAL_SEARCH:
@@ -136,7 +135,7 @@ class RulesPlanner:
         scope = SearchScope(role=self._scope.role) if is_vague else self._scope
         arguments: dict[str, JsonValue] = {
             "query_text": question.sought,
-            "filter": _filter(scope, question),
+            "filter": scope.as_filter(question.now),
             "top_k": self._ranked_page,
         }
         return ToolCall(HYBRID_SEARCH, arguments, f"{why}: what answers best")
@@ -145,8 +144,7 @@ class RulesPlanner:
         """Search for exact phrases."""
         words = words_query([], question.reading.phrases)
         if words:
-            call = self._by_words(words, self._scope, question, self._page, "in just these words")
-            yield replace(call, weight=_OF_PHRASE)
+            yield self._search(LEXICAL_SEARCH, words, question, "in just these words", _OF_PHRASE)
 
     def _in_other_terms(self, question: Question, why: str) -> Iterator[ToolCall]:
         """Search with the lexicon's synonyms, in a call of their own, so that they displace no hit of the question."""
@@ -154,29 +152,23 @@ class RulesPlanner:
         if others:
             words = [*question.reading.words, *filter(_WORD.fullmatch, others)]
             query = words_query(words, [other for other in others if not _WORD.fullmatch(other)])
-            call = self._by_words(query, self._scope, question, self._page, f"{why}: in the lexicon's terms")
-            yield replace(call, weight=_OF_LEXICON)
+            yield self._search(LEXICAL_SEARCH, query, question, f"{why}: in the lexicon's terms", _OF_LEXICON)
 
     def _rewritten(self, question: Question) -> Iterator[ToolCall]:
         """Search for the template's rewrites, by words if the template begins with words, else by meaning."""
         reading, words = question.reading, " ".join(question.reading.words)
         meant = words if self._in_words else without_names(reading.asked, reading.names) or reading.asked
-        for rewritten in self._template.queries(meant, words) if self._template else ():
-            if self._in_words:
-                query = words_query(search_text(rewritten).split())
-                call = self._by_words(query, self._scope, question, self._page, "rewritten, in these words")
-            else:
-                query = rewritten
-                call = self._by_meaning(query, self._scope, question, self._page, "rewritten, in other words")
-            if query:
-                yield replace(call, weight=_OF_REWRITE)
+        for query in self._template.queries(meant, words) if self._template else ():
+            if not self._in_words:
+                yield self._search(SEMANTIC_SEARCH, query, question, "rewritten, in other words", _OF_REWRITE)
+            elif by_words := words_query(search_text(query).split()):
+                yield self._search(LEXICAL_SEARCH, by_words, question, "rewritten, in these words", _OF_REWRITE)
 
     def _in_this_talk(self, question: Question) -> Iterator[ToolCall]:
         """Ask for what was said just before, where the question refers to it by “it” or “那”."""
         if question.background:
             why = "what the question may refer to"
-            call = self._by_meaning(question.background, self._scope, question, self._page, why)
-            yield replace(call, weight=_OF_TALK)
+            yield self._search(SEMANTIC_SEARCH, question.background, question, why, _OF_TALK)
 
     def _without_meaning(self, calls: Iterable[ToolCall], question: Question) -> Iterator[ToolCall]:
         """Leave out what cannot be searched by meaning; the rewrites go by words instead."""
@@ -199,18 +191,11 @@ class RulesPlanner:
             self._scope = scope
             yield from self._asked(situation.question, "too few: a wider window")
 
-    @staticmethod
-    def _by_meaning(text: str, scope: SearchScope, question: Question, top_k: int, why: str) -> ToolCall:
-        return ToolCall(SEMANTIC_SEARCH, {"query_text": text, "filter": _filter(scope, question), "top_k": top_k}, why)
-
-    @staticmethod
-    def _by_words(query: str, scope: SearchScope, question: Question, page_size: int, why: str) -> ToolCall:
-        arguments: dict[str, JsonValue] = {
-            "query_text": query,
-            "filter": _filter(scope, question),
-            "page_size": page_size,
-        }
-        return ToolCall(LEXICAL_SEARCH, arguments, why)
+    def _search(self, tool: str, text: str, question: Question, why: str, weight: float = 1.0) -> ToolCall:
+        """Search for a text in the scope in hand; what is asked beside the question itself has a lower weight."""
+        size = "page_size" if tool == LEXICAL_SEARCH else "top_k"
+        narrowed = self._scope.as_filter(question.now)
+        return ToolCall(tool, {"query_text": text, "filter": narrowed, size: self._page}, why, weight)
 
 
 def _too_few(scope: SearchScope, situation: Situation, page: int) -> bool:
@@ -242,13 +227,3 @@ def _wider(scope: SearchScope, question: Question) -> SearchScope:
 def _sought(question: Question) -> str:
     signal = question.reading.time_signal
     return f"looking for what answers; “{signal.words}”" if signal else "looking for what answers"
-
-
-def _filter(scope: SearchScope, question: Question) -> dict[str, JsonValue]:
-    return {"role": scope.role.value, "time_range": _times(scope.window, question)}
-
-
-def _times(window: TimeRange, question: Question) -> dict[str, JsonValue]:
-    """Write a window with its end, even if that is the time of the question."""
-    until = (window.until or question.now).isoformat()
-    return {"until": until} if window.since is None else {"since": window.since.isoformat(), "until": until}

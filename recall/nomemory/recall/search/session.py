@@ -166,12 +166,9 @@ class SearchSession:
         """Make the ranking that every recall begins with, for a planner that does not begin with it itself."""
         question = self._question
         scope = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).until(question.now)
-        times: dict[str, JsonValue] = {"until": scope.window.until.isoformat()} if scope.window.until else {}
-        if scope.window.since:
-            times["since"] = scope.window.since.isoformat()
         arguments: dict[str, JsonValue] = {
             "query_text": question.sought,
-            "filter": {"role": scope.role.value, "time_range": times},
+            "filter": scope.as_filter(question.now),
             "top_k": max(_RANKED, self._budget.ranked_messages),
         }
         await self.follow(Plan((ToolCall(HYBRID_SEARCH, arguments, "what answers best"),)), 1)

@@ -8,8 +8,7 @@ from sys import intern
 from typing import Final, NamedTuple
 
 from nomemory.server.message import Entry, LoggedMessage
-from nomemory.text.asking import ends_asking
-from nomemory.text.assertions import only_asks
+from nomemory.text.asking import ends_asking, only_asks
 from nomemory.text.names import beginning
 from nomemory.text.sentences import without_attachments
 from nomemory.text.temporal_cues import tells_when

@@ -17,10 +17,10 @@ import numpy as np
 from nomemory.server.hybrid.timeline import Floats, Timeline
 from nomemory.server.vector.protocol import VectorHit
 from nomemory.text.analysis import streams
-from nomemory.text.asking import without_asking_words
 from nomemory.text.language import Language, language_of
 from nomemory.text.names import beginning, beginnings, without_speakers
 from nomemory.text.question_reading import QuestionReading
+from nomemory.text.question_words import without_asking_words
 from nomemory.text.time_expressions import Precision, TimeRange
 
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")

@@ -12,7 +12,6 @@ about 1. So what is looked at is how well messages match, without any preference
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -20,6 +19,7 @@ from typing import Final, Self
 import numpy as np
 
 from nomemory.server.hybrid.timeline import Flags, Floats, Ints
+from nomemory.text.language import FIRST_PERSON, SECOND_PERSON
 
 _LOOKED_AT: Final = 40
 """Of the messages, the best are looked at; from 20 to 60 it makes no difference."""
@@ -63,8 +63,6 @@ _OF_ADDRESSED: Final = -0.35
 _OF_NOBODY_NAMED: Final = 0.9
 _ASKS_ADDRESSED: Final = -0.25
 _ASKS: Final = -0.15
-_SELF: Final = re.compile(r"\b(?:I|me|my|mine|we|us|our)\b|[我咱]", re.IGNORECASE)
-_OTHER: Final = re.compile(r"\b(?:you|yours?)\b|[你您]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +159,7 @@ def told_apart(asked: Collection[int], speakers: int) -> bool:
 
 def subject(text: str, *, asks: bool) -> float:
     """Return of whom a message speaks: from 1, of its speaker, to -1, of whom it addresses."""
-    of_self, of_other = bool(_SELF.search(text)), bool(_OTHER.search(text))
+    of_self, of_other = bool(FIRST_PERSON.search(text)), bool(SECOND_PERSON.search(text))
     if asks:
         return _ASKS_ADDRESSED if of_other else _ASKS
     if of_other:

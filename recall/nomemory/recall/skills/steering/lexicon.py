@@ -13,7 +13,7 @@ import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.skills.steering.outline import Entry, Unreadable, listed
 from nomemory.text.normalisation import plain
-from nomemory.text.stop_words import QUESTION_STOP_WORDS
+from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 from nomemory.text.terms import stem
 
 EXPANSIONS_MAX: Final = 16
@@ -46,7 +46,7 @@ class Lexicon:
     def __post_init__(self) -> None:
         for canonical, others in self.aliases.items():
             for form in dict.fromkeys(map(_compared, (canonical, *others))):
-                if form and form not in QUESTION_STOP_WORDS:  # “it” and “can” stand in nearly every question
+                if form and form not in CONVERSATIONAL_STOP_WORDS:  # “it” and “can” stand in nearly every question
                     self._entries.setdefault(form, []).append(canonical)
 
     def expand(self, text: str) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from nomemory.recall.skills.steering.lexicon import Lexicon, read_lexicon
 from nomemory.recall.skills.steering.outline import Section, SectionKind, Unreadable, sections
 from nomemory.recall.skills.steering.template import Template, read_templates
 from nomemory.text.analysis import streams
-from nomemory.text.asking import without_asking_words
 from nomemory.text.question_reading import QuestionReading
+from nomemory.text.question_words import without_asking_words
 from nomemory.text.time_expressions import ANY_TIME, TimeRange, last_days
 
 LEXICON_FILE: Final = "references/lexicon.md"

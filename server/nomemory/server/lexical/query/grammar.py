@@ -15,12 +15,13 @@ from typing import Final
 from nomemory.server.faults import Fault, Reason, Violation, bad_field
 from nomemory.server.lexical.query.parser import Chain, Clause, Mark, MarkKind, Operand, arrange, depth, scan
 from nomemory.server.lexical.query.tree import AllOf, Leaf, Node, Query, Sign, Stream, all_of, any_of, count_terms
-from nomemory.text.analysis import Kind, Token, stems, terms, tokenise
-from nomemory.text.asking import without_asking_words
+from nomemory.text.analysis import Kind, Token, terms, tokenise
 from nomemory.text.names import naming_terms
 from nomemory.text.normalisation import visible
 from nomemory.text.question_reading import QuestionReading
+from nomemory.text.question_words import without_asking_words
 from nomemory.text.stop_words import CLITICS, CONTRACTED, STOP_WORDS
+from nomemory.text.terms import stems
 
 _OF_WORD = frozenset("#@%&*/\\_")
 """Punctuation that belongs to the word it stands at. The rest belongs to the sentence, and is dropped at the ends."""
