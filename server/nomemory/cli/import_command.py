@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.connection import client_option
 from nomemory.cli.console import stderr_console
 from nomemory.cli.options import FORMS, moment_option, output_option, span_option
 from nomemory.cli.output import Output
@@ -95,7 +95,7 @@ class Plan:
 @click.option(
     "--timeout", type=span_option, metavar="SPAN", default="10m", show_default=True, help="How long to wait at most."
 )
-@target_option
+@client_option
 @output_option
 def import_(  # noqa: PLR0913 - a parameter for each option
     *,
@@ -110,7 +110,7 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     dry_run: bool,
     wait: bool,
     timeout: timedelta,
-    target: Target,
+    client: Client,
     output: Output,
 ) -> None:
     """Store the messages of files; - is standard input.
@@ -123,11 +123,10 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     _protect(files, rejects)
     plan = Plan(Given(user, start, step, time_zone), name, rejects, replace, dry_run)
     rejected = 0
-    with connect(target) as client:
-        for summary in _import_all(files, plan, client):
-            output.show(summary)
-            rejected += summary.tally.rejected
-        late = wait and not dry_run and not _caught_up(client, timeout)
+    for summary in _import_all(files, plan, client):
+        output.show(summary)
+        rejected += summary.tally.rejected
+    late = wait and not dry_run and not _caught_up(client, timeout)
     if late:
         output.notice("The indexes have not caught up yet; nomemory status shows how far they are.")
     if rejected or late:

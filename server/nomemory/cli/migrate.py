@@ -28,8 +28,6 @@ _NO_DRIVER: Final = "The driver of PostgreSQL is not installed: pip install 'nom
 _ONE_OF_EACH: Final = """\
 One of --from and --to is a data directory, and the other the URL of a PostgreSQL database. For the latter \
 NOMEMORY_LOG will do."""
-_ID_TOO_LONG: Final = "an id is too long for PostgreSQL: three of them have to fit into 2,700 bytes"
-_TOO_LONG: Final = "54000"
 _DAMAGED_MAX: Final = 20
 
 
@@ -143,8 +141,6 @@ def _explained() -> Iterator[None]:
 
 def _of_database(error: BaseException) -> str:
     state = getattr(error, "sqlstate", None)
-    if state == _TOO_LONG:
-        return _ID_TOO_LONG
     cause = f"{type(error).__name__} ({state})" if state else str(error) or type(error).__name__
     return f"the database cannot be used: {cause}. What was copied stays; run this again to go on"
 

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 import mcp_types as types
 
-from nomemory.client import lifecycle, requests
+from nomemory.client import requests
 from nomemory.mcp import results
 from nomemory.mcp.memory import BoundCaller, Memory
 from nomemory.v1 import message_pb2
@@ -48,7 +48,7 @@ async def conversations(memory: Memory, caller: BoundCaller, cursor: str) -> typ
     Raises:
         NoMemoryError: the call did not succeed.
     """
-    request = lifecycle.list_conversations(caller.user_id, cursor=cursor)
+    request = requests.list_conversations(caller.user_id, cursor=cursor)
     reply = await memory.call(memory.query.ListConversations, request, caller.metadata)
     found = [
         types.Resource(
