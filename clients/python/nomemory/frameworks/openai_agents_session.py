@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from itertools import islice
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 from agents import SessionSettings, TResponseInputItem
 from agents.memory import SessionABC
 
-from nomemory.client import Client
-from nomemory.frameworks import session_item
+from nomemory.client import Client, NewMessage, RoleName
+from nomemory.client.messages import role_name
 from nomemory.v1 import message_pb2
 
 _PAGE: Final = 500
+_TYPE: Final = "item_type"
+"""The key of the metadata that marks a message as the JSON of an item, and has the item's type."""
+
+_ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
+    {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+)
+_TEXTS: Final = frozenset({"input_text", "output_text", "text"})
 
 
 class MemorySession(SessionABC):
@@ -64,7 +74,7 @@ class MemorySession(SessionABC):
         Raises:
             NoMemoryError: one is larger than a message may be, or the call did not succeed.
         """
-        kept = [item for item in items if self._keep_others or session_item.text_of(item)]
+        kept = [item for item in items if self._keep_others or _text_of(item)]
         await asyncio.to_thread(self._store, kept)
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -82,14 +92,65 @@ class MemorySession(SessionABC):
         if limit is not None and limit <= 0:
             return []
         newest = islice(self._newest(min(limit or _PAGE, _PAGE)), limit)
-        return [session_item.item(one) for one in newest][::-1]
+        return [_item(one) for one in newest][::-1]
 
     def _store(self, items: list[TResponseInputItem]) -> None:
         if items:
-            self._client.write([session_item.message(one, self._user_id, self.session_id) for one in items])
+            self._client.write([_message(one, self._user_id, self.session_id) for one in items])
 
     def _pop(self) -> TResponseInputItem | None:
         for latest in self._newest(1):
             if self._client.delete(self._user_id, [latest.message_id]).deleted:
-                return session_item.item(latest)
+                return _item(latest)
         return None
+
+
+def _message(item: TResponseInputItem, user_id: str, conversation_id: str) -> NewMessage:
+    """Return the message that keeps an item. A text keeps its words and its role; anything else is kept as JSON."""
+    said: NewMessage = {
+        "user_id": user_id,
+        "conversation_id": conversation_id,
+        "ts": datetime.now(UTC),
+        "role": "tool",
+        "content": "",
+    }
+    fields = cast("Mapping[str, Any]", item)
+    if text := _text_of(item):
+        return {**said, "role": _ROLES[fields["role"]], "content": text}
+    whole = json.dumps(item, ensure_ascii=False)
+    return {**said, "content": whole, "metadata": {_TYPE: str(fields.get("type", "message"))}}
+
+
+def _item(kept: message_pb2.ChatMessage) -> TResponseInputItem:
+    """Return the item that a message keeps. One that was written by others than a session is a text."""
+    if _TYPE in kept.metadata and (whole := _whole(kept.content)):
+        return cast("TResponseInputItem", whole)
+    return cast("TResponseInputItem", {"role": _speaker(kept.role), "content": kept.content})
+
+
+def _text_of(item: TResponseInputItem) -> str:
+    """Return what an item says; empty: it is not, or not only, text."""
+    fields = cast("Mapping[str, Any]", item)
+    content = fields.get("content")
+    if fields.get("type", "message") != "message" or fields.get("role") not in _ROLES:
+        return ""
+    if isinstance(content, list):
+        if any(part.get("type") not in _TEXTS for part in content):
+            return ""
+        content = "\n".join(part["text"] for part in content)
+    return content if isinstance(content, str) and content.strip() else ""
+
+
+def _whole(text: str) -> Mapping[str, Any] | None:
+    """Return the item that a text is the JSON of; None: it is not one, whoever marked it as such."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _speaker(role: message_pb2.Role.ValueType) -> str:
+    """Return the role of an item. What a tool said elsewhere must have no more weight than what a model says."""
+    name = role_name(role)
+    return name if name in _ROLES else "assistant"
