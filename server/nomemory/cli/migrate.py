@@ -163,16 +163,14 @@ def _tell_damage(ends: _Ends, found: Sequence[Damaged]) -> None:
     for damaged in found[:_DAMAGED_MAX]:
         user, message = one_line(damaged.user_id), one_line(damaged.message_id)
         click.echo(f"Damaged: message {message} of user {user}, change {damaged.sequence:,}", err=True)
-    if (more := len(found) - _DAMAGED_MAX) > 0:
-        click.echo(f"and {more:,} more", err=True)
     advice = (
         f"delete them with `nomemory doctor --data {ends.directory} --delete-damaged`, or restore a backup"
         if ends.to_database
         else "delete them with `nomemory delete`, or restore the database"
     )
     click.echo(
-        f"{counted(len(found), 'message')} of {ends.source} cannot be copied, because the checksum does not"
-        f" hold: {advice}. Then run this again. The log stays where it is.",
+        f"{counted(len(found), 'message')} of {ends.source} cannot be copied, because the checksum does not hold:"
+        f" {advice}. Then run this again. The log stays where it is.",
         err=True,
     )
 
