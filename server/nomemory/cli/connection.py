@@ -14,8 +14,8 @@ import click
 import grpc
 
 from nomemory.cli.terminal import one_line, printable
+from nomemory.client.channel import Identity
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.options import Identity
 from nomemory.client.sync import Client
 
 _REASON = "ERROR_REASON_"

@@ -10,7 +10,7 @@ from nomemory.cli.connection import client_option
 from nomemory.cli.options import narrowing_options, output_option, user_option
 from nomemory.cli.output import Output
 from nomemory.cli.terminal import counted
-from nomemory.client.options import Narrowing
+from nomemory.client.messages import Narrowing
 from nomemory.client.sync import Client
 
 

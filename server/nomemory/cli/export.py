@@ -16,7 +16,7 @@ from nomemory.cli.options import narrowing_options, output_option
 from nomemory.cli.output import Exported, Output
 from nomemory.cli.paging import PAGE_MAX
 from nomemory.cli.terminal import json_line, utf8_line
-from nomemory.client.options import Narrowing
+from nomemory.client.messages import Narrowing
 from nomemory.client.sync import Client
 from nomemory.v1 import message_pb2
 

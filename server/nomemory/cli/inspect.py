@@ -11,7 +11,7 @@ from nomemory.cli.configuration import configured
 from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.http_server import address_option, serve
 from nomemory.client import channel
-from nomemory.client.options import channel_credentials
+from nomemory.client.channel import channel_credentials
 from nomemory.inspector.gateway import Forwarding, Gateway, Guard
 from nomemory.server.listen_address import INSPECTOR, ListenAddress
 from nomemory.server.settings import Settings

@@ -14,8 +14,8 @@ import click
 from nomemory.cli.configuration import configured
 from nomemory.cli.connection import Refused, Target, target_option
 from nomemory.client import channel
+from nomemory.client.channel import channel_credentials, with_credential
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.options import channel_credentials, with_credential
 from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 

@@ -13,8 +13,7 @@ import click
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.output import Output
 from nomemory.cli.paging import Paging
-from nomemory.client.messages import RoleName
-from nomemory.client.options import Narrowing
+from nomemory.client.messages import Narrowing, RoleName
 
 Entry = tuple[str, str]
 _SPAN: Final = re.compile(r"[0-9]{1,6}[smhdw]")

@@ -11,7 +11,7 @@ from nomemory.cli.connection import client_option
 from nomemory.cli.options import content_output_option, narrowing_options, output_option, paging_options, user_option
 from nomemory.cli.output import Count, Output
 from nomemory.cli.paging import Paging
-from nomemory.client.options import Narrowing
+from nomemory.client.messages import Narrowing
 from nomemory.client.sync import Client
 
 _CUT: Final = "The reply was cut at its size limit: there are fewer messages than asked for."

@@ -13,8 +13,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nomemory.cli.connection import Target, error_lines
 from nomemory.cli.output import Check
 from nomemory.client import channel
+from nomemory.client.channel import channel_credentials
 from nomemory.client.errors import NoMemoryError, from_rpc_error
-from nomemory.client.options import channel_credentials
 from nomemory.client.sync import Client
 from nomemory.v1 import ingest_service_pb2
 

@@ -1,4 +1,4 @@
-"""A session of the OpenAI Agents SDK whose items are messages of one user's memory."""
+"""For the OpenAI Agents SDK: a session whose items are messages of one user's memory, and the memory as tools."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from agents import SessionSettings, TResponseInputItem
+from agents import FunctionTool, SessionSettings, Tool, TResponseInputItem
 from agents.memory import SessionABC
+from agents.tool_context import ToolContext
 
 from nomemory.client import Client, NewMessage, RoleName
 from nomemory.client.messages import role_name
+from nomemory.frameworks.tools import MemoryTools
 from nomemory.v1 import message_pb2
 
 _PAGE: Final = 500
@@ -154,3 +156,21 @@ def _speaker(role: message_pb2.Role.ValueType) -> str:
     """Return the role of an item. What a tool said elsewhere must have no more weight than what a model says."""
     name = role_name(role)
     return name if name in _ROLES else "assistant"
+
+
+def agent_tools(tools: MemoryTools) -> list[Tool]:
+    """Return the tools for an agent."""
+    return [_tool(tools, function["name"], function) for function in tools.functions]
+
+
+def _tool(tools: MemoryTools, name: str, function: dict[str, Any]) -> Tool:
+    async def run(_context: ToolContext[Any], arguments: str) -> str:
+        return await asyncio.to_thread(tools.call, name, arguments)
+
+    return FunctionTool(
+        name=name,
+        description=function["description"],
+        params_json_schema=function["parameters"],
+        on_invoke_tool=run,
+        strict_json_schema=False,
+    )
