@@ -23,7 +23,6 @@ LADDER = {
         "nomemory.v1",
         "nomemory.client.prompt_block",
         "nomemory.client.prompt_passages",
-        "nomemory.client.token_estimate",
     ),
     "nomemory.server": ("nomemory.spans", "nomemory.text", "nomemory.v1", "nomemory.recall"),
     "nomemory.importing": ("nomemory.v1", "nomemory.client", "nomemory.server.extension_point"),

@@ -20,7 +20,7 @@ from evaluation.metrics import (
     session_metrics,
 )
 from evaluation.view import Judged, conflict_metrics, is_right, view_metrics
-from nomemory.client.token_estimate import tokens
+from nomemory.client.prompt_passages import tokens
 
 Figures = dict[str, Any]
 """Metrics by name. `ci` has the 95 % intervals of those that have one, by the same names."""

@@ -100,7 +100,7 @@ def test_count_counts_what_its_filter_admits(ask: Ask) -> None:
 
 
 def test_conversations_are_listed_the_latest_first(ask: Ask) -> None:
-    lines = [json.loads(line) for line in ask("conversations", "--json", "--page-size", "1").stdout.splitlines()]
+    lines = [json.loads(line) for line in ask("conversations", "--json").stdout.splitlines()]
     assert lines == [
         {
             "conversation_id": "home",
@@ -118,10 +118,10 @@ def test_conversations_are_listed_the_latest_first(ask: Ask) -> None:
 
 
 def test_list_goes_on_from_its_cursor(ask: Ask) -> None:
-    first = ask("list", "--json", "--limit", "3", "--page-size", "2")
+    first = ask("list", "--json", "--limit", "3")
     assert ids(first) == ["m4", "m3", "m2"]
     cursor = first.stderr.removeprefix("next_cursor: ").strip()
-    assert ids(ask("list", "--json", "--limit", "0", "--page-size", "1", "--cursor", cursor)) == ["m1", "m0"]
+    assert ids(ask("list", "--json", "--limit", "0", "--cursor", cursor)) == ["m1", "m0"]
 
 
 def test_search_finds_exact_phrases(ask: Ask) -> None:

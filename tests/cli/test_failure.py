@@ -64,7 +64,7 @@ def test_a_refusal_is_told_with_every_violation(run: Run, script: Scripted, answ
         ["list"],
         ["list", "--user", "ann", "--since", "yesterday"],
         ["list", "--user", "ann", "--target", "nowhere"],
-        ["list", "--user", "ann", "--page-size", "501"],
+        ["list", "--user", "ann", "--limit", "-1"],
         ["search", "--user", "ann"],
         ["semantic", "x", "--user", "ann", "--min-score", "2"],
         ["delete", "--user", "ann"],

@@ -54,6 +54,12 @@ def line(number: int, user: str, content: str = "") -> str:
     return json.dumps(message, ensure_ascii=False) + "\n"
 
 
+def copied(name: str) -> str:
+    """Copy a file to where rejects may be written beside it."""
+    Path(name).write_bytes((IMPORTS / name).read_bytes())
+    return name
+
+
 def rejects(path: Path | str) -> list[dict[str, Any]]:
     return [json.loads(text) for text in Path(path).read_text(encoding="utf-8").splitlines()]
 
@@ -112,7 +118,7 @@ def test_an_endless_record_is_not_held(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["messages.jsonl", "locomo.json", "openai.jsonl", "loose.json", "conversations.json"])
 def test_every_format_is_stored_once(name: str, import_: Import, server: Server, user: str) -> None:
-    arguments = (str(IMPORTS / name), "--user", user, "--start", "2024-05-01", "--rejects", "r.jsonl", "--json")
+    arguments = (copied(name), "--user", user, "--start", "2024-05-01", "--json")
     first, second = counts(import_(*arguments)), counts(import_(*arguments))
     assert first["created"] == second["unchanged"] == len(stored(server, user)) > 0
     assert "created" not in second
@@ -120,7 +126,7 @@ def test_every_format_is_stored_once(name: str, import_: Import, server: Server,
 
 @pytest.mark.parametrize("name", ["openai.json", "conversations.json"])
 def test_what_a_tool_said_is_stored_and_found_as_a_tools(name: str, import_: Import, server: Server, user: str) -> None:
-    import_(str(IMPORTS / name), "--user", user, "--start", "2024-05-01", "--rejects", "r.jsonl")
+    import_(copied(name), "--user", user, "--start", "2024-05-01")
     with Client(server.target) as client:
         (said,) = client.iter_messages(user, role="tool")
         assert said.role == message_pb2.ROLE_TOOL
@@ -130,15 +136,15 @@ def test_what_a_tool_said_is_stored_and_found_as_a_tools(name: str, import_: Imp
 def test_bad_lines_are_in_the_file_of_rejects_and_the_good_ones_are_stored(
     import_: Import, server: Server, user: str
 ) -> None:
-    result = import_(str(IMPORTS / "broken.jsonl"), "--user", user, "--rejects", "bad.jsonl", "--json")
+    result = import_(copied("broken.jsonl"), "--user", user, "--json")
     assert result.exit_code == 1
     assert counts(result) == {"created": 2, "rejected": 6}
     assert stored(server, user) == ["b1", "b5"]
-    found = rejects("bad.jsonl")
+    found = rejects("broken.jsonl.rejects.jsonl")
     assert [entry["line"] for entry in found] == [2, 3, 4, 5, 6, 7]
     originals = (IMPORTS / "broken.jsonl").read_text(encoding="utf-8").splitlines()
     assert [entry["original"] for entry in found] == originals[1:7]
-    assert all(entry["reasons"] and entry["file"] == str(IMPORTS / "broken.jsonl") for entry in found)
+    assert all(entry["reasons"] and entry["file"] == "broken.jsonl" for entry in found)
 
 
 @pytest.mark.parametrize("ts", ["1" + "0" * 400, "1e400", "-1e99"])
@@ -203,7 +209,7 @@ def test_standard_input_is_a_file_like_others(import_: Import, server: Server, u
 
 
 def test_what_list_writes_can_be_imported_again(import_: Import, run: Run, server: Server, user: str) -> None:
-    import_(str(IMPORTS / "openai.json"), "--user", user, "--start", "2024-05-01", "--rejects", "r.jsonl")
+    import_(copied("openai.json"), "--user", user, "--start", "2024-05-01")
     written = run("list", "--user", user, "--json", "--limit", "0", "--target", server.target).stdout
     assert counts(import_("-", "--json", stdin=written)) == {"unchanged": 6}
     again = import_("-", "--json", "--user", f"{user}-2", stdin=written)
@@ -212,9 +218,9 @@ def test_what_list_writes_can_be_imported_again(import_: Import, run: Run, serve
 
 
 def test_a_dry_run_stores_nothing(import_: Import, server: Server, user: str) -> None:
-    result = import_(str(IMPORTS / "broken.jsonl"), "--user", user, "--dry-run", "--rejects", "r.jsonl", "--json")
+    result = import_(copied("broken.jsonl"), "--user", user, "--dry-run", "--json")
     assert json.loads(result.stdout)["sent"] == 2
-    assert len(rejects("r.jsonl")) == 6
+    assert len(rejects("broken.jsonl.rejects.jsonl")) == 6
     assert stored(server, user) == []
 
 
@@ -273,17 +279,10 @@ def test_an_import_that_breaks_off_says_how_to_go_on(run: Run, script: Scripted)
 
 def test_rejects_never_take_the_place_of_a_source(import_: Import, user: str) -> None:
     text = line(1, user)
-    Path("chat.jsonl").write_text(text, encoding="utf-8")
-    result = import_("chat.jsonl", "--rejects", "./chat.jsonl")
-    assert result.exit_code == 2
-    assert Path("chat.jsonl").read_text(encoding="utf-8") == text
-
-
-def test_several_files_can_share_one_file_of_rejects(import_: Import, user: str) -> None:
-    for name in ("a.jsonl", "b.jsonl"):
-        Path(name).write_text("broken\n", encoding="utf-8")
-    assert import_("a.jsonl", "b.jsonl", "--user", user, "--rejects", "r.jsonl").exit_code == 1
-    assert [entry["file"] for entry in rejects("r.jsonl")] == ["a.jsonl", "b.jsonl"]
+    for name in ("chat.jsonl", "chat.jsonl.rejects.jsonl"):
+        Path(name).write_text(text, encoding="utf-8")
+    assert import_("chat.jsonl", "chat.jsonl.rejects.jsonl").exit_code == 2
+    assert Path("chat.jsonl.rejects.jsonl").read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize("form", ["txt", "jsonl"])

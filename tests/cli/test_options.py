@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nomemory.cli import paging
 from nomemory.cli.options import moment_option, span_option
 from nomemory.cli.paging import Paging
 
@@ -91,16 +92,18 @@ class Listing:
         return Numbers(list(range(start, end)), str(end) if end < self._length else "")
 
 
-@given(length=st.integers(0, 60), limit=st.integers(0, 70), page_size=st.integers(1, 20))
-def test_the_limit_is_met_exactly_and_the_cursor_goes_on_from_there(length: int, limit: int, page_size: int) -> None:
+@given(length=st.integers(0, 60), limit=st.integers(0, 70), most=st.integers(1, 20))
+def test_the_limit_is_met_exactly_and_the_cursor_goes_on_from_there(length: int, limit: int, most: int) -> None:
     listing = Listing(length)
-    pages = list(Paging(limit, page_size, "").follow(listing.page))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paging, "PAGE_MAX", most)
+        pages = list(Paging(limit, "").follow(listing.page))
     expected = min(limit or length, length)
     assert [number for page in pages for number in page.items] == list(range(expected))
     assert pages[-1].next_cursor == (str(expected) if expected < length else "")
-    assert max(listing.sizes) <= page_size
+    assert max(listing.sizes) <= most
 
 
 def test_a_cursor_decides_where_paging_begins() -> None:
-    (page,) = Paging(5, 500, "7").follow(Listing(10).page)
+    (page,) = Paging(5, "7").follow(Listing(10).page)
     assert page.items == [7, 8, 9]

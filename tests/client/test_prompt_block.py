@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nomemory.client import as_prompt, oldest_first
 from nomemory.client.messages import chat_message
 from nomemory.client.prompt_block import LEAST_TOKENS, Block, Marks, RecalledMessage
-from nomemory.client.token_estimate import tokens
+from nomemory.client.prompt_passages import tokens
 from nomemory.recall import Evidence, Limits, MemoryView, Question, RecallResult, Retrieved, Role, StopReason, TimeRange
 from nomemory.recall.model.memory_view import Attribution, Citation, Conflict, Statement, Verdict
 from nomemory.server.rpc.recall_service import recall_reply

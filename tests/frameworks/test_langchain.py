@@ -15,8 +15,7 @@ pytest.importorskip("langchain_core", reason="scripts/check_frameworks installs 
 from langchain_core.messages import ToolCall
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from nomemory.frameworks.langchain_retriever import MemoryRetriever
-from nomemory.frameworks.langchain_tools import langchain_tools
+from nomemory.frameworks.langchain import MemoryRetriever, langchain_tools
 
 
 def test_a_retriever_finds_messages_whole(client: Client, ann: str) -> None:

@@ -20,8 +20,7 @@ pytest.importorskip("agents", reason="scripts/check_frameworks installs it")
 
 from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, Session, SessionSettings
 
-from nomemory.frameworks.openai_agents_session import MemorySession
-from nomemory.frameworks.openai_agents_tools import agent_tools
+from nomemory.frameworks.openai_agents import MemorySession, agent_tools
 
 QUIET = RunConfig(tracing_disabled=True)
 CALL = {"type": "function_call", "call_id": "1", "name": "recall", "arguments": "{}"}

@@ -21,7 +21,6 @@ PACKAGES = {
     "OpenAI's functions": "openai",
     "OpenAI Agents SDK": "agents",
     "LangChain": "langchain_core",
-    "LangGraph": "langgraph.store.base",
     "LlamaIndex": "llama_index.core",
 }
 

@@ -12,8 +12,8 @@ from identity.issuer import token
 
 from nomemory.cli.main import nomemory
 from nomemory.client.aio import AsyncClient
+from nomemory.client.channel import Identity
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.options import Identity
 from nomemory.client.sync import Client
 from nomemory.server.identity.api_keys import ApiKeys
 from nomemory.server.identity.caller import Caller, Scope

@@ -16,7 +16,6 @@ import grpc
 import numpy as np
 import pytest
 
-from nomemory.cli.doctor.data import mend_vectors
 from nomemory.cli.startup import run
 from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.embedding.factory import choose_embedder
@@ -247,13 +246,6 @@ def test_vectors_of_messages_that_are_gone_are_said_and_removed_by_a_server(
         until(lambda: [line.get("orphans") for line in logs][:2] == [3, 0])
         until(lambda: is_whole(server))
     assert asyncio.run(versions_in(with_orphans, "u0", "nobody")) == list(range(1, EACH + 1))
-
-
-def test_the_doctor_removes_vectors_of_messages_that_are_gone_when_it_is_told_to(with_orphans: Settings) -> None:
-    assert mend_vectors(with_orphans) == ["The vectors of 3 versions that are gone are removed."]
-    found = asyncio.run(check_vector_index(with_orphans))
-    assert found == Findings(messages=USERS * EACH, points=USERS * EACH)
-    assert mend_vectors(with_orphans) == []
 
 
 def test_a_check_without_a_server_says_how_much_is_missing(written: Path, tmp_path: Path) -> None:

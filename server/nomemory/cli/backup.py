@@ -8,7 +8,17 @@ from pathlib import Path
 import click
 
 from nomemory.cli.configuration import configured
+from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
+from nomemory.server.log.protocol import LogUnusableError, LogVersionError
+from nomemory.server.maintenance import backup as backups
 
+_REFUSALS = (
+    backups.BackupError,
+    DataDirectoryBusyError,
+    DataDirectoryUnusableError,
+    LogUnusableError,
+    LogVersionError,
+)
 _SECONDS = "%Y%m%dT%H%M%SZ"
 _BACKUP_IN_POSTGRES = """\
 the message log is in PostgreSQL (NOMEMORY_LOG), and its own tools back it up: pg_dump for a copy of one moment, or \
@@ -28,17 +38,13 @@ def backup(*, data: Path | None, out: Path | None) -> None:
     The copy is of one moment, and is verified: every message's checksum, and the pages of the file. It has every
     message that was acknowledged before the command began. Whoever has it can read the messages.
     """
-    from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
-    from nomemory.server.log.protocol import LogUnusableError, LogVersionError  # noqa: PLC0415
-    from nomemory.server.maintenance.backup import BackupError, back_up  # noqa: PLC0415 - loads the engines
-
     settings = configured(data=data)
     if settings.server.log is not None:
         raise click.ClickException(_BACKUP_IN_POSTGRES)
     target = out or Path(f"nomemory-{datetime.now(UTC):{_SECONDS}}")
     try:
-        manifest = back_up(DataDirectory(settings.server.data, settings.server.key_file), target)
-    except (BackupError, LogUnusableError, LogVersionError) as error:
+        manifest = backups.back_up(DataDirectory(settings.server.data, settings.server.key_file), target)
+    except _REFUSALS as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{target}: {manifest.messages:,} messages, up to change {manifest.sequence:,}. Verified.")
 
@@ -53,18 +59,12 @@ def restore(*, backup: Path, data: Path | None, replace: bool) -> None:
     The backup is verified first. The log begins a new epoch: write tokens and cursors of before are refused, and the
     indexes are rebuilt when the server starts.
     """
-    from nomemory.server.data_directory import DataDirectory  # noqa: PLC0415
-    from nomemory.server.data_directory import DataDirectoryBusyError as Busy  # noqa: PLC0415
-    from nomemory.server.data_directory import DataDirectoryUnusableError as Unusable  # noqa: PLC0415
-    from nomemory.server.log.protocol import LogUnusableError, LogVersionError  # noqa: PLC0415
-    from nomemory.server.maintenance import backup as backups  # noqa: PLC0415 - loads the engines
-
     settings = configured(data=data)
     if settings.server.log is not None:
         raise click.ClickException(_RESTORE_IN_POSTGRES)
     directory = DataDirectory(settings.server.data, settings.server.key_file)
     try:
         log = backups.restore(backup, directory, replaces=replace)
-    except (backups.BackupError, Busy, Unusable, LogUnusableError, LogVersionError) as error:
+    except _REFUSALS as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{directory.root}: restored up to change {log.sequence:,}. Its indexes are built when a server starts.")

@@ -14,8 +14,8 @@ import click
 import grpc
 
 from nomemory.cli.terminal import one_line, printable
+from nomemory.client.channel import Identity
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.options import Identity
 from nomemory.client.sync import Client
 
 _REASON = "ERROR_REASON_"
@@ -84,7 +84,8 @@ class Target:
 
 def target_option(command: Command) -> Command:
     """Add --target and the options of the connection, and give the command its `target`."""
-    target = click.option(
+
+    @click.option(
         "--target",
         type=_address,
         metavar="HOST:PORT",
@@ -94,10 +95,6 @@ def target_option(command: Command) -> Command:
         show_envvar=True,
         help="The server.",
     )
-    return target(_connected(command))
-
-
-def _connected(command: Command) -> Command:
     @click.option(
         "--api-key",
         metavar="KEY",
@@ -126,6 +123,21 @@ def _connected(command: Command) -> Command:
         command(target=Target(target, identity), **others)
 
     return connected
+
+
+def client_option(command: Command) -> Command:
+    """Add the same options, and give the command a `client` of the server.
+
+    Raises:
+        Refused: a call did not succeed.
+    """
+
+    @functools.wraps(command)
+    def connected(*, target: Target, **others: object) -> None:
+        with connect(target) as client:
+            command(client=client, **others)
+
+    return target_option(connected)
 
 
 def _file_option(name: str, variable: str, help_text: str) -> Callable[[Command], Command]:

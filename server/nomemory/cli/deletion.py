@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import click
 
-from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.connection import client_option
 from nomemory.cli.options import narrowing_options, output_option, user_option
 from nomemory.cli.output import Output
 from nomemory.cli.terminal import counted
-from nomemory.client.options import Narrowing
+from nomemory.client.messages import Narrowing
+from nomemory.client.sync import Client
 
 
 @click.command("delete")
@@ -19,9 +20,9 @@ from nomemory.client.options import Narrowing
 @narrowing_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output_option
-@target_option
+@client_option
 def delete(
-    *, message_ids: Sequence[str], user: str, narrowing: Narrowing, yes: bool, output: Output, target: Target
+    *, message_ids: Sequence[str], user: str, narrowing: Narrowing, yes: bool, output: Output, client: Client
 ) -> None:
     """Delete messages. No read returns them any more.
 
@@ -31,8 +32,7 @@ def delete(
     what = counted(len(message_ids), "message") if message_ids else "all messages that these options admit"
     if not (yes or click.confirm(f"Delete {what} of {user}?", err=True)):
         raise click.ClickException("nothing was deleted.")
-    with connect(target) as client:
-        output.show(client.delete(user, message_ids) if message_ids else client.delete_matching(user, **narrowing))
+    output.show(client.delete(user, message_ids) if message_ids else client.delete_matching(user, **narrowing))
 
 
 def _check(message_ids: Sequence[str], narrowing: Narrowing) -> None:
@@ -47,13 +47,12 @@ def _check(message_ids: Sequence[str], narrowing: Narrowing) -> None:
 @click.option("--user", required=True, metavar="USER", help="Whom to erase. NOMEMORY_USER is not read.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output_option
-@target_option
-def erase(*, user: str, yes: bool, output: Output, target: Target) -> None:
+@client_option
+def erase(*, user: str, yes: bool, output: Output, client: Client) -> None:
     """Erase everything of a user, and show the receipt.
 
     No read returns anything of the user any more. The receipt says where bytes still are, and what removes them.
     """
     if not (yes or click.confirm(f"Erase everything of {user}?", err=True)):
         raise click.ClickException("nothing was erased.")
-    with connect(target) as client:
-        output.show(client.erase_user(user))
+    output.show(client.erase_user(user))

@@ -10,13 +10,13 @@ from typing import TextIO
 
 import click
 
-from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.connection import client_option
 from nomemory.cli.json_lines import message_record
 from nomemory.cli.options import narrowing_options, output_option
 from nomemory.cli.output import Exported, Output
 from nomemory.cli.paging import PAGE_MAX
 from nomemory.cli.terminal import json_line, utf8_line
-from nomemory.client.options import Narrowing
+from nomemory.client.messages import Narrowing
 from nomemory.client.sync import Client
 from nomemory.v1 import message_pb2
 
@@ -37,21 +37,20 @@ from nomemory.v1 import message_pb2
     help="Where to write. It appears when it is complete. Default: standard output.",
 )
 @output_option
-@target_option
-def export(*, user: str | None, narrowing: Narrowing, out: Path | None, output: Output, target: Target) -> None:
+@client_option
+def export(*, user: str | None, narrowing: Narrowing, out: Path | None, output: Output, client: Client) -> None:
     """Write all messages as JSON Lines, oldest first, user by user: what `nomemory import` reads.
 
     The vectors that messages brought are not among their fields. With --out, the receipt goes to standard output.
     """
-    with connect(target) as client:
-        tally = Counter[str]()
-        messages = _messages(client, user, narrowing, tally)
-        if out is None:
-            for message in messages:
-                click.echo(json_line(message_record(message)))
-            return
-        with _new_file(out) as file:
-            file.writelines(utf8_line(message_record(message)) for message in messages)
+    tally = Counter[str]()
+    messages = _messages(client, user, narrowing, tally)
+    if out is None:
+        for message in messages:
+            click.echo(json_line(message_record(message)))
+        return
+    with _new_file(out) as file:
+        file.writelines(utf8_line(message_record(message)) for message in messages)
     output.show(Exported(str(out), len(tally), tally.total()))
 
 

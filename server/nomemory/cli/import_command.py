@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -14,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.connection import client_option
 from nomemory.cli.console import stderr_console
 from nomemory.cli.options import FORMS, moment_option, output_option, span_option
 from nomemory.cli.output import Output
@@ -31,19 +30,17 @@ from nomemory.v1 import ingest_service_pb2
 _WITH_REJECTS: Final = 1  # exit code
 
 
-class FormatName(click.Choice[str]):
-    """The name of a format. The help lists ours; those that other packages add are taken, too."""
+def format_option(name: str) -> str:
+    """Check for click that there is a format of this name.
 
-    def __init__(self) -> None:
-        super().__init__(list(FORMATS))
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check that there is such a format."""
-        try:
-            named_format(str(value))
-        except ExtensionError as error:
-            self.fail(f"{error}.", param, ctx)
-        return str(value)
+    Raises:
+        click.BadParameter: there is none.
+    """
+    try:
+        named_format(name)
+    except ExtensionError as error:
+        raise click.BadParameter(f"{error}.") from None
+    return name
 
 
 def zone_option(text: str) -> tzinfo:
@@ -64,7 +61,6 @@ class Plan:
 
     given: Given
     format: str | None
-    rejects: Path | None
     replace: bool
     dry_run: bool
 
@@ -74,7 +70,13 @@ class Plan:
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, allow_dash=True)
 )
 @click.option("--user", default="", metavar="USER", help="Whose messages these are, whatever the file says.")
-@click.option("--format", "name", type=FormatName(), help="What the files are. Default: found out from each file.")
+@click.option(
+    "--format",
+    "name",
+    type=format_option,
+    metavar="NAME",
+    help=f"What the files are: {', '.join(FORMATS)}. Default: found out from each file.",
+)
 @click.option(
     "--start", type=moment_option, metavar="TIME", help=f"When the first message without a time was said: {FORMS}."
 )
@@ -85,17 +87,12 @@ class Plan:
     "--time-zone", type=zone_option, metavar="NAME", help="Where times without a zone were said: Asia/Shanghai."
 )
 @click.option("--replace", is_flag=True, help="Let a message take the place of another one with the same id.")
-@click.option(
-    "--rejects",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write what was not stored. Default: FILE.rejects.jsonl.",
-)
 @click.option("--dry-run", is_flag=True, help="Read and check the files, store nothing.")
 @click.option("--wait", is_flag=True, help="Wait until the indexes have caught up.")
 @click.option(
     "--timeout", type=span_option, metavar="SPAN", default="10m", show_default=True, help="How long to wait at most."
 )
-@target_option
+@client_option
 @output_option
 def import_(  # noqa: PLR0913 - a parameter for each option
     *,
@@ -106,49 +103,33 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     step: timedelta,
     time_zone: tzinfo | None,
     replace: bool,
-    rejects: Path | None,
     dry_run: bool,
     wait: bool,
     timeout: timedelta,
-    target: Target,
+    client: Client,
     output: Output,
 ) -> None:
     """Store the messages of files; - is standard input.
 
     Takes JSON Lines with the contract's field names, OpenAI chat messages, exports of ChatGPT, Claude, WhatsApp, mem0,
     Zep and Letta, and LoCoMo's JSON; docs/importing.md describes each. Importing a file again stores nothing twice,
-    so that is how to go on after an interruption. What cannot be stored goes to a file of rejects with the reasons;
+    so that is how to go on after an interruption. What cannot be stored goes to FILE.rejects.jsonl, with the reasons;
     the exit code is then 1.
     """
-    _protect(files, rejects)
-    plan = Plan(Given(user, start, step, time_zone), name, rejects, replace, dry_run)
+    if {rejects_path(file).resolve() for file in files} & {Path(file).resolve() for file in files}:
+        raise click.UsageError("The rejects of a file would take the place of a file that is imported: rename it.")
+    plan = Plan(Given(user, start, step, time_zone), name, replace, dry_run)
     rejected = 0
-    with connect(target) as client:
-        for summary in _import_all(files, plan, client):
-            output.show(summary)
-            rejected += summary.tally.rejected
-        late = wait and not dry_run and not _caught_up(client, timeout)
+    for file in files:
+        with Rejects(rejects_path(file)) as rejects:
+            summary = _import(Source(file), plan, client, rejects)
+        output.show(summary)
+        rejected += summary.tally.rejected
+    late = wait and not dry_run and not _caught_up(client, timeout)
     if late:
         output.notice("The indexes have not caught up yet; nomemory status shows how far they are.")
     if rejected or late:
         raise click.exceptions.Exit(_WITH_REJECTS)
-
-
-def _protect(files: Sequence[str], rejects: Path | None) -> None:
-    """Make sure that the file of rejects does not take the place of what is imported."""
-    targets = [rejects or rejects_path(name) for name in files]
-    sources = [Path(name) for name in files if name != STDIN]
-    if any(target.exists() and source.samefile(target) for target, source in itertools.product(targets, sources)):
-        raise click.UsageError("The file of rejects would overwrite a file that is imported: give --rejects PATH.")
-
-
-def _import_all(files: Sequence[str], plan: Plan, client: Client) -> Iterator[Summary]:
-    with ExitStack() as stack:
-        shared = stack.enter_context(Rejects(plan.rejects)) if plan.rejects else None
-        for name in files:
-            own = nullcontext(shared) if shared else Rejects(rejects_path(name))
-            with own as rejects:
-                yield _import(Source(name), plan, client, rejects)
 
 
 def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Summary:
@@ -158,7 +139,6 @@ def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Sum
         functools.partial(rejects.write, source.name),
         functools.cache(lambda: client.server_info().limits.request_bytes),
     )
-    before = rejects.count
     label = "standard input" if source.name == STDIN else Path(source.name).name
     try:
         with progress(stderr_console(), label, "messages") as tell:
@@ -175,7 +155,7 @@ def _import(source: Source, plan: Plan, client: Client, rejects: Rejects) -> Sum
         tally=upload.tally,
         dry_run=plan.dry_run,
         ignored=dict(upload.ignored),
-        rejects=rejects.path if rejects.count > before else None,
+        rejects=rejects.path if rejects.count else None,
         write_token=upload.write_token,
     )
 

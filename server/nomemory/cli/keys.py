@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,23 +31,6 @@ _file_option = click.option(
     envvar="NOMEMORY_API_KEYS",
     show_envvar=True,
     help="The file of keys, which the server reads as NOMEMORY_API_KEYS.",
-)
-
-
-_data_option = click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    required=True,
-    envvar="NOMEMORY_DATA",
-    show_envvar=True,
-    help="Directory of the server's data.",
-)
-_key_file_option = click.option(
-    "--key-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    envvar="NOMEMORY_KEY_FILE",
-    show_envvar=True,
-    help="File of the key, if it is not in that directory.",
 )
 
 
@@ -192,6 +176,34 @@ def _expiry(record: KeyRecord, now: datetime) -> str:
     return f"{record.expires:%Y-%m-%d %H:%M}" + (" (expired)" if record.is_expired(now) else "")
 
 
+def _key_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say where the server's key is, and give the command its `key`."""
+
+    @click.option(
+        "--data",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        required=True,
+        envvar="NOMEMORY_DATA",
+        show_envvar=True,
+        help="Directory of the server's data.",
+    )
+    @click.option(
+        "--key-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        envvar="NOMEMORY_KEY_FILE",
+        show_envvar=True,
+        help="File of the key, if it is not in that directory.",
+    )
+    @functools.wraps(command)
+    def located(*, data: Path, key_file: Path | None) -> None:
+        try:
+            command(key=DataDirectory(data, key_file).key)
+        except KeyFileError as error:
+            raise click.ClickException(str(error)) from None
+
+    return located
+
+
 @click.group("cursor-key")
 def cursor_key() -> None:
     """Rotate the key that seals cursors and write tokens.
@@ -202,24 +214,16 @@ def cursor_key() -> None:
 
 
 @cursor_key.command("rotate")
-@_data_option
-@_key_file_option
-def rotate_cursor_key(*, data: Path, key_file: Path | None) -> None:
+@_key_options
+def rotate_cursor_key(*, key: Path) -> None:
     """Make a new key, which seals from now on. What the old one sealed stays good."""
-    try:
-        rotate_key(DataDirectory(data, key_file).key)
-    except KeyFileError as error:
-        raise click.ClickException(str(error)) from None
+    rotate_key(key)
     click.echo("There is a new key. Take the old one out with: nomemory cursor-key retire", err=True)
 
 
 @cursor_key.command("retire")
-@_data_option
-@_key_file_option
-def retire_cursor_key(*, data: Path, key_file: Path | None) -> None:
+@_key_options
+def retire_cursor_key(*, key: Path) -> None:
     """Take the old key out. The cursors and write tokens that it sealed are refused from now on."""
-    try:
-        retire_key(DataDirectory(data, key_file).key)
-    except KeyFileError as error:
-        raise click.ClickException(str(error)) from None
+    retire_key(key)
     click.echo("The old key is no longer accepted.", err=True)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from nomemory.cli.configuration import configured
 from nomemory.cli.connection import Refused, Target, target_option
 from nomemory.client import channel
+from nomemory.client.channel import channel_credentials, with_credential
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.options import channel_credentials, with_credential
 from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 
@@ -73,13 +74,24 @@ async def _on_standard_input(target: Target, user: str | None) -> None:
 
 
 async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
-    from nomemory.cli import mcp_over_http  # noqa: PLC0415 - an extra
+    from nomemory.cli.http_server import serve  # noqa: PLC0415 - loads the server's HTTP
+    from nomemory.mcp import http  # noqa: PLC0415 - an extra
+    from nomemory.server.web.timed_application import TimedApplication  # noqa: PLC0415 - as above
+
+    settings = configured()
+    body_s = settings.timing.deadline_default_s
+    exchange_s = body_s + _TIMEOUT_S + settings.connections.unread_s
+
+    def announce(bound: ListenAddress) -> None:
+        click.echo(f"serving {'https' if tls else 'http'}://{bound}{http.PATH}")
 
     async with _memory(target) as memory:
         # With a certificate of this command the server may let in whoever comes through it.
         if not address.is_loopback() or target.identity.get("tls_cert"):
             await _refuse_unguarded(memory, target)
-        await mcp_over_http.serve(memory, address, tls, _TIMEOUT_S)
+        async with http.application(memory, on_loopback=address.is_loopback()) as application:
+            timed = TimedApplication(application, body_s, exchange_s)
+            await serve(timed, address, settings, announce, tls)
 
 
 async def _refuse_unguarded(memory: Memory, target: Target) -> None:

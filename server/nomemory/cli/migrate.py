@@ -28,8 +28,6 @@ _NO_DRIVER: Final = "The driver of PostgreSQL is not installed: pip install 'nom
 _ONE_OF_EACH: Final = """\
 One of --from and --to is a data directory, and the other the URL of a PostgreSQL database. For the latter \
 NOMEMORY_LOG will do."""
-_ID_TOO_LONG: Final = "an id is too long for PostgreSQL: three of them have to fit into 2,700 bytes"
-_TOO_LONG: Final = "54000"
 _DAMAGED_MAX: Final = 20
 
 
@@ -143,8 +141,6 @@ def _explained() -> Iterator[None]:
 
 def _of_database(error: BaseException) -> str:
     state = getattr(error, "sqlstate", None)
-    if state == _TOO_LONG:
-        return _ID_TOO_LONG
     cause = f"{type(error).__name__} ({state})" if state else str(error) or type(error).__name__
     return f"the database cannot be used: {cause}. What was copied stays; run this again to go on"
 
@@ -167,16 +163,14 @@ def _tell_damage(ends: _Ends, found: Sequence[Damaged]) -> None:
     for damaged in found[:_DAMAGED_MAX]:
         user, message = one_line(damaged.user_id), one_line(damaged.message_id)
         click.echo(f"Damaged: message {message} of user {user}, change {damaged.sequence:,}", err=True)
-    if (more := len(found) - _DAMAGED_MAX) > 0:
-        click.echo(f"and {more:,} more", err=True)
     advice = (
         f"delete them with `nomemory doctor --data {ends.directory} --delete-damaged`, or restore a backup"
         if ends.to_database
         else "delete them with `nomemory delete`, or restore the database"
     )
     click.echo(
-        f"{counted(len(found), 'message')} of {ends.source} cannot be copied, because the checksum does not"
-        f" hold: {advice}. Then run this again. The log stays where it is.",
+        f"{counted(len(found), 'message')} of {ends.source} cannot be copied, because the checksum does not hold:"
+        f" {advice}. Then run this again. The log stays where it is.",
         err=True,
     )
 

@@ -12,9 +12,8 @@ import click
 
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.output import Output
-from nomemory.cli.paging import PAGE_MAX, Paging
-from nomemory.client.messages import RoleName
-from nomemory.client.options import Narrowing
+from nomemory.cli.paging import Paging
+from nomemory.client.messages import Narrowing, RoleName
 
 Entry = tuple[str, str]
 _SPAN: Final = re.compile(r"[0-9]{1,6}[smhdw]")
@@ -151,17 +150,10 @@ def paging_options(noun: str) -> Callable[[Command], Command]:
             show_default=True,
             help=f"How many {noun} to show, over as many pages as that takes. 0: all.",
         )
-        @click.option(
-            "--page-size",
-            type=click.IntRange(1, PAGE_MAX),
-            default=PAGE_MAX,
-            show_default=True,
-            help="Most in one page.",
-        )
         @click.option("--cursor", default="", help="Go on where an earlier listing ended.")
         @functools.wraps(command)
-        def paged(*, limit: int, page_size: int, cursor: str, **others: object) -> None:
-            command(paging=Paging(limit, page_size, cursor), **others)
+        def paged(*, limit: int, cursor: str, **others: object) -> None:
+            command(paging=Paging(limit, cursor), **others)
 
         return paged
 

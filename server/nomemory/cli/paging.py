@@ -11,10 +11,9 @@ PAGE_MAX: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How much of a listing to read: `limit` items (0: all), from a cursor on, in pages of `page_size`."""
+    """How much of a listing to read: `limit` items (0: all), from a cursor on."""
 
     limit: int
-    page_size: int
     cursor: str
 
     def follow(self, fetch: Callable[..., Any], items: str = "items") -> Iterator[Any]:
@@ -27,7 +26,7 @@ class Paging:
         """
         cursor, remaining = self.cursor, self.limit
         while True:
-            page = fetch(page_size=min(self.page_size, remaining) if self.limit else self.page_size, cursor=cursor)
+            page = fetch(page_size=min(PAGE_MAX, remaining) if self.limit else PAGE_MAX, cursor=cursor)
             yield page
             cursor, remaining = page.next_cursor, remaining - len(getattr(page, items))
             if not cursor or (self.limit and remaining <= 0):

@@ -7,11 +7,12 @@ from typing import Final
 
 import click
 
-from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.connection import client_option
 from nomemory.cli.options import content_output_option, narrowing_options, output_option, paging_options, user_option
 from nomemory.cli.output import Count, Output
 from nomemory.cli.paging import Paging
-from nomemory.client.options import Narrowing
+from nomemory.client.messages import Narrowing
+from nomemory.client.sync import Client
 
 _CUT: Final = "The reply was cut at its size limit: there are fewer messages than asked for."
 
@@ -22,16 +23,15 @@ _CUT: Final = "The reply was cut at its size limit: there are fewer messages tha
 @paging_options("messages")
 @click.option("--oldest-first", is_flag=True, help="Begin with the oldest.")
 @content_output_option
-@target_option
+@client_option
 def list_(
-    *, user: str, narrowing: Narrowing, paging: Paging, oldest_first: bool, output: Output, target: Target
+    *, user: str, narrowing: Narrowing, paging: Paging, oldest_first: bool, output: Output, client: Client
 ) -> None:
     """Show messages by time, newest first unless told otherwise. Times are UTC."""
-    with connect(target) as client:
-        found, cursor = 0, ""
-        for page in paging.follow(partial(client.list_messages, user, oldest_first=oldest_first, **narrowing)):
-            output.show(page)
-            found, cursor = found + len(page.items), page.next_cursor
+    found, cursor = 0, ""
+    for page in paging.follow(partial(client.list_messages, user, oldest_first=oldest_first, **narrowing)):
+        output.show(page)
+        found, cursor = found + len(page.items), page.next_cursor
     if not found:
         output.nothing()
     if cursor:
@@ -44,19 +44,18 @@ def list_(
 @narrowing_options
 @paging_options("messages")
 @content_output_option
-@target_option
-def search(*, query: str, user: str, narrowing: Narrowing, paging: Paging, output: Output, target: Target) -> None:
+@client_option
+def search(*, query: str, user: str, narrowing: Narrowing, paging: Paging, output: Output, client: Client) -> None:
     """Find words and exact phrases, best first.
 
     QUERY takes words, "phrases", AND, OR, NOT, - and parentheses. Quote it for the shell:
 
         nomemory search '"不吃辣" AND 火锅' --user ann
     """
-    with connect(target) as client:
-        found, cursor, behind = 0, "", False
-        for page in paging.follow(partial(client.lexical_search, user, query, snippet_chars=0, **narrowing)):
-            output.show(page)
-            found, cursor, behind = found + len(page.items), page.next_cursor, behind or page.index_behind
+    found, cursor, behind = 0, "", False
+    for page in paging.follow(partial(client.lexical_search, user, query, snippet_chars=0, **narrowing)):
+        output.show(page)
+        found, cursor, behind = found + len(page.items), page.next_cursor, behind or page.index_behind
     if cursor:
         output.more(cursor)
     _tell_what_is_missing(output, found=bool(found), behind=behind, by=" by their words")
@@ -69,13 +68,12 @@ def search(*, query: str, user: str, narrowing: Narrowing, paging: Paging, outpu
 @click.option("--top-k", type=click.IntRange(1, 200), default=20, show_default=True, help="How many messages to show.")
 @click.option("--min-score", type=click.FloatRange(-1, 1), help="Leave out what is less near than this cosine.")
 @content_output_option
-@target_option
+@client_option
 def semantic(
-    *, text: str, user: str, narrowing: Narrowing, top_k: int, min_score: float | None, output: Output, target: Target
+    *, text: str, user: str, narrowing: Narrowing, top_k: int, min_score: float | None, output: Output, client: Client
 ) -> None:
     """Find what means the same as a text, nearest first. The score is a cosine."""
-    with connect(target) as client:
-        reply = client.semantic_search(user, text, top_k=top_k, min_score=min_score, **narrowing)
+    reply = client.semantic_search(user, text, top_k=top_k, min_score=min_score, **narrowing)
     output.show(reply)
     if reply.truncated:
         output.notice(_CUT)
@@ -89,13 +87,12 @@ def semantic(
 @click.option("--top-k", type=click.IntRange(1, 200), default=20, show_default=True, help="How many messages to show.")
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @content_output_option
-@target_option
+@client_option
 def hybrid(
-    *, question: str, user: str, narrowing: Narrowing, top_k: int, explain: bool, output: Output, target: Target
+    *, question: str, user: str, narrowing: Narrowing, top_k: int, explain: bool, output: Output, client: Client
 ) -> None:
     """Find what answers a question, best first: by words, by meaning, by who spoke and by what stands around."""
-    with connect(target) as client:
-        reply = client.hybrid_search(user, question, top_k=top_k, explain=explain, **narrowing)
+    reply = client.hybrid_search(user, question, top_k=top_k, explain=explain, **narrowing)
     output.show(reply)
     if reply.truncated:
         output.notice(_CUT)
@@ -120,11 +117,10 @@ def _tell_what_is_missing(output: Output, *, found: bool, behind: bool, by: str 
 @click.option("--before", type=click.IntRange(0, 200), default=20, show_default=True, help="How many before it.")
 @click.option("--after", type=click.IntRange(0, 200), default=0, show_default=True, help="How many after it.")
 @content_output_option
-@target_option
-def neighbors(*, message_id: str, user: str, before: int, after: int, output: Output, target: Target) -> None:
+@client_option
+def neighbors(*, message_id: str, user: str, before: int, after: int, output: Output, client: Client) -> None:
     """Show the messages around one of them, oldest first. Times are UTC."""
-    with connect(target) as client:
-        reply = client.neighbors(user, message_id, before=before, after=after)
+    reply = client.neighbors(user, message_id, before=before, after=after)
     output.show(reply)
     if reply.truncated_before or reply.truncated_after:
         output.notice(_CUT)
@@ -134,14 +130,13 @@ def neighbors(*, message_id: str, user: str, before: int, after: int, output: Ou
 @user_option
 @paging_options("conversations")
 @output_option
-@target_option
-def conversations(*, user: str, paging: Paging, output: Output, target: Target) -> None:
+@client_option
+def conversations(*, user: str, paging: Paging, output: Output, client: Client) -> None:
     """Show a user's conversations, the one with the latest message first. Times are UTC.
 
     Messages without a conversation are in none.
     """
-    with connect(target) as client:
-        found = paging.whole(partial(client.list_conversations, user), "conversations")
+    found = paging.whole(partial(client.list_conversations, user), "conversations")
     output.show(found)
     if found.next_cursor:
         output.more(found.next_cursor)
@@ -150,11 +145,10 @@ def conversations(*, user: str, paging: Paging, output: Output, target: Target) 
 @click.command("users")
 @paging_options("users")
 @output_option
-@target_option
-def users(*, paging: Paging, output: Output, target: Target) -> None:
+@client_option
+def users(*, paging: Paging, output: Output, client: Client) -> None:
     """Show the users who have messages, by their ids. A key needs the scope `admin`."""
-    with connect(target) as client:
-        found = paging.whole(client.list_users, "users")
+    found = paging.whole(client.list_users, "users")
     output.show(found)
     if found.next_cursor:
         output.more(found.next_cursor)
@@ -164,11 +158,10 @@ def users(*, paging: Paging, output: Output, target: Target) -> None:
 @user_option
 @narrowing_options
 @output_option
-@target_option
-def count(*, user: str, narrowing: Narrowing, output: Output, target: Target) -> None:
+@client_option
+def count(*, user: str, narrowing: Narrowing, output: Output, client: Client) -> None:
     """Count a user's messages."""
-    with connect(target) as client:
-        output.show(Count(client.count_messages(user, **narrowing)))
+    output.show(Count(client.count_messages(user, **narrowing)))
 
 
 @click.command("status")
@@ -176,17 +169,15 @@ def count(*, user: str, narrowing: Narrowing, output: Output, target: Target) ->
     "--user", default="", metavar="USER", envvar="NOMEMORY_USER", show_envvar=True, help="Count only this user's."
 )
 @output_option
-@target_option
-def status(*, user: str, output: Output, target: Target) -> None:
+@client_option
+def status(*, user: str, output: Output, client: Client) -> None:
     """Show what the log holds and how far the indexes are."""
-    with connect(target) as client:
-        output.show(client.status(user))
+    output.show(client.status(user))
 
 
 @click.command("info")
 @output_option
-@target_option
-def info(*, output: Output, target: Target) -> None:
+@client_option
+def info(*, output: Output, client: Client) -> None:
     """Show the server's version, what it can do, its embedding model and how much it takes."""
-    with connect(target) as client:
-        output.show(client.server_info())
+    output.show(client.server_info())

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import Any
 
 import click
 
-from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.connection import client_option
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.options import FORMS, content_output_option, role_option, time_option, user_option
 from nomemory.cli.output import Output
 from nomemory.cli.terminal import json_block
-from nomemory.client import RoleName, as_prompt
+from nomemory.client import as_prompt
 from nomemory.client.prompt_block import LEAST_TOKENS, MAX_TOKENS, PROMPT_MESSAGES
+from nomemory.client.sync import Client
 from nomemory.v1 import recall_service_pb2 as pb
 
 
@@ -24,7 +25,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 @role_option("Look first at what this side said.")
 @time_option("--now", "Ask as if it were this time; the same forms.")
 @click.option("--time-zone", default="", metavar="NAME", help="The asker's time zone, such as Asia/Shanghai.")
-@click.option("--conversation", metavar="ID", help="Look at this conversation only.")
+@click.option("--conversation", "conversation_id", metavar="ID", help="Look at this conversation only.")
 @click.option("--skill", default="", metavar="NAME", help="The recall skill to search with.")
 @click.option("--explain", is_flag=True, help="Show why each step was taken, and the evidence.")
 @click.option(
@@ -43,53 +44,36 @@ from nomemory.v1 import recall_service_pb2 as pb
     help="Most tokens of that block, by an estimate.",
 )
 @content_output_option
-@target_option
-def recall(  # noqa: PLR0913 - a parameter for each option
+@client_option
+def recall(
     *,
     question: str,
     user: str,
-    since: datetime | None,
-    until: datetime | None,
-    role: RoleName | None,
-    now: datetime | None,
-    time_zone: str,
-    conversation: str | None,
-    skill: str,
     explain: bool,
     shape: str,
     max_tokens: int,
     output: Output,
-    target: Target,
+    client: Client,
+    **asked: Any,  # noqa: ANN401 - what the client takes by the same names
 ) -> None:
     """Answer a question about a user from what was said, with a quote for every line."""
     if shape == "prompt" and isinstance(output, JsonLines):
         raise click.UsageError("--as prompt and --json cannot go together.")
     steps = []
-    with connect(target) as client:
-        for event in client.stream_recall(
-            question,
-            user_id=user,
-            since=since,
-            until=until,
-            role=role,
-            now=now,
-            time_zone=time_zone,
-            conversation_id=conversation,
-            skill=skill,
-            evidence_messages=PROMPT_MESSAGES if shape == "prompt" else 0,
-        ):
-            if event.HasField("step"):
-                if explain:
-                    steps.append(event.step)
-                    output.step(event.step)
-                continue
-            event.result.trace.extend(steps)
-            if shape == "prompt":
-                block = as_prompt(event.result, max_tokens=max_tokens, question=question, time_zone=time_zone)
-                click.echo(json_block(block))
-            else:
-                output.show(event.result, explain=explain)
-            _notice_what_is_behind(event.result, output)
+    messages = PROMPT_MESSAGES if shape == "prompt" else 0
+    for event in client.stream_recall(question, user_id=user, evidence_messages=messages, **asked):
+        if event.HasField("step"):
+            if explain:
+                steps.append(event.step)
+                output.step(event.step)
+            continue
+        event.result.trace.extend(steps)
+        if shape == "prompt":
+            block = as_prompt(event.result, max_tokens=max_tokens, question=question, time_zone=asked["time_zone"])
+            click.echo(json_block(block))
+        else:
+            output.show(event.result, explain=explain)
+        _notice_what_is_behind(event.result, output)
 
 
 def _notice_what_is_behind(result: pb.RecallResponse, output: Output) -> None:

@@ -56,8 +56,8 @@ class _Conversation:
     def draft(self, fields: Fields) -> Draft | None:
         """Read the next message. Without a time it has that of the message before."""
         message = fields.value
-        content = read_content(_parts(message))
-        if _is_hidden(message) or not content.text.strip():
+        text, others = read_content(_parts(message))
+        if _is_hidden(message) or not text.strip():
             return None
         ts = fields.moment("create_time", required=self.latest is None)
         borrowed = {} if ts or fields.reasons or self.latest is None else {TIME_FROM: "the message before"}
@@ -66,12 +66,12 @@ class _Conversation:
             user_id=self.user,
             ts=self.latest,
             role=_author(message, "role"),
-            content=content.text,
+            content=text,
             message_id=fields.text("id"),
             keeps_id=False,
             name=_author(message, "name"),
             conversation_id=self.id,
-            metadata={**content.metadata, **borrowed, **self.about},
+            metadata={**others, **borrowed, **self.about},
         )
 
 

@@ -56,8 +56,8 @@ def _said(message: Mapping[str, object]) -> tuple[str, dict[str, str]]:
     """Return the texts of a message's parts, or its `text` where it has no parts; and a note of the other parts."""
     parts = message.get("content")
     if not isinstance(parts, list) or not parts:
-        return read_content(message.get("text")).text, {}
+        return read_content(message.get("text"))[0], {}
     texts = [part for part in parts if isinstance(part, dict) and part.get("type") == "text"]
     kinds = [str(part.get("type")) for part in parts if isinstance(part, dict) and part.get("type") != "text"]
     kinds += ["attachment"] * bool(message.get("attachments")) + ["file"] * bool(message.get("files"))
-    return read_content(texts).text, {NON_TEXT: ", ".join(dict.fromkeys(kinds))} if kinds else {}
+    return read_content(texts)[0], {NON_TEXT: ", ".join(dict.fromkeys(kinds))} if kinds else {}

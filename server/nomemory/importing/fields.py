@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -55,31 +54,12 @@ def _from_number(number: float) -> datetime:
         raise ValueError("is out of range") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """The text of a message, and the kinds of its parts that are not text."""
-
-    text: str
-    non_text: tuple[str, ...] = ()
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """The note for a message's metadata."""
-        return {NON_TEXT: ", ".join(self.non_text)} if self.non_text else {}
-
-
-def read_content(content: object) -> Content:
-    """Read a text or a list of parts. Texts are joined by line breaks; anything else is named by its kind."""
+def read_content(content: object) -> tuple[str, dict[str, str]]:
+    """Read a text or a list of parts: the texts, joined by line breaks, and the metadata that names the other parts."""
     parts = content if isinstance(content, list) else [content]
-    texts: list[str] = []
-    others: list[str] = []
-    for part in parts:
-        text = _text(part)
-        if text is None:
-            others.append(_kind(part))
-        elif text:
-            texts.append(text)
-    return Content("\n".join(texts), tuple(others))
+    found = [_text(part) for part in parts]
+    others = [_kind(part) for part, text in zip(parts, found, strict=True) if text is None]
+    return "\n".join(filter(None, found)), {NON_TEXT: ", ".join(others)} if others else {}
 
 
 def _text(part: object) -> str | None:

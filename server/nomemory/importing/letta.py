@@ -72,7 +72,7 @@ def _spoken(message: Mapping[str, object]) -> str:
     calls = message.get("tool_calls")
     sent = [_sent(call) for call in calls] if isinstance(calls, list) else []
     # Beside such a call the text is what the agent thought.
-    return "\n".join(filter(None, sent)) or _unwrapped(read_content(content).text)
+    return "\n".join(filter(None, sent)) or _unwrapped(read_content(content)[0])
 
 
 def _sent(call: object) -> str:

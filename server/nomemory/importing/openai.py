@@ -46,21 +46,21 @@ class OpenAI(Importer):
             yield drafted(record.part(f"message {number}", message), partial(self._draft, conversation))
 
     def _draft(self, conversation: _Conversation, fields: Fields) -> Draft:
-        content = read_content(fields.value.get("content"))
+        text, others = read_content(fields.value.get("content"))
         ts = self._moment(fields)
-        if not content.text.strip():
+        if not text.strip():
             fields.reasons.append(_why_empty(fields.value))
         return Draft(
             user_id=self.user,
             ts=ts,
             role=fields.text("role"),
-            content=content.text,
+            content=text,
             message_id=fields.text("id"),
             keeps_id=False,
             position=conversation.next_position(),
             name=fields.text("name"),
-            conversation_id=conversation.id(self.user, ts, content.text),
-            metadata={**content.metadata, **_calls(fields.value)},
+            conversation_id=conversation.id(self.user, ts, text),
+            metadata={**others, **_calls(fields.value)},
         )
 
     def _moment(self, fields: Fields) -> datetime | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import PurePath
 from typing import Final
@@ -35,39 +35,35 @@ _NO_ZONE: Final = "ts: the file says no time zone; give one with --time-zone"
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """A message as it stands in the file: the parts of its date in their order there, its time, and what follows."""
+class _Message:
+    """A message as it stands in the file: the parts of its date in their order there, its time, and what follows.
+
+    `chat` is the file's name. `order`: where year, month and day stand; None: the file does not make it clear.
+    """
 
     date: tuple[int, int, int]
     time: tuple[int, int, int]
     rest: str
     four_digits_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Chat:
-    """A message, and what of the file it takes to read it. `order`: where year, month and day stand; None: unclear."""
-
-    name: str
-    line: _Line
-    order: tuple[int, int, int] | None
+    chat: str = ""
+    order: tuple[int, int, int] | None = None
 
 
 def is_chat(head: bytes) -> bool:
     """Return whether a file begins as an exported chat does."""
-    return _line(head.partition(b"\n")[0].decode(errors="replace")) is not None
+    return _message(head.partition(b"\n")[0].decode(errors="replace")) is not None
 
 
 def lines(source: Source) -> Iterator[Record | Refused]:
     """Read a file's messages; a message has all lines up to the next that begins with a time."""
-    order = _order(head.line for head in _split(source.head.split(b"\n")))
+    order = _order(message for _, message, _ in _split(source.head.split(b"\n")))
     name = PurePath(source.name).stem[:_CONVERSATION_CHARS]
-    for entry in _split(source.lines()):
-        place = Place("line", entry.number)
-        if _is_unicode(entry.text):
-            yield Record(place, _Chat(name, entry.line, order), entry.text)
+    for number, message, text in _split(source.lines()):
+        place = Place("line", number)
+        if _is_unicode(text):
+            yield Record(place, replace(message, chat=name, order=order), text)
         else:
-            shown = entry.text.encode(errors="surrogateescape").decode(errors="replace")
+            shown = text.encode(errors="surrogateescape").decode(errors="replace")
             yield Refused(place, shown, ("is not UTF-8",))
 
 
@@ -84,11 +80,11 @@ class WhatsApp(Importer):
     @staticmethod
     def matches(value: object) -> bool:
         """Recognise a message of a chat, which only `lines` makes."""
-        return isinstance(value, _Chat)
+        return isinstance(value, _Message)
 
     def messages(self, record: Record) -> Iterator[Parsed]:
         """Return the message of a record."""
-        sender, colon, text = record.value.line.rest.partition(": ")
+        sender, colon, text = record.value.rest.partition(": ")
         if not colon or _was_not_written(text):
             yield Skipped(record.place)
             return
@@ -99,47 +95,38 @@ class WhatsApp(Importer):
             role="user",
             content=text.strip(),
             name=sender.strip().translate(_MARKS),
-            conversation_id=record.value.name,
+            conversation_id=record.value.chat,
             position=str(record.place.number),
         )
         yield draft.finish(record.place, record.original, reasons)
 
-    def _moment(self, chat: _Chat) -> tuple[datetime | None, tuple[str, ...]]:
+    def _moment(self, message: _Message) -> tuple[datetime | None, tuple[str, ...]]:
         if self.given.zone is None:
             return None, (_NO_ZONE,)
-        if chat.order is None:
+        if message.order is None:
             return None, ("ts: nothing in the file says whether the day or the month stands first",)
         try:
-            return _date(chat.line, chat.order).replace(tzinfo=self.given.zone), ()
+            return _date(message, message.order).replace(tzinfo=self.given.zone), ()
         except ValueError:
             return None, ("ts: is no date in the order of the others",)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A message, its text, and the number of its first line."""
-
-    number: int
-    line: _Line
-    text: str
-
-
-def _split(lines: Iterable[bytes]) -> Iterator[_Entry]:
-    """Put together the lines of each message; what stands before the first is left out."""
-    number, gathered = 0, ""
-    for count, raw in enumerate(lines, 1):
-        text = raw.decode("utf-8-sig" if count == 1 else "utf-8", errors="surrogateescape").rstrip("\r\n")
-        if _line(text) is None:
+def _split(lines: Iterable[bytes]) -> Iterator[tuple[int, _Message, str]]:
+    """Put together the lines of each message, with the number of the first. What stands before is left out."""
+    first, gathered = 0, ""
+    for number, raw in enumerate(lines, 1):
+        text = raw.decode("utf-8-sig" if number == 1 else "utf-8", errors="surrogateescape").rstrip("\r\n")
+        if _message(text) is None:
             gathered = f"{gathered}\n{text}" if len(gathered) < _TEXT_MAX else gathered
             continue
-        yield from _entry(number, gathered)
-        number, gathered = count, text
-    yield from _entry(number, gathered)
+        yield from _whole(first, gathered)
+        first, gathered = number, text
+    yield from _whole(first, gathered)
 
 
-def _entry(number: int, text: str) -> Iterator[_Entry]:
-    if number and (line := _line(text)):
-        yield _Entry(number, line, text)
+def _whole(first: int, text: str) -> Iterator[tuple[int, _Message, str]]:
+    if first and (message := _message(text)):
+        yield first, message, text
 
 
 def _is_unicode(text: str) -> bool:
@@ -150,13 +137,13 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _line(text: str) -> _Line | None:
+def _message(text: str) -> _Message | None:
     bare = text.lstrip("\u200e\u200f\ufeff")
     found = _HEADER.match(bare[:_HEADER_CHARS].replace("\u202f", " ").replace("\u00a0", " "))
     if found is None:
         return None
     hour = _hour(int(found["hour"]), found["early"] or found["late"] or "")
-    return _Line(
+    return _Message(
         (int(found["a"]), int(found["b"]), int(found["c"])),
         (hour, int(found["minute"]), int(found["second"] or 0)),
         bare[found.end() :],
@@ -171,7 +158,7 @@ def _hour(hour: int, half: str) -> int:
     return hour % _NOON + _NOON * afternoon
 
 
-def _order(lines: Iterable[_Line]) -> tuple[int, int, int] | None:
+def _order(lines: Iterable[_Message]) -> tuple[int, int, int] | None:
     """Find out where year, month and day stand: the one order in which all are dates and none goes back in time."""
     looked_at = list(lines)
     if looked_at and looked_at[0].four_digits_first:
@@ -180,7 +167,7 @@ def _order(lines: Iterable[_Line]) -> tuple[int, int, int] | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _fits(lines: list[_Line], order: tuple[int, int, int]) -> bool:
+def _fits(lines: list[_Message], order: tuple[int, int, int]) -> bool:
     try:
         dates = [_date(line, order) for line in lines]
     except ValueError:
@@ -188,9 +175,9 @@ def _fits(lines: list[_Line], order: tuple[int, int, int]) -> bool:
     return all(earlier <= later for earlier, later in itertools.pairwise(dates))
 
 
-def _date(line: _Line, order: tuple[int, int, int]) -> datetime:
-    year, month, day = (line.date[place] for place in order)
-    hour, minute, second = line.time
+def _date(message: _Message, order: tuple[int, int, int]) -> datetime:
+    year, month, day = (message.date[place] for place in order)
+    hour, minute, second = message.time
     return datetime(year + _CENTURY * (year < 100), month, day, hour, minute, second)  # noqa: DTZ001, PLR2004 - the zone comes after; two digits
 
 

@@ -26,7 +26,7 @@ import grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
 
-from nomemory.client.options import Identity, with_credential
+from nomemory.client.channel import Identity, with_credential
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Metadata
 from nomemory.server.listen_address import INSPECTOR, ListenAddress

@@ -15,9 +15,8 @@ import mcp_types as types
 from pydantic import BaseModel, BeforeValidator, Field
 
 from nomemory.client import PROMPT_MESSAGES, requests
-from nomemory.client.messages import NewMessage, RoleName
-from nomemory.client.options import Narrowing
-from nomemory.client.prompt import prompt_block
+from nomemory.client.messages import Narrowing, NewMessage, RoleName
+from nomemory.client.prompt_block import prompt_block
 from nomemory.mcp import results
 from nomemory.mcp.memory import BoundCaller, Memory
 from nomemory.recall.model.question import Role

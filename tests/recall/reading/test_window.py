@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from nomemory.client.token_estimate import tokens
+from nomemory.client.prompt_passages import tokens
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.question import Role
 from nomemory.recall.reading.window import ContextWindow, Line, ReadingBudget

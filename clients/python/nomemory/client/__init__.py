@@ -5,10 +5,17 @@ from typing import Final
 
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError, Violation
-from nomemory.client.messages import LexicalHit, Moment, NewMessage, RoleName, Writable, chat_message, lexical_hits
-from nomemory.client.options import Turn
-from nomemory.client.prompt import as_prompt, oldest_first
-from nomemory.client.prompt_block import PROMPT_MESSAGES
+from nomemory.client.messages import (
+    LexicalHit,
+    Moment,
+    NewMessage,
+    RoleName,
+    Turn,
+    Writable,
+    chat_message,
+    lexical_hits,
+)
+from nomemory.client.prompt_block import PROMPT_MESSAGES, as_prompt, oldest_first
 from nomemory.client.sync import Client
 
 __all__ = [

@@ -11,8 +11,7 @@ from google.protobuf.message import Message
 
 from nomemory.client import channel, errors, requests
 from nomemory.client.calls import Asynchronous, BaseClient, Item, Metadata, Paged, Reply, Streamed, Unary
-from nomemory.client.messages import Writable
-from nomemory.client.options import Narrowing
+from nomemory.client.messages import Narrowing, Writable
 from nomemory.v1 import ingest_service_pb2, ingest_service_pb2_grpc
 
 

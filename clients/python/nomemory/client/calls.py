@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
@@ -16,8 +17,8 @@ import grpc
 from google.protobuf.message import Message
 
 from nomemory.client import requests
+from nomemory.client.channel import Identity, channel_credentials, with_credential
 from nomemory.client.messages import lexical_hits
-from nomemory.client.options import Identity, channel_credentials, with_credential
 from nomemory.v1 import ingest_service_pb2 as ingest
 from nomemory.v1 import query_service_pb2 as query
 from nomemory.v1 import recall_service_pb2 as recalls
@@ -42,10 +43,11 @@ class Asynchronous:
     """A client whose methods are awaited."""
 
 
+@dataclass(eq=False)
 class Call(Generic[Options, Reply]):
     """A call of the contract.
 
-    Args:
+    Attributes:
         path: what gRPC calls it.
         build: makes its request of a method's arguments.
         reply: what it answers.
@@ -53,28 +55,21 @@ class Call(Generic[Options, Reply]):
         is_long: whether it may take as long as an import.
     """
 
-    def __init__(
-        self,
-        path: str,
-        build: Callable[Options, Message],
-        reply: type[Reply],
-        *,
-        names_user: bool = False,
-        is_long: bool = False,
-    ) -> None:
-        self.path = path
-        self.reply = reply
-        self.build = build
-        self.is_long = is_long
-        self._names_user = names_user
-        self.__doc__ = build.__doc__
+    path: str
+    build: Callable[Options, Message]
+    reply: type[Reply]
+    names_user: bool = False
+    is_long: bool = False
+
+    def __post_init__(self) -> None:
+        self.__doc__ = self.build.__doc__
 
     def sent_by(self, send: Callable[[Message, Metadata], Any]) -> Callable[Options, Any]:
         """Return the method that builds a request, and gives it to `send` with the metadata that names its user."""
 
         @wraps(self.build)
         def method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - what `send` returns
-            user_id: Any = options.get("user_id") if self._names_user else None
+            user_id: Any = options.get("user_id") if self.names_user else None
             return send(self.build(*args, **options), requests.bound_to(user_id))
 
         return method
@@ -102,18 +97,20 @@ class Streamed(Call[Options, Reply]):
         return self if client is None else self.sent_by(partial(client._stream, self))  # noqa: SLF001 - made for this
 
 
+@dataclass(eq=False)
 class Paged(Generic[Options, Reply, Item]):
     """A method that reads a listing to its end, page by page.
 
-    Args:
+    Attributes:
         listing: gives a page.
         items: returns what is on it.
     """
 
-    def __init__(self, listing: Unary[Options, Reply], items: Callable[[Reply], Iterable[Item]]) -> None:
-        self.listing = listing
-        self.items = items
-        self.__doc__ = f"Read to the end, page by page.\n\n{listing.__doc__}"
+    listing: Unary[Options, Reply]
+    items: Callable[[Reply], Iterable[Item]]
+
+    def __post_init__(self) -> None:
+        self.__doc__ = f"Read to the end, page by page.\n\n{self.listing.__doc__}"
 
     @overload
     def __get__(self, client: Blocking, owner: object) -> Callable[Options, Iterator[Item]]: ...

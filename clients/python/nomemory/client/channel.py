@@ -1,9 +1,12 @@
-"""How a client's channel is set up: retries, proxies, credentials."""
+"""How a client's channel is set up: retries, proxies; how a client proves who it is, and how it verifies the server."""
 
 from __future__ import annotations
 
 import json
-from typing import Final
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, TypedDict
 
 import grpc
 
@@ -77,3 +80,55 @@ def _service_config(attempts: int) -> str:
         "retryableStatusCodes": ["UNAVAILABLE"],
     }
     return json.dumps({"methodConfig": [{"name": [{"service": name} for name in SERVICES], "retryPolicy": policy}]})
+
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+class Identity(TypedDict, total=False):
+    """Credentials of the caller, and TLS. None means absent.
+
+    `api_key` is a service's key, `token` a user's token: at most one of them. `tls` asks for TLS with the well-known
+    authorities; `tls_ca` with the authorities of a PEM file instead. `tls_cert` and `tls_key` are the PEM files of the
+    caller's own certificate, where the server wants one. Any of the files implies TLS.
+    """
+
+    api_key: str | None
+    token: str | None
+    tls: bool
+    tls_ca: str | os.PathLike[str] | None
+    tls_cert: str | os.PathLike[str] | None
+    tls_key: str | os.PathLike[str] | None
+
+
+def with_credential(metadata: Sequence[tuple[str, str]], identity: Identity) -> Metadata:
+    """Add the credential to the metadata of calls.
+
+    Raises:
+        ValueError: there are two credentials.
+    """
+    key, token = identity.get("api_key"), identity.get("token")
+    if key and token:
+        raise ValueError("give an API key or a token, not both")
+    credential = key or token
+    return (*metadata, ("authorization", f"Bearer {credential}")) if credential else tuple(metadata)
+
+
+def channel_credentials(identity: Identity) -> grpc.ChannelCredentials | None:
+    """Make the credentials of a channel; None: in the clear.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a certificate without its key, or a key without its certificate.
+    """
+    authorities = _content(identity.get("tls_ca"))
+    certificate, key = _content(identity.get("tls_cert")), _content(identity.get("tls_key"))
+    if (certificate is None) != (key is None):
+        raise ValueError("a client certificate and its key go together")
+    if not identity.get("tls") and authorities is None and certificate is None:
+        return None
+    return grpc.ssl_channel_credentials(authorities, key, certificate)
+
+
+def _content(path: str | os.PathLike[str] | None) -> bytes | None:
+    return Path(path).read_bytes() if path else None

@@ -1,4 +1,4 @@
-"""A message, made from plain Python values.
+"""A message, and a filter of messages, made from plain Python values.
 
 Search hits one at a time, from the parallel lists of a reply.
 """
@@ -29,6 +29,27 @@ _ROLES: Final[Mapping[str, message_pb2.Role.ValueType]] = MappingProxyType(
     }
 )
 _ROLE_NAMES: Final = MappingProxyType({number: name for name, number in _ROLES.items()})
+
+
+class Narrowing(TypedDict, total=False):
+    """The filter of a read. Absent or None: no filter.
+
+    `since` is inclusive, `until` exclusive; both need a time zone. `metadata` has up to 4 entries that a message must
+    have.
+    """
+
+    since: Moment | None
+    until: Moment | None
+    role: RoleName | None
+    conversation_id: str | None
+    metadata: Mapping[str, str] | None
+
+
+class Turn(TypedDict):
+    """One turn of a conversation in progress: who speaks, and what they say (at most 4,000 characters)."""
+
+    role: RoleName
+    text: str
 
 
 class NewMessage(TypedDict):

@@ -9,8 +9,7 @@ from typing import Final, ParamSpec, Unpack
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from nomemory.client.messages import Moment, RoleName, Writable, as_message, role_number, timestamp
-from nomemory.client.options import Narrowing, Turn
+from nomemory.client.messages import Moment, Narrowing, RoleName, Turn, Writable, as_message, role_number, timestamp
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 BATCH_MESSAGES: Final = 1_000

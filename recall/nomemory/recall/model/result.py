@@ -59,7 +59,7 @@ class RecallResult:
         A `Budget` with as many `evidence_messages` as may fit, such as 40, fills it.
 
         Args:
-            max_tokens: most tokens of the block, as `nomemory.client.token_estimate` counts them; at least 400. Of long
+            max_tokens: most tokens of the block, as `prompt_passages.tokens` counts them; at least 400. Of long
                 messages the passages that matter most are shown; what still does not fit is left out, the likeliest
                 last.
             question: what was asked: its words choose the passages of long messages, beside what is quoted, and the

@@ -14,8 +14,7 @@ from datetime import datetime, tzinfo
 from itertools import islice, zip_longest
 from typing import Final
 
-from nomemory.client.prompt_passages import Passages
-from nomemory.client.token_estimate import tokens
+from nomemory.client.prompt_passages import Passages, tokens
 from nomemory.recall.grounding.contradictions import attribution
 from nomemory.recall.model.evidence import Retrieved
 from nomemory.recall.model.memory_view import Attribution

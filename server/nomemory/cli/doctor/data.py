@@ -1,6 +1,6 @@
 """Checks of what a server keeps: the log against itself, and the index of words against the log.
 
-Checks of the vectors, on disk or on a Qdrant server, against the log.
+Checks of the vectors on disk against the log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import click
 
 from nomemory.cli.output import Check
 from nomemory.server.composition.log_store import log_store
-from nomemory.server.composition.vector_check import check_vector_index, look_at_collection
+from nomemory.server.composition.vector_check import check_vector_index
 from nomemory.server.data_directory import DataDirectory, DataDirectoryBusyError, DataDirectoryUnusableError
 from nomemory.server.embedding.factory import EmbedderSettingsError
 from nomemory.server.faults import Fault
@@ -42,7 +42,6 @@ _IN_POSTGRES: Final = "the message log is in PostgreSQL (NOMEMORY_LOG), and --re
 _REFUSALS = (DataDirectoryBusyError, DataDirectoryUnusableError, LogUnusableError, LogVersionError, sqlite3.Error)
 _ON_DISK = "Vectors on disk"
 _MENDED = "The server mends it when it starts. Until then its status names the index."
-_ON_QDRANT = "Vectors on Qdrant"
 
 
 def check_vectors(settings: Settings) -> Iterator[Check]:
@@ -60,22 +59,6 @@ def check_vectors(settings: Settings) -> Iterator[Check]:
         os.close(lock)
 
 
-def mend_vectors(settings: Settings) -> list[str]:
-    """Remove the vectors of messages that are gone; return in words what was done. The server mends the rest.
-
-    Raises:
-        DataDirectoryBusyError, DataDirectoryUnusableError: a server uses the directory, or it cannot be written.
-    """
-    lock = DataDirectory(settings.server.data).lock()
-    try:
-        found = asyncio.run(check_vector_index(settings, removes_orphans=True))
-    except (Fault, EmbedderSettingsError) as error:
-        return [f"The vectors cannot be read: {error}."]
-    finally:
-        os.close(lock)
-    return [f"The vectors of {found.orphans:,} versions that are gone are removed."] if found and found.orphans else []
-
-
 def _compared(settings: Settings) -> Check:
     try:
         found = asyncio.run(check_vector_index(settings))
@@ -90,20 +73,6 @@ def _compared(settings: Settings) -> Check:
         f"{found.orphans:,} that are gone have some"
     )
     return Check(_ON_DISK, "fail", finding, _MENDED)
-
-
-def check_qdrant(settings: Settings, url: str) -> Check:
-    """Check that the Qdrant server of the settings answers, and that its payload indexes know all points."""
-    try:
-        found = asyncio.run(look_at_collection(settings, url))
-    except (Fault, EmbedderSettingsError) as error:
-        return Check(_ON_QDRANT, "fail", f"cannot be looked at: {error}", "Check the server, or NOMEMORY_QDRANT_URL.")
-    if found is None:
-        return Check(_ON_QDRANT, "skip", "no collection of this embedder yet")
-    if found.lacking:
-        finding = f"{found.name}: the index of {', '.join(found.lacking)} lacks points; searches miss messages"
-        return Check(_ON_QDRANT, "fail", finding, "A server rebuilds it when it starts.")
-    return Check(_ON_QDRANT, "ok", f"{found.name}: {found.points:,} points, which every payload index knows")
 
 
 def check_data(directory: DataDirectory) -> Iterator[Check]:
@@ -230,6 +199,6 @@ def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged
         if delete_damaged:
             yield f"{delete(directory):,} damaged messages are deleted."
         if repair:
-            yield from [*mend(directory), *mend_vectors(settings)] or ["There is nothing to repair."]
+            yield from mend(directory) or ["There is nothing to repair."]
     except _REFUSALS as error:
         raise click.ClickException(str(error)) from None

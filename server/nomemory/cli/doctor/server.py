@@ -13,8 +13,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nomemory.cli.connection import Target, error_lines
 from nomemory.cli.output import Check
 from nomemory.client import channel
+from nomemory.client.channel import channel_credentials
 from nomemory.client.errors import NoMemoryError, from_rpc_error
-from nomemory.client.options import channel_credentials
 from nomemory.client.sync import Client
 from nomemory.v1 import ingest_service_pb2
 
@@ -92,8 +92,6 @@ def _check_log(log: ingest_service_pb2.LogStatus) -> Check:
 def _check_index(name: str, index: ingest_service_pb2.IndexStatus) -> Check:
     if index.fault:
         return Check(name, "fail", f"retrying after {index.fault}", _SEE_LOG)
-    if index.notice and index.pending:
-        return Check(name, "warn", f"{index.notice}; {index.pending:,} messages to go", "Wait until it has caught up.")
     if index.parked:
         finding = f"{index.parked:,} messages can never be indexed"
         return Check(name, "warn", finding, "nomemory status --user USER --json names them.")

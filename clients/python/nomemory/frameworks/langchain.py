@@ -1,4 +1,4 @@
-"""A retriever of LangChain that finds what one user and their assistants said."""
+"""For LangChain: a retriever that finds what one user and their assistants said, and the memory as tools."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import Field
 
 from nomemory.client import Client, tool_results
+from nomemory.frameworks.tools import MemoryTools, ToolCallError
 from nomemory.v1 import query_service_pb2
 
 
@@ -37,3 +39,24 @@ def _document(item: query_service_pb2.HybridItem) -> Document:
     shown = tool_results.message(item.message, item.score)
     about = {name: value for name, value in shown.items() if name not in {"content", "truncated"}}
     return Document(id=item.message.message_id, page_content=item.message.content, metadata=about)
+
+
+def langchain_tools(tools: MemoryTools) -> list[BaseTool]:
+    """Return the tools for an agent. A call that is not carried out is an error that the model reads."""
+    return [_tool(tools, function["name"], function) for function in tools.functions]
+
+
+def _tool(tools: MemoryTools, name: str, function: dict[str, object]) -> BaseTool:
+    def run(**arguments: object) -> str:
+        try:
+            return tools.run(name, arguments)
+        except ToolCallError as refused:
+            raise ToolException(str(refused)) from refused
+
+    return StructuredTool(
+        name=name,
+        description=str(function["description"]),
+        args_schema=function["parameters"],
+        func=run,
+        handle_tool_error=True,
+    )
