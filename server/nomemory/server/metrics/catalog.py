@@ -111,8 +111,7 @@ READS_REFUSED: Final = Family(
     Kind.COUNTER,
     ("process",),
     "Reads that a process has refused with `OVERLOADED`.",
-    "A client that tries again at once, or too little room: NOMEMORY_READS_USER_MAX, NOMEMORY_READS_CALLER_MAX, "
-    "NOMEMORY_READS_TOTAL_MAX.",
+    "A client that tries again at once, or too little room: NOMEMORY_READS_USER_MAX, NOMEMORY_READS_CALLER_MAX.",
 )
 QUEUE: Final = Family(
     "nomemory_queue_waiting",
