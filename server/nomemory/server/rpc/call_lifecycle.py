@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -83,10 +83,11 @@ class Method:
         return self.path.rpartition("/")[2]
 
 
+@dataclass(frozen=True, slots=True)
 class CallLifecycle:
     """Takes calls from their arrival to their end.
 
-    Args:
+    Attributes:
         access: decides whether a call may go on.
         deadline_s: seconds that a call has if its client sets no deadline.
         bulk_deadline_s: the same for a method that may need long.
@@ -94,19 +95,11 @@ class CallLifecycle:
         tracer: begins the span of each; None: there are none.
     """
 
-    def __init__(
-        self,
-        access: Access,
-        deadline_s: float,
-        bulk_deadline_s: float,
-        meter: CallMeter | None = None,
-        tracer: Tracer | None = None,
-    ) -> None:
-        self._access = access
-        self._deadline_s = deadline_s
-        self._bulk_deadline_s = bulk_deadline_s
-        self._meter = meter or CallMeter()
-        self._tracer = tracer
+    access: Access
+    deadline_s: float
+    bulk_deadline_s: float
+    meter: CallMeter = field(default_factory=CallMeter)
+    tracer: Tracer | None = None
 
     @asynccontextmanager
     async def admitted(self, method: Method, context: Context) -> AsyncIterator[tuple[Call, asyncio.Timeout]]:
@@ -117,14 +110,14 @@ class CallLifecycle:
         """
         started = time.perf_counter()
         metadata = tuple(context.invocation_metadata() or ())
-        request_id, span = request_id_of(metadata), begin_call(self._tracer, method.path, metadata)
+        request_id, span = request_id_of(metadata), begin_call(self.tracer, method.path, metadata)
         deadline = _deadline(context, self._default_s(method.need))
         facts = {"method": method.name, "request_id": request_id}
         try:
             async with asyncio.timeout_at(deadline) as timeout:
-                caller = await self._access.caller(metadata, context.auth_context)
+                caller = await self.access.caller(metadata, context.auth_context)
                 facts["caller"] = caller.name
-                admission = self._access.admit(caller, method.need, metadata)
+                admission = self.access.admit(caller, method.need, metadata)
                 facts |= admission.facts()
                 yield Call(request_id, deadline, admission), timeout
         except asyncio.CancelledError:
@@ -140,27 +133,27 @@ class CallLifecycle:
             fault = fault_of(error, _log.bind(**facts))
             reason = Reason.Name(fault.reason)
             self._end(context, facts, started, span, code_name(fault), reason=reason)
-            self._meter.failed(method.name, _way_in(context), reason)
+            self.meter.failed(method.name, _way_in(context), reason)
             await _abort(context, fault, request_id)
         context.set_trailing_metadata((*context.trailing_metadata(), (REQUEST_ID, request_id)))
         self._end(context, facts, started, span, "OK")
 
     def _default_s(self, need: Need) -> float:
         """Return the seconds that a call has if its client sets no deadline."""
-        return self._bulk_deadline_s if need.is_bulk else max(self._deadline_s, need.least_deadline_s)
+        return self.bulk_deadline_s if need.is_bulk else max(self.deadline_s, need.least_deadline_s)
 
     def _end(
         self, context: Context, facts: Mapping[str, str], started: float, span: Span | None, code: str, **why: str
     ) -> None:
         """Count a call that has ended, log it, and end its span."""
         took_s = time.perf_counter() - started
-        self._meter.ended(facts["method"], _way_in(context), code, took_s)
+        self.meter.ended(facts["method"], _way_in(context), code, took_s)
         _log.info("rpc", **facts, code=code, **why, ms=round(took_s * 1000, 2))
         end_call(span, _way_in(context), code, **why)
 
     def deadline(self, context: Context) -> float:
         """Return when a call ends that is not bulk, in the event loop's time."""
-        return _deadline(context, self._deadline_s)
+        return _deadline(context, self.deadline_s)
 
     @asynccontextmanager
     async def refusing(self, context: Context) -> AsyncIterator[None]:

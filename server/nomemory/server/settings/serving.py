@@ -35,7 +35,6 @@ class ServerSettings(SettingsGroup):
         default=True,
         description="Whether each write, deletion, erasure and recall in somebody's name leaves a line of audit.",
     )
-    audit_file: Path | None = Field(None, description="File that gets these lines. Unset: standard error.")
     reflection: bool = Field(
         default=True, description="Whether the server describes its contract to anybody who can reach it."
     )
