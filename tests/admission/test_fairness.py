@@ -6,12 +6,10 @@ import asyncio
 from heapq import heappop, heappush
 from itertools import permutations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.server.admission.fair_slots import FairSlots, Stamp, VirtualClock
-from nomemory.server.admission.scheduler import RateLimit
 
 costs = st.floats(0.5, 50.0)
 backlogs = st.dictionaries(st.sampled_from("abcde"), st.lists(costs, min_size=1, max_size=30), min_size=2)
@@ -133,26 +131,3 @@ async def test_slots_are_given_in_the_order_of_the_stamps_not_of_arrival() -> No
     slots.give_back()
     await asyncio.gather(*waiting)
     assert order == [1.0, 2.0, 3.0]
-
-
-@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=80), st.sampled_from([0.5, 3.0, 20.0]))
-def test_in_no_stretch_of_time_come_more_than_the_rate_and_its_burst(pauses: list[float], per_s: float) -> None:
-    now, admitted = 0.0, list[float]()
-    limit = RateLimit(per_s, lambda: now)
-    for pause in pauses:
-        now += pause
-        wait_s = limit.wait_s("key")
-        if not wait_s:
-            admitted.append(now)
-        else:
-            assert wait_s <= 1 / per_s + 1e-6
-    for first, begin in enumerate(admitted):
-        for last in range(first, len(admitted)):
-            assert last - first + 1 <= per_s * (admitted[last] - begin) + max(1.0, 2 * per_s) + 1e-6
-
-
-def test_one_key_does_not_use_up_the_rate_of_another() -> None:
-    limit = RateLimit(1.0, lambda: 0.0)
-    assert [bool(limit.wait_s("loud")) for _ in range(4)] == [False, False, True, True]
-    assert limit.wait_s("quiet") == 0.0
-    assert limit.wait_s("loud") == pytest.approx(1.0)

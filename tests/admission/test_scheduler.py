@@ -22,9 +22,9 @@ LOUD, QUIET = Claim("loud", "key", 10.0), Claim("quiet", "key", 10.0)
 SHORT = Claim("loud", "key", 0.0)
 
 
-def scheduler(*, now: Callable[[], float] = lambda: 0.0, **settings: float) -> ReadScheduler:
+def scheduler(**settings: float) -> ReadScheduler:
     given = {"reads_running_max": 1, "reads_refusal_s": 0.0} | settings
-    return ReadScheduler(Settings.from_environment(**given), now)
+    return ReadScheduler(Settings.from_environment(**given))
 
 
 class Read:
@@ -83,17 +83,6 @@ async def test_a_short_read_waits_for_nobody() -> None:
     assert await reads.run(SHORT, answer) == "answer"
     read.end.set()
     await running
-
-
-async def test_reads_that_come_too_fast_are_refused_until_there_is_room() -> None:
-    now = 0.0
-    reads = scheduler(now=lambda: now, reads_user_per_s=1.0)
-    await reads.run(SHORT, answer)
-    await reads.run(SHORT, answer)
-    with pytest.raises(Fault, match="too fast"):
-        await reads.run(SHORT, answer)
-    now = 1.0
-    assert await reads.run(SHORT, answer) == "answer"
 
 
 async def test_who_gives_up_leaves_the_queue_at_once_and_never_begins() -> None:

@@ -86,7 +86,7 @@ def test_the_server_says_how_many_reads_it_has_in_hand_and_has_refused(small: Se
 
 
 def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own_settings: Settings) -> None:
-    slow = own_settings.with_changes(reads_user_per_s=0.01, reads_refusal_s=0.0)
+    slow = own_settings.with_changes(reads_total_max=0, reads_refusal_s=0.0)
     with (
         start(slow) as server,
         start(own_settings.with_changes(recall_query_target=server.target)) as recalls,

@@ -10,8 +10,6 @@ gRPC hands calls to the loop one after another, each within several turns of the
 filled every turn, a short call would wait for a piece of it several times over, behind every call that came before. So
 a rest lasts while calls keep coming, up to a bound.
 
-`RateLimit` says how often a key may come: so many a second, with a burst of two seconds' worth.
-
 What reads cost the event loop, in milliseconds on a machine of today: declared, by method and by what is asked for.
 
 The figures are those of a user with thousands of messages, rounded (docs/performance.md). They decide who goes first
@@ -24,10 +22,10 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Hashable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from google.protobuf.message import Message as ProtoMessage
 
@@ -117,38 +115,6 @@ class Paced(Generic[_Answer]):
                 step, given = steps.throw, error
 
 
-_BURST_S = 2.0
-_KEPT_MAX = 4096
-
-
-class RateLimit:
-    """A leaky bucket for each key, kept as the time at which it will be empty.
-
-    Args:
-        per_s: how many a second; 0 for no limit.
-        now: the time in seconds.
-    """
-
-    def __init__(self, per_s: float, now: Callable[[], float]) -> None:
-        self._interval_s = 1 / per_s if per_s else 0.0
-        self._burst_s = max(_BURST_S, self._interval_s)
-        self._now = now
-        self._empty_at: dict[Hashable, float] = {}
-
-    def wait_s(self, key: Hashable) -> float:
-        """Count one more and return 0, or return after how many seconds there is room for it."""
-        if not self._interval_s:
-            return 0.0
-        now = self._now()
-        empty_at = max(now, self._empty_at.get(key, now)) + self._interval_s
-        if empty_at - now > self._burst_s:
-            return empty_at - now - self._burst_s
-        if len(self._empty_at) >= _KEPT_MAX:
-            self._empty_at = {one: at for one, at in self._empty_at.items() if at > now}
-        self._empty_at[key] = empty_at
-        return 0.0
-
-
 _SPREAD = (0.5, 1.5)
 """Between these shares of the pause a refusal is sent: what was refused together must not come back together."""
 
@@ -190,10 +156,9 @@ class ReadScheduler:
 
     Args:
         settings: the bounds, and the least time after which a refused read may come back.
-        now: the time in seconds, for the limits of rate.
     """
 
-    def __init__(self, settings: Settings, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._clock = VirtualClock()
         self._slots = FairSlots(settings.reads.running_max)
@@ -203,8 +168,6 @@ class ReadScheduler:
         self._in_hand = 0
         self._refused = 0
         self._refusing = 0
-        self._user_rate = RateLimit(settings.reads.user_per_s, now)
-        self._caller_rate = RateLimit(settings.reads.caller_per_s, now)
 
     def load(self) -> Load:
         """Return what is in hand now."""
@@ -217,15 +180,11 @@ class ReadScheduler:
         Raises:
             Fault: OVERLOADED, too much is in hand.
         """
-        await self._check(claim)
+        self._pace.note_arrival()
         if not claim.cost:
             return await read()
-        ticket = self._take(claim)
-        try:
-            await self._begin(ticket, claim)
+        async with self._turn(claim):
             return await Paced(read(), self._pace)
-        finally:
-            self._end(ticket, claim)
 
     async def each(self, claim: Claim, replies: AsyncGenerator[_Answer, None]) -> AsyncGenerator[_Answer, None]:
         """Yield what a read streams. It holds its slot while it makes a reply, not while the client takes it.
@@ -233,26 +192,37 @@ class ReadScheduler:
         Raises:
             Fault: OVERLOADED, too much is in hand.
         """
-        await self._check(claim)
-        ticket = self._take(claim)
-        try:
-            await self._begin(ticket, claim)
-            async with aclosing(replies):
-                while (reply := await Paced(anext(replies, None), self._pace)) is not None:
-                    ticket.leave()
-                    yield reply
-                    if claim.recurs:
-                        ticket.stamp = self._clock.stamp(claim.key, claim.cost)
-                    await ticket.come_back()
-        finally:
-            self._end(ticket, claim)
-
-    async def _check(self, claim: Claim) -> None:
-        """Let a read in, or refuse it after a pause: a flood that is refused at once comes back at once."""
         self._pace.note_arrival()
-        wait_s = self._user_rate.wait_s(claim.key) or self._caller_rate.wait_s(claim.caller)
-        if not wait_s and (not claim.cost or self._has_room(claim)):
-            return
+        async with self._turn(claim) as ticket, aclosing(replies):
+            while (reply := await Paced(anext(replies, None), self._pace)) is not None:
+                ticket.leave()
+                yield reply
+                if claim.recurs:
+                    ticket.stamp = self._clock.stamp(claim.key, claim.cost)
+                await ticket.come_back()
+
+    @asynccontextmanager
+    async def _turn(self, claim: Claim) -> AsyncIterator[Ticket]:
+        """Wait for a slot, and hold a place among those that are in hand until the context is left."""
+        if not self._has_room(claim):
+            await self._refuse()
+        self._count(claim, 1)
+        ticket = Ticket(self._clock.stamp(claim.key, claim.cost), self._slots)
+        try:
+            try:
+                await ticket.begin()
+            except asyncio.CancelledError:
+                self._clock.withdraw(claim.key, claim.cost)
+                raise
+            self._clock.begin(ticket.stamp)
+            CURRENT.set(ticket)  # each call is answered in a task of its own
+            yield ticket
+        finally:
+            ticket.end()
+            self._count(claim, -1)
+
+    async def _refuse(self) -> NoReturn:
+        """Refuse a read after a pause: a flood that is refused at once comes back at once."""
         self._refused += 1
         if self._refusing < self._settings.reads.refusals_max:
             self._refusing += 1
@@ -262,8 +232,8 @@ class ReadScheduler:
                 self._refusing -= 1
         raise Fault(
             Reason.ERROR_REASON_OVERLOADED,
-            "reads come too fast" if wait_s else "too many reads are waiting",
-            retry_after_s=max(wait_s, self._settings.connections.retry_s),
+            "too many reads are waiting",
+            retry_after_s=self._settings.connections.retry_s,
         )
 
     def _has_room(self, claim: Claim) -> bool:
@@ -274,38 +244,18 @@ class ReadScheduler:
             and self._by_caller[claim.caller] < settings.reads.caller_max
         )
 
-    def _take(self, claim: Claim) -> Ticket:
-        self._in_hand += 1
+    def _count(self, claim: Claim, more: int) -> None:
+        self._in_hand += more
         self._pace.is_crowded = self._in_hand > 1
-        self._by_user[claim.key] += 1
-        self._by_caller[claim.caller] += 1
-        return Ticket(self._clock.stamp(claim.key, claim.cost), self._slots)
-
-    async def _begin(self, ticket: Ticket, claim: Claim) -> None:
-        try:
-            await ticket.begin()
-        except asyncio.CancelledError:
-            self._clock.withdraw(claim.key, claim.cost)
-            raise
-        self._clock.begin(ticket.stamp)
-        CURRENT.set(ticket)  # each call is answered in a task of its own
-
-    def _end(self, ticket: Ticket, claim: Claim) -> None:
-        ticket.end()
-        self._in_hand -= 1
-        self._pace.is_crowded = self._in_hand > 1
-        _count_down(self._by_user, claim.key)
-        _count_down(self._by_caller, claim.caller)
+        for counts, key in ((self._by_user, claim.key), (self._by_caller, claim.caller)):
+            counts[key] += more
+            if not counts[key]:
+                del counts[key]
 
 
-def _count_down(counts: Counter[Hashable], key: Hashable) -> None:
-    counts[key] -= 1
-    if not counts[key]:
-        del counts[key]
-
-
-_SHORT: Final = frozenset({"GetNeighbors", "BatchGetMessages"})
 _FIXED: Final = {
+    "GetNeighbors": 0.0,
+    "BatchGetMessages": 0.0,
     "SemanticSearch": 2.0,
     "HybridSearch": 15.0,
     "Recall": 25.0,
@@ -328,8 +278,6 @@ _HIGHLIGHT_LEAST: Final = 0.02
 
 def cost_of(method: str, request: ProtoMessage, settings: Settings) -> float:
     """Return what a read costs; 0 for a short one. The request has not been checked: it may ask for too much."""
-    if method in _SHORT:
-        return 0.0
     if isinstance(request, pb.ListMessagesRequest):
         return _SOUGHT if request.filter.role or request.filter.metadata else 0.0
     if isinstance(request, pb.LexicalSearchRequest):

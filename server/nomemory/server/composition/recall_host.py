@@ -22,7 +22,6 @@ from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.metrics.meters import Meters
-from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.recall_host import AnsweredBy, Metadata, RecallHost, RemoteQuery
 from nomemory.server.rpc.recall_service import RecallService
 from nomemory.server.settings import Settings
@@ -101,9 +100,7 @@ def recall_service(
     )
     skills = skill_loader.SkillLibrary(skill_folders(settings), settings.recall.skill)
     host = RecallHost(stub, metadata, answered_by, enough)
-    return RecallService(
-        host.ask, skills, host_budget(settings), settings, spaces, audit_of(settings), meters or Meters()
-    )
+    return RecallService(host.ask, skills, host_budget(settings), settings, spaces, meters or Meters())
 
 
 def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, Metadata]:

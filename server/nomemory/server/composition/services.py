@@ -27,7 +27,6 @@ from nomemory.server.reads.nearest_messages import NearestMessages
 from nomemory.server.reads.speakers import Speakers
 from nomemory.server.reads.time_listing import Export, TimeListing, UserListing
 from nomemory.server.rpc.admitted_service import AdmittedService
-from nomemory.server.rpc.audit import audit_of
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.rpc.ingest_service import IngestService
@@ -67,7 +66,7 @@ async def make_services(
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
     query = _query_service(settings, writer, words, log, tokens, cursors)
-    ingest = IngestService(writer.log, writer.report, tokens, writer.spaces, settings, audit_of(settings))
+    ingest = IngestService(writer.log, writer.report, tokens, writer.spaces, settings)
     recall = recall_service(settings, InProcessQuery(query), (), stack, writer.spaces, meters)
     scheduler = ReadScheduler(settings)
     meters.also(partial(_tell_load, scheduler, meters.process))

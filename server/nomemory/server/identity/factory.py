@@ -21,10 +21,11 @@ from nomemory.server.identity.caller import known_scopes
 from nomemory.server.identity.certificates import Certificates
 from nomemory.server.identity.credentials import IdentitySettingsError
 from nomemory.server.identity.key_sets import KeySetFile, KeySetUrl, SharedSecret, TokenKeys, fetch, is_trustworthy
-from nomemory.server.identity.namespace import Namespace, namespace_of
+from nomemory.server.identity.namespace import namespace_of
 from nomemory.server.identity.tokens import TokenRules, Tokens
 from nomemory.server.settings import Settings
 from nomemory.server.settings.group import SettingsGroup
+from nomemory.server.settings.identity import IdentitySettings
 
 _OF_SECRETS: Final = frozenset({"HS256", "HS384", "HS512"})
 _OF_KEY_SETS: Final = frozenset(
@@ -35,14 +36,8 @@ _SECRET_MIN_BYTES: Final = 32
 
 def checks_credentials(settings: Settings) -> bool:
     """Return whether callers need credentials."""
-    return any(
-        (
-            settings.identity.api_keys,
-            settings.identity.jwt_secret,
-            settings.identity.jwt_jwks,
-            settings.identity.tls_identities,
-        )
-    )
+    identity = settings.identity
+    return any((identity.api_keys, identity.jwt_secret, identity.jwt_jwks, identity.tls_identities))
 
 
 def choose_authenticator(settings: Settings) -> Authenticator:
@@ -52,57 +47,55 @@ def choose_authenticator(settings: Settings) -> Authenticator:
         IdentitySettingsError: a setting is missing, empty or contradicts another, or a file cannot be used.
     """
     refuse_half_configuration(settings)
+    identity = settings.identity
     if not checks_credentials(settings):
         return LocalAuthenticator()
     return CredentialAuthenticator(
-        ApiKeys(settings.identity.api_keys) if settings.identity.api_keys else None,
-        _tokens(settings),
-        Certificates(settings.identity.tls_identities) if settings.identity.tls_identities else None,
+        ApiKeys(identity.api_keys) if identity.api_keys else None,
+        _tokens(identity, settings.limits.id_max_chars),
+        Certificates(identity.tls_identities) if identity.tls_identities else None,
     )
 
 
-def _tokens(settings: Settings) -> Tokens | None:
-    if settings.identity.jwt_secret and settings.identity.jwt_jwks:
+def _tokens(identity: IdentitySettings, id_max_chars: int) -> Tokens | None:
+    if identity.jwt_secret and identity.jwt_jwks:
         raise IdentitySettingsError("set NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS, not both")
-    if settings.identity.jwt_secret:
-        algorithms = _algorithms(settings, _OF_SECRETS, "HS256")
-        return Tokens(_shared_secret(settings.identity.jwt_secret), _rules(settings, algorithms))
-    if settings.identity.jwt_jwks:
-        algorithms = _algorithms(settings, _OF_KEY_SETS, "RS256 ES256")
-        return Tokens(_key_set(settings.identity.jwt_jwks, algorithms), _rules(settings, algorithms))
+    if identity.jwt_secret:
+        rules = _rules(identity, _algorithms(identity, _OF_SECRETS, "HS256"), id_max_chars)
+        return Tokens(_shared_secret(identity.jwt_secret), rules)
+    if identity.jwt_jwks:
+        rules = _rules(identity, _algorithms(identity, _OF_KEY_SETS, "RS256 ES256"), id_max_chars)
+        return Tokens(_key_set(identity.jwt_jwks, rules.algorithms), rules)
     return None
 
 
-def _algorithms(settings: Settings, possible: frozenset[str], default: str) -> frozenset[str]:
-    chosen = frozenset((settings.identity.jwt_algorithms or default).replace(",", " ").split())
+def _algorithms(identity: IdentitySettings, possible: frozenset[str], default: str) -> frozenset[str]:
+    chosen = frozenset((identity.jwt_algorithms or default).replace(",", " ").split())
     if not chosen or not chosen <= possible:
         allowed = ", ".join(sorted(possible))
         raise IdentitySettingsError(f"NOMEMORY_JWT_ALGORITHMS: where the keys come from there, only {allowed} are safe")
     return chosen
 
 
-def _rules(settings: Settings, algorithms: frozenset[str]) -> TokenRules:
-    if not settings.identity.jwt_issuer or not settings.identity.jwt_audience or not settings.identity.jwt_user_claim:
+def _rules(identity: IdentitySettings, algorithms: frozenset[str], id_max_chars: int) -> TokenRules:
+    if not (identity.jwt_issuer and identity.jwt_audience and identity.jwt_user_claim):
         raise IdentitySettingsError(
             "tokens need NOMEMORY_JWT_ISSUER and NOMEMORY_JWT_AUDIENCE, and NOMEMORY_JWT_USER_CLAIM must not be empty"
         )
-    return TokenRules(
-        algorithms,
-        settings.identity.jwt_issuer,
-        settings.identity.jwt_audience,
-        settings.identity.jwt_user_claim,
-        known_scopes(settings.identity.jwt_default_scopes.split()),
-        settings.identity.jwt_leeway_s,
-        settings.limits.id_max_chars,
-        _token_namespace(settings),
-    )
-
-
-def _token_namespace(settings: Settings) -> Namespace | None:
     try:
-        return namespace_of(settings.identity.jwt_namespace)
+        namespace = namespace_of(identity.jwt_namespace)
     except ValueError as error:
         raise IdentitySettingsError(f"NOMEMORY_JWT_NAMESPACE: {error}") from None
+    return TokenRules(
+        algorithms,
+        identity.jwt_issuer,
+        identity.jwt_audience,
+        identity.jwt_user_claim,
+        known_scopes(identity.jwt_default_scopes.split()),
+        identity.jwt_leeway_s,
+        id_max_chars,
+        namespace,
+    )
 
 
 def _shared_secret(secret: SecretStr) -> SharedSecret:
@@ -134,18 +127,16 @@ def refuse_half_configuration(settings: Settings) -> None:
     Raises:
         IdentitySettingsError: it is not; names the variables.
     """
-    checks = (_empty(settings), _of_tokens(settings), _of_certificates(settings), _of_calls_out(settings))
-    for sentence in itertools.chain.from_iterable(checks):
+    for sentence in itertools.chain(_empty(settings), _missing(settings)):
         raise IdentitySettingsError(f"{sentence}. docs/authentication.md tells more")
 
 
 def _empty(settings: Settings) -> Iterator[str]:
     for group_name, fields in _CREDENTIALS:
         group: SettingsGroup = getattr(settings, group_name)
-        variables = group.variables()
         for field in fields:
             if _is_blank(getattr(group, field)):
-                yield f"{variables[field]} is set but empty: fill it, or unset it"
+                yield f"{group.variables()[field]} is set but empty: fill it, or unset it"
 
 
 def _is_blank(value: SecretStr | Path | str | None) -> bool:
@@ -155,30 +146,19 @@ def _is_blank(value: SecretStr | Path | str | None) -> bool:
     return not text.strip() or value == Path()  # which an empty text becomes
 
 
-def _of_tokens(settings: Settings) -> Iterator[str]:
-    identity = settings.identity
-    if identity.jwt_secret or identity.jwt_jwks:
-        return
-    variables = identity.variables()
-    given = [variables[field] for field in _TOKEN_RULES if getattr(identity, field)]
-    if given:
-        yield f"{' and '.join(given)} say which tokens to take, and NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS is missing"
-
-
-def _of_certificates(settings: Settings) -> Iterator[str]:
-    identity = settings.identity
-    others = identity.api_keys or identity.jwt_secret or identity.jwt_jwks
-    if identity.tls_client_ca and not identity.tls_identities and not others:
+def _missing(settings: Settings) -> Iterator[str]:
+    identity, recall, vector = settings.identity, settings.recall, settings.vector
+    has_tokens = identity.jwt_secret or identity.jwt_jwks
+    rules = [identity.variables()[field] for field in _TOKEN_RULES if getattr(identity, field)]
+    if rules and not has_tokens:
+        yield f"{' and '.join(rules)} say which tokens to take, and NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS is missing"
+    if identity.tls_client_ca and not (identity.tls_identities or identity.api_keys or has_tokens):
         yield (
             "NOMEMORY_TLS_CLIENT_CA says who may connect, and nothing says who they are: "
             "NOMEMORY_TLS_IDENTITIES, NOMEMORY_API_KEYS or a key for tokens is missing"
         )
-
-
-def _of_calls_out(settings: Settings) -> Iterator[str]:
-    if settings.vector.qdrant_api_key and not settings.vector.qdrant_url:
+    if vector.qdrant_api_key and not vector.qdrant_url:
         yield "NOMEMORY_QDRANT_API_KEY needs NOMEMORY_QDRANT_URL"
-    recall = settings.recall
     if recall.query_key and not recall.query_target:
         yield "NOMEMORY_RECALL_QUERY_KEY needs NOMEMORY_RECALL_QUERY_TARGET"
     if recall.query_tls_ca and not recall.query_tls:

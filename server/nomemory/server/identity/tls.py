@@ -62,11 +62,12 @@ def tls_files(settings: Settings) -> TlsFiles | None:
     Raises:
         IdentitySettingsError: a setting is missing.
     """
-    if settings.identity.tls_identities and not settings.identity.tls_client_ca:
+    identity = settings.identity
+    if identity.tls_identities and not identity.tls_client_ca:
         raise IdentitySettingsError("NOMEMORY_TLS_IDENTITIES needs NOMEMORY_TLS_CLIENT_CA: who signs the certificates")
-    if settings.identity.tls_cert and settings.identity.tls_key:
-        return TlsFiles(settings.identity.tls_cert, settings.identity.tls_key, settings.identity.tls_client_ca)
-    if settings.identity.tls_cert or settings.identity.tls_key or settings.identity.tls_client_ca:
+    if identity.tls_cert and identity.tls_key:
+        return TlsFiles(identity.tls_cert, identity.tls_key, identity.tls_client_ca)
+    if identity.tls_cert or identity.tls_key or identity.tls_client_ca:
         raise IdentitySettingsError("TLS needs both NOMEMORY_TLS_CERT and NOMEMORY_TLS_KEY")
     return None
 

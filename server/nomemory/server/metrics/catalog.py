@@ -105,8 +105,7 @@ READS_USERS: Final = Family(
 READS_REFUSED: Final = Family(
     "nomemory_reads_refused_total",
     "Reads that a process has refused with `OVERLOADED`.",
-    "A client that tries again at once, or too little room: NOMEMORY_READS_USER_MAX, NOMEMORY_READS_CALLER_MAX, "
-    "NOMEMORY_READS_TOTAL_MAX.",
+    "A client that tries again at once, or too little room: NOMEMORY_READS_USER_MAX, NOMEMORY_READS_CALLER_MAX.",
     labels=("process",),
 )
 QUEUE: Final = Family(

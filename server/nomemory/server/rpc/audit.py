@@ -6,13 +6,11 @@ no query. It is written once the log has the change, whatever the level of the l
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final, Literal
 
 import orjson
@@ -21,16 +19,12 @@ from nomemory.server.log.protocol import Outcome
 from nomemory.server.logs import process_fields
 from nomemory.server.message import Message
 from nomemory.server.rpc.call import Call
-from nomemory.server.settings import Settings
 from nomemory.server.standard_error import log_stream
-from nomemory.server.structured_logs import get_logger
 from nomemory.spans.span import trace_fields
 
 Action = Literal["write", "import", "delete", "delete-matching", "erase", "recall"]
 
 _CHANGES: Final = frozenset({Outcome.CREATED, Outcome.REPLACED})
-_OWNER_ONLY: Final = 0o600
-_log = get_logger("audit")
 
 
 @dataclass(slots=True)
@@ -40,19 +34,15 @@ class Retrieved:
     messages: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Audit:
-    """Writes the lines.
+    """Writes the lines to the log, if it is on."""
 
-    Args:
-        append: takes a line as bytes, with its line break. None: nothing is written.
-    """
-
-    def __init__(self, append: Callable[[bytes], None] | None) -> None:
-        self._append = append
+    is_on: bool = True
 
     def stored(self, call: Call, action: Action, messages: Iterable[Message], outcomes: Iterable[Outcome]) -> None:
         """Note a batch that the log has. Who is named in it counts, also where nothing had to be changed."""
-        if self._append is not None:
+        if self.is_on:
             users: Counter[str] = Counter()
             for message, outcome in zip(messages, outcomes, strict=True):
                 users[message.user_id] += outcome in _CHANGES
@@ -76,7 +66,7 @@ class Audit:
                 self._write(call, "recall", users, identity=bound.identity, done=done)
 
     def _write(self, call: Call, action: Action, users: Mapping[str, int], **more: object) -> None:
-        if self._append is None:
+        if not self.is_on:
             return
         line = {
             "action": action,
@@ -91,59 +81,6 @@ class Audit:
             **trace_fields(),
             "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         }
-        self._append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-
-
-NO_AUDIT: Final = Audit(None)
-"""Writes nothing."""
-
-
-def audit_of(settings: Settings) -> Audit:
-    """Return the audit trail of the settings.
-
-    Raises:
-        OSError: its file cannot be written.
-    """
-    if not settings.server.audit:
-        return NO_AUDIT
-    if settings.server.audit_file is None:
-        return Audit(_to_log)
-    file = AuditFile(settings.server.audit_file)
-    file.check()
-    return Audit(file.append)
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFile:
-    """A file that every process of a server appends to. It is opened for each line, so it can be moved away."""
-
-    path: Path
-
-    def check(self) -> None:
-        """Make sure that it can be written.
-
-        Raises:
-            OSError: it cannot.
-        """
-        os.close(self._open())
-
-    def append(self, line: bytes) -> None:
-        """Append a line. Where that fails the line goes to the log: the change that it tells of has happened."""
-        try:
-            descriptor = self._open()
-            try:
-                os.write(descriptor, line)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            _log.error("the audit file cannot be written", kind=type(error).__name__, path=str(self.path))
-            _to_log(line)
-
-    def _open(self) -> int:
-        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
-
-
-def _to_log(line: bytes) -> None:
-    stream = log_stream()
-    stream.write(line)
-    stream.flush()
+        stream = log_stream()
+        stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        stream.flush()

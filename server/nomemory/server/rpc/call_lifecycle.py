@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -91,10 +91,11 @@ class Method:
         return self.path.rpartition("/")[2]
 
 
+@dataclass(frozen=True, slots=True)
 class CallLifecycle:
     """Takes calls from their arrival to their end.
 
-    Args:
+    Attributes:
         access: decides whether a call may go on.
         deadline_s: seconds that a call has if its client sets no deadline.
         bulk_deadline_s: the same for a method that may need long.
@@ -102,19 +103,11 @@ class CallLifecycle:
         tracer: begins the span of each; None: there are none.
     """
 
-    def __init__(
-        self,
-        access: Access,
-        deadline_s: float,
-        bulk_deadline_s: float,
-        meters: Meters | None = None,
-        tracer: CallTracer | None = None,
-    ) -> None:
-        self._access = access
-        self._deadline_s = deadline_s
-        self._bulk_deadline_s = bulk_deadline_s
-        self._meters = meters or Meters()
-        self._tracer = tracer
+    access: Access
+    deadline_s: float
+    bulk_deadline_s: float
+    meters: Meters = field(default_factory=Meters)
+    tracer: CallTracer | None = None
 
     @asynccontextmanager
     async def admitted(self, method: Method, context: Context) -> AsyncIterator[tuple[Call, asyncio.Timeout]]:
@@ -125,14 +118,14 @@ class CallLifecycle:
         """
         started = time.perf_counter()
         metadata = tuple(context.invocation_metadata() or ())
-        request_id, traced = request_id_of(metadata), begin_call(self._tracer, method.path, metadata)
+        request_id, traced = request_id_of(metadata), begin_call(self.tracer, method.path, metadata)
         deadline = _deadline(context, self._default_s(method.need))
         facts = {"method": method.name, "request_id": request_id}
         try:
             async with asyncio.timeout_at(deadline) as timeout:
-                caller = await self._access.caller(metadata, context.auth_context)
+                caller = await self.access.caller(metadata, context.auth_context)
                 facts["caller"] = caller.name
-                admission = self._access.admit(caller, method.need, metadata)
+                admission = self.access.admit(caller, method.need, metadata)
                 facts |= admission.facts()
                 yield Call(request_id, deadline, admission), timeout
         except asyncio.CancelledError:
@@ -148,14 +141,14 @@ class CallLifecycle:
             fault = fault_of(error, _log.bind(**facts))
             reason = Reason.Name(fault.reason)
             self._end(context, facts, started, traced, code_name(fault), reason=reason)
-            self._meters.count(catalog.ERRORS, method.name, _way_in(context), _plain(reason))
+            self.meters.count(catalog.ERRORS, method.name, _way_in(context), _plain(reason))
             await _abort(context, fault, request_id)
         context.set_trailing_metadata((*context.trailing_metadata(), (REQUEST_ID, request_id)))
         self._end(context, facts, started, traced, "OK")
 
     def _default_s(self, need: Need) -> float:
         """Return the seconds that a call has if its client sets no deadline."""
-        return self._bulk_deadline_s if need.is_bulk else max(self._deadline_s, need.least_deadline_s)
+        return self.bulk_deadline_s if need.is_bulk else max(self.deadline_s, need.least_deadline_s)
 
     def _end(
         self,
@@ -168,13 +161,13 @@ class CallLifecycle:
     ) -> None:
         """Count a call that has ended, log it, and end its span."""
         took_s = time.perf_counter() - started
-        self._meters.observe(catalog.CALLS, took_s, facts["method"], _way_in(context), code)
+        self.meters.observe(catalog.CALLS, took_s, facts["method"], _way_in(context), code)
         _log.info("rpc", **facts, code=code, **why, ms=round(took_s * 1000, 2))
         end_call(traced, _way_in(context), code, **why)
 
     def deadline(self, context: Context) -> float:
         """Return when a call ends that is not bulk, in the event loop's time."""
-        return _deadline(context, self._deadline_s)
+        return _deadline(context, self.deadline_s)
 
     @asynccontextmanager
     async def refusing(self, context: Context) -> AsyncIterator[None]:

@@ -19,7 +19,7 @@ from nomemory.server.identity.caller import Scope
 from nomemory.server.log.commit import CONFLICT
 from nomemory.server.log.protocol import Deleted, Erased, LogWriter, Outcome, Written
 from nomemory.server.message import Filter
-from nomemory.server.rpc.audit import NO_AUDIT, Action, Audit
+from nomemory.server.rpc.audit import Action, Audit
 from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_ingest import (
     Batch,
@@ -158,13 +158,6 @@ async def unbroken(work: Coroutine[Any, Any, _Result]) -> _Result:
     return await asyncio.shield(task)
 
 
-_OUTCOMES = {
-    Outcome.CREATED: pb.WRITE_OUTCOME_CREATED,
-    Outcome.UNCHANGED: pb.WRITE_OUTCOME_UNCHANGED,
-    Outcome.REPLACED: pb.WRITE_OUTCOME_REPLACED,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class IngestService:
     """Serves `nomemory.v1.IngestService`."""
@@ -174,7 +167,6 @@ class IngestService:
     tokens: WriteTokens
     spaces: ServingSpace
     settings: Settings
-    audit: Audit = NO_AUDIT
     full_name: str = "nomemory.v1.IngestService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
@@ -188,12 +180,17 @@ class IngestService:
             "GetIndexStatus": ServedMethod(look, self.get_index_status),
         }
 
+    @property
+    def audit(self) -> Audit:
+        """What notes changes."""
+        return Audit(is_on=self.settings.server.audit)
+
     async def write_messages(self, request: pb.WriteMessagesRequest, call: Call) -> pb.WriteMessagesResponse:
         """Store a batch, all or nothing."""
         batch = await decode_write(request, self.settings, self.spaces.now.embedder.dimension)
         written = await self._write("write", batch, call)
         results = [
-            pb.WriteResult(message_id=message_id, outcome=_OUTCOMES[outcome])
+            pb.WriteResult(message_id=message_id, outcome=pb.WriteOutcome.Value(f"WRITE_OUTCOME_{outcome.name}"))
             for message_id, outcome in zip(written.message_ids, written.outcomes, strict=True)
         ]
         return pb.WriteMessagesResponse(results=results, write_token=self.tokens.issue(written.sequence))

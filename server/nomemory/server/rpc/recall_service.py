@@ -15,9 +15,9 @@ from typing import Final
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from nomemory.recall.model.budget import Budget, Limits, StopReason
+from nomemory.recall.model.budget import Budget, Limits
 from nomemory.recall.model.evidence import Evidence
-from nomemory.recall.model.memory_view import Attribution, Conflict, MemoryView, Statement, Verdict
+from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement
 from nomemory.recall.model.result import RecallResult, Step
 from nomemory.recall.model.search_scope import ROLE_IN_CONTRACT
 from nomemory.recall.skills.folder import SkillInvalidError, SkillNotFoundError
@@ -33,7 +33,7 @@ from nomemory.server.identity.access import Need
 from nomemory.server.identity.caller import Scope
 from nomemory.server.metrics import catalog
 from nomemory.server.metrics.meters import Meters
-from nomemory.server.rpc.audit import NO_AUDIT, Audit
+from nomemory.server.rpc.audit import Audit
 from nomemory.server.rpc.call import Call, ServedMethod
 from nomemory.server.rpc.decode_recall import RecallQuery, decode_recall
 from nomemory.server.settings import Settings
@@ -41,25 +41,6 @@ from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 
-_VERDICTS = {
-    Verdict.SUPPORTED: pb.VERDICT_SUPPORTED,
-    Verdict.CONFLICTING: pb.VERDICT_CONFLICTING,
-    Verdict.INSUFFICIENT: pb.VERDICT_INSUFFICIENT,
-    Verdict.PENDING: pb.VERDICT_PENDING,
-}
-_ATTRIBUTIONS = {
-    Attribution.UNSPECIFIED: pb.ATTRIBUTION_UNSPECIFIED,
-    Attribution.USER: pb.ATTRIBUTION_USER,
-    Attribution.OTHER: pb.ATTRIBUTION_OTHER,
-    Attribution.QUOTED: pb.ATTRIBUTION_QUOTED,
-}
-_STOP_REASONS = {
-    StopReason.SUFFICIENT: pb.STOP_REASON_SUFFICIENT,
-    StopReason.NO_GAIN: pb.STOP_REASON_NO_GAIN,
-    StopReason.ITERATIONS: pb.STOP_REASON_ITERATIONS,
-    StopReason.TOOL_CALLS: pb.STOP_REASON_TOOL_CALLS,
-    StopReason.DEADLINE: pb.STOP_REASON_DEADLINE,
-}
 _SHOWN_IDS = 20
 
 
@@ -69,7 +50,7 @@ def recall_reply(result: RecallResult, *, evidence_chars: int, include_trace: bo
         memory_view=_view(result.memory_view),
         evidence=[_evidence(item, evidence_chars) for item in result.evidence],
         limits=_limits(result.limits),
-        verdict=_VERDICTS[result.verdict],
+        verdict=pb.Verdict.Value(f"VERDICT_{result.verdict.name}"),
         conflicts=[_conflict(conflict) for conflict in result.conflicts],
         trace=[step_reply(step) for step in result.trace] if include_trace else [],
     )
@@ -112,7 +93,7 @@ def _statement(statement: Statement) -> pb.Statement:
         text=statement.text,
         citations=citations,
         superseded_by=statement.superseded_by,
-        attribution=_ATTRIBUTIONS[statement.attribution],
+        attribution=pb.Attribution.Value(f"ATTRIBUTION_{statement.attribution.name}"),
     )
 
 
@@ -145,7 +126,7 @@ def _limits(limits: Limits) -> pb.RecallLimits:
         tool_calls=limits.tool_calls,
         iterations=limits.iterations,
         planner=limits.planner,
-        stop_reason=_STOP_REASONS[limits.stop_reason],
+        stop_reason=pb.StopReason.Value(f"STOP_REASON_{limits.stop_reason.name}"),
         truncated=limits.truncated,
         index_behind=limits.index_behind,
         widened=limits.widened,
@@ -184,7 +165,6 @@ class RecallService:
         skills: what a request may choose from.
         budget: the host's.
         spaces: what is searched by meaning; None where that is another server's.
-        audit: notes recalls in somebody's name.
         meters: count recalls that came to an answer.
     """
 
@@ -193,7 +173,6 @@ class RecallService:
     budget: Budget
     settings: Settings
     spaces: ServingSpace | None = None
-    audit: Audit = NO_AUDIT
     meters: Meters = field(default_factory=Meters)
     full_name: str = "nomemory.v1.RecallService"
 
@@ -236,7 +215,7 @@ class RecallService:
             task.cancel()
 
     async def _asked(self, call: Call, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
-        with self.audit.recalling(call) as retrieved:
+        with Audit(is_on=self.settings.server.audit).recalling(call) as retrieved:
             result = await self.ask(user_id, query, skill, on_step)
             retrieved.messages = len(result.evidence)
             self._note(result)

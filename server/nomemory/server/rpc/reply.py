@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from google.protobuf.message import Message as ProtoMessage
 
@@ -30,14 +31,13 @@ from nomemory.v1 import query_service_pb2 as pb
 _FIELD_1_BYTES = b"\x0a"  # (1 << 3) | 2: field 1, length-delimited
 _FIELD_2_FLOAT = b"\x15"  # (2 << 3) | 5: field 2, 32 bits
 _VARINT_7, _VARINT_14 = 1 << 7, 1 << 14
-_HEADERS_MAX = 4096
 _ALL_FIELDS = tuple(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name)
 
 
 def listing_reply(wires: Iterable[bytes], mask: Mask, rest: ProtoMessage) -> bytes:
     """Return a reply with the messages in field 1. `rest` has its other fields."""
     payloads = wires if mask is None else [_masked(wire, mask) for wire in wires]
-    framed = [part for payload in payloads for part in (_HEADERS[len(payload)], payload)]
+    framed = [part for payload in payloads for part in (_header(len(payload)), payload)]
     return b"".join([*framed, rest.SerializeToString()])
 
 
@@ -97,20 +97,13 @@ def _masked(wire: bytes, mask: Mask) -> bytes:
 
 
 def _framed(payload: bytes) -> bytes:
-    return _HEADERS[len(payload)] + payload
+    return _header(len(payload)) + payload
 
 
-class _Headers(dict[int, bytes]):
-    """Tag and length of field 1, by the length of the payload. Most messages have one of a few hundred lengths."""
-
-    def __missing__(self, length: int) -> bytes:
-        header = _FIELD_1_BYTES + _varint(length)
-        if len(self) < _HEADERS_MAX:
-            self[length] = header
-        return header
-
-
-_HEADERS = _Headers()
+@lru_cache(4096)
+def _header(length: int) -> bytes:
+    """Return tag and length of field 1, by the length of the payload: most messages have one of a few hundred."""
+    return _FIELD_1_BYTES + _varint(length)
 
 
 def _varint(number: int) -> bytes:

@@ -55,12 +55,9 @@ class VectorSettings(SettingsGroup):
     )
     flush_s: Fixed[float] = 5.0
     """How often the embedded vector index is flushed to disk."""
-    shard_points: int = Field(
-        300_000,
-        ge=1000,
-        description="Most vectors of a shard of the embedded vector index, on the average. When there are more it is "
-        "spread over more shards, each with a process and a part of the users, while it serves.",
-    )
+    shard_points: Fixed[int] = Field(300_000, ge=1000)
+    """Most vectors of a shard of the embedded vector index, on the average. When there are more it is spread over
+    more shards, each with a process and a part of the users, while it serves."""
     pack_points: Fixed[int] = 20_000
     """New vectors of a shard that are packed together, each user's beside each other: a packed one takes less
     memory and time. The shard does not answer meanwhile, for half a second with 20,000."""
@@ -107,16 +104,12 @@ class EmbedderSettings(SettingsGroup):
     models: Path | None = Field(
         None,
         description="Directory that keeps the converted model of `local`, about 31 MB. Unset: "
-        " `nomemory` in the user's cache. Where it cannot be written, the model is made again at every start.",
+        "`nomemory` in the user's cache. Where it cannot be written, the model is made again at every start.",
     )
     threads: int = Field(1, ge=1, le=64, description="Threads of `local` for a query, and for a batch of messages.")
-    documents_at_once: int = Field(
-        0,
-        ge=0,
-        le=64,
-        description="Batches of messages that `local` computes at the same time, at a low priority. 0: half as many as "
-        "there are cores, but two where there are two, and at most four.",
-    )
+    documents_at_once: Fixed[int] = 0
+    """Batches of messages that `local` computes at the same time, at a low priority. 0: half as many as there are
+    cores, but two where there are two, and at most four."""
     timeout_s: float = Field(30.0, gt=0, description="How long the embedder may take for one call.")
     batch_max: int = Field(64, ge=1, description="Most texts in one call of `openai`.")
     part_chars: Fixed[int] = 800

@@ -14,9 +14,11 @@ class LimitSettings(SettingsGroup):
 
     heading: ClassVar[str] = "The contract's limits"
 
-    page_size_default: int = Field(50, ge=1, description="Page size where a request sets none.")
+    page_size_default: Fixed[int] = 50
+    """Page size where a request sets none."""
     page_size_max: int = Field(500, ge=1, description="Largest page size.")
-    top_k_default: int = Field(20, ge=1, description="`top_k` where a request sets none.")
+    top_k_default: Fixed[int] = 20
+    """`top_k` where a request sets none."""
     top_k_max: int = Field(200, ge=1, description="Largest `top_k`.")
     neighbors_before_default: Fixed[int] = 20
     """`before` where a request sets none."""
@@ -80,9 +82,8 @@ class AdmissionSettings(SettingsGroup):
     """How much longer that is, at most, while calls keep coming."""
     user_max: int = Field(32, ge=1, description="Expensive reads of one user in hand; more are refused.")
     caller_max: int = Field(256, ge=1, description="The same of one caller: an API key, a certificate, a token.")
-    total_max: int = Field(1024, ge=1, description="The same of all.")
-    user_per_s: float = Field(0.0, ge=0, description="Reads of one user a second, short ones, too. 0: no limit.")
-    caller_per_s: float = Field(0.0, ge=0, description="The same of one caller. 0: no limit.")
+    total_max: Fixed[int] = 1024
+    """The same of all."""
     refusal_s: Fixed[float] = 1.0
     """How long a refusal is held back: who does not wait is made to, without cost."""
     refusals_max: Fixed[int] = 1000

@@ -31,12 +31,8 @@ class RecallSettings(SettingsGroup):
     """Most rounds of searching in a recall."""
     tool_calls: Fixed[int] = 12
     """Most calls of tools in a recall."""
-    evidence_messages: int = Field(
-        6,
-        ge=1,
-        le=50,
-        description="Messages in a recall's evidence where the request does not say how many.",
-    )
+    evidence_messages: Fixed[int] = 6
+    """Messages in a recall's evidence where the request does not say how many."""
     evidence_chars: Fixed[int] = 16_000
     """Longest content of an evidence message; more is cut."""
     deadline_s: float = Field(10.0, gt=0, description="How long the searching of a recall may take.")
@@ -58,7 +54,8 @@ class RecallSettings(SettingsGroup):
     )
     sufficiency_named: Fixed[float] = 0.45
     """The same where people with names speak, and the question names none of them."""
-    sufficiency_unnamed: float = Field(0.22, ge=0, le=1, description="The same where a user talks with an assistant.")
+    sufficiency_unnamed: Fixed[float] = 0.22
+    """The same where a user talks with an assistant."""
     sufficiency_words_only: Fixed[float] = 0.75
     """The same where words alone tell: meaning cannot be searched, or not by the local embedder."""
     quoted: Fixed[float] = 0.11

@@ -28,17 +28,13 @@ class ServerSettings(SettingsGroup):
     )
     listen: str = Field("127.0.0.1:7700", description="HOST:PORT to serve on; port 0 picks a free one.")
     free_bytes_min: int = Field(
-        32_000_000,
-        ge=0,
-        description="Free bytes on the data's disk without which the server does not start; erasing vectors leaves as "
-        "many.",
+        32_000_000, ge=0, description="Free bytes on the data's disk without which the server does not start."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level to log.")
     audit: bool = Field(
         default=True,
         description="Whether each write, deletion, erasure and recall in somebody's name leaves a line of audit.",
     )
-    audit_file: Path | None = Field(None, description="File that gets these lines. Unset: standard error.")
     reflection: bool = Field(
         default=True, description="Whether the server describes its contract to anybody who can reach it."
     )
@@ -152,11 +148,8 @@ class ConnectionSettings(SettingsGroup):
     heading: ClassVar[str] = "Connections and what is on its way"
 
     connections_max: int = Field(4096, ge=1, description="Most connections of a process; further ones are closed.")
-    connection_streams_max: int = Field(
-        100,
-        ge=1,
-        description="Most calls of a connection at once. A client keeps further ones until others have ended.",
-    )
+    connection_streams_max: Fixed[int] = 100
+    """Most calls of a connection at once. A client keeps further ones until others have ended."""
     connection_idle_s: float = Field(
         600.0, ge=1, le=86_400, description="How long a connection without a call stays open. Clients open another."
     )
@@ -172,7 +165,8 @@ class ConnectionSettings(SettingsGroup):
     """How often a client may ask for a sign of life, calls or none; more often ends it."""
     keepalive_timeout_s: Fixed[float] = 20.0
     """How long that sign may take."""
-    calls_max: int = Field(2000, ge=1, description="Most calls of a process at once that are being answered.")
+    calls_max: Fixed[int] = 2000
+    """Most calls of a process at once that are being answered."""
     arriving_max: Fixed[int] = 1000
     """Most requests at once that have not arrived whole."""
     reading_max: Fixed[int] = 64
@@ -191,12 +185,12 @@ class ConnectionSettings(SettingsGroup):
     unread_connection_max_bytes: Fixed[int] = 64 * _MIB
     """Most bytes of replies that the client of one connection has not taken yet. Each takes about two bytes of
     memory."""
-    unread_max_bytes: int = Field(256 * _MIB, ge=1024, description="The same for all connections of a process.")
+    unread_max_bytes: Fixed[int] = 256 * _MIB
+    """The same for all connections of a process."""
     unread_s: Fixed[float] = 5.0
     """How long a client may leave an answer over HTTP unread; then its connection is closed."""
-    retry_s: float = Field(
-        1.0, gt=0, description="When a client may try again that is refused because there is too much. It is told so."
-    )
+    retry_s: Fixed[float] = 1.0
+    """When a client may try again that is refused because there is too much. It is told so."""
 
 
 class TimingSettings(SettingsGroup):
@@ -208,6 +202,7 @@ class TimingSettings(SettingsGroup):
     deadline_import_s: Fixed[float] = 3600.0
     """The same, for ImportMessages and ExportMessages."""
     drain_s: float = Field(5.0, ge=0, description="How long calls in flight may finish after SIGTERM.")
-    cursor_lifetime_s: float = Field(86_400.0, gt=0, description="How long a cursor can be used.")
+    cursor_lifetime_s: Fixed[float] = 86_400.0
+    """How long a cursor can be used."""
     wait_poll_s: Fixed[float] = 0.005
     """How often a waiting read looks whether its index is there."""

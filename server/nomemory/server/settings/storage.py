@@ -17,7 +17,8 @@ class LogSettings(SettingsGroup):
 
     queue_max: Fixed[int] = 256
     """Most batches that wait for the log's writer."""
-    queue_max_bytes: int = Field(64_000_000, ge=1, description="Most bytes of messages in those batches.")
+    queue_max_bytes: Fixed[int] = 64_000_000
+    """Most bytes of messages in those batches."""
 
 
 class PostgresSettings(SettingsGroup):
@@ -40,10 +41,7 @@ class PostgresSettings(SettingsGroup):
         30.0, ge=0.1, description="Seconds after which a statement is given up, whatever the deadline of its call."
     )
     lease_s: float = Field(
-        6.0,
-        ge=0.3,
-        description="Seconds that the server which fills a shared Qdrant may be silent, or gone, before another one "
-        "begins to.",
+        6.0, ge=0.3, description="Seconds that the server which fills a shared Qdrant may be silent or gone."
     )
     watch_s: Fixed[float] = 2.0
     """Seconds between two looks whether the database answers, and that an answer may take. While there is none,
@@ -56,9 +54,8 @@ class CheckSettings(SettingsGroup):
     model_config = variables("log_check_")
     heading: ClassVar[str] = "The check of the message log"
 
-    interval_s: float = Field(
-        86_400.0, gt=0, description="Seconds between two looks at the whole log for damage; the first is at the start."
-    )
+    interval_s: Fixed[float] = 86_400.0
+    """Seconds between two looks at the whole log for damage; the first is at the start."""
     pause_s: Fixed[float] = 0.05
     """Seconds of rest after each 256 messages that are looked at."""
 
