@@ -16,10 +16,9 @@ import uvloop
 
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.log_watch import watch_of
-from nomemory.server.composition.recall_only import recall_only_services
 from nomemory.server.composition.server_metrics import ServerMetrics
-from nomemory.server.composition.services import make_services
-from nomemory.server.composition.serving import Figures, freeze_heap, listen_addresses, make_access, serving
+from nomemory.server.composition.services import make_services, recall_only_services
+from nomemory.server.composition.serving import freeze_heap, listen_addresses, make_access, serving
 from nomemory.server.composition.writer import WriterAssembly
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import Addresses
@@ -69,7 +68,7 @@ def serve(
             be a function of a module that they can import.
 
     Raises:
-        any of CANNOT_START.
+        CannotStartError: why it cannot be started.
         OSError: the system refuses something; it names the file.
     """
     os.umask(UMASK)
@@ -115,8 +114,17 @@ async def running(
         tracer = start_tracing(settings, meters.process, stack)
         if settings.recall.query_target:
             services = recall_only_services(settings, stack, meters)
-            figures = Figures(meters, ServerMetrics(meters, faults))
-            own = serving(services, addresses, settings, access, host=interceptors(), figures=figures, tracer=tracer)
+            exposition = ServerMetrics(meters, faults)
+            own = serving(
+                services,
+                addresses,
+                settings,
+                access,
+                host=interceptors(),
+                meters=meters,
+                exposition=exposition,
+                tracer=tracer,
+            )
             yield await stack.enter_async_context(own)
             return
         directory = DataDirectory.of(settings)
@@ -138,7 +146,8 @@ async def running(
             access,
             is_shared=settings.workers.count > 1,
             host=interceptors(),
-            figures=Figures(meters, exposition),
+            meters=meters,
+            exposition=exposition,
             watch=watch_of(settings, directory, stack, faults),
             tracer=tracer,
         )

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.lexical.tantivy.schema import DIRECTORY
 from nomemory.server.private_files import make_private
 from nomemory.server.settings import Settings
@@ -18,11 +19,11 @@ from nomemory.server.settings import Settings
 _PROBE_BYTES = 65_536
 
 
-class DataDirectoryBusyError(Exception):
+class DataDirectoryBusyError(CannotStartError):
     """Another server uses the directory."""
 
 
-class DataDirectoryUnusableError(Exception):
+class DataDirectoryUnusableError(CannotStartError):
     """The directory cannot be written, or its disk is full; the text says what to do."""
 
 

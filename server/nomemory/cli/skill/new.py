@@ -32,8 +32,7 @@ from nomemory.recall.authoring.draft import (
 from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.skills.loader import SkillInvalidError, SkillLibrary, SkillNotFoundError
-from nomemory.server.composition.recall_host import skill_folders
-from nomemory.server.composition.recall_model import recall_model
+from nomemory.server.composition.recall_host import recall_model, skill_folders
 from nomemory.server.settings import Settings
 from nomemory.text.language import Language
 

@@ -94,7 +94,7 @@ class WriterAssembly:
         """Build everything; return the lexical index for reading, too, and what is known of damage to the log.
 
         Raises:
-            ForeignCollectionError, and others of CANNOT_START: the server cannot start.
+            ForeignCollectionError, and others that are a `CannotStartError`.
         """
         settings = self._settings
         around = partial(traced_embedder, settings=settings)
@@ -127,27 +127,18 @@ class WriterAssembly:
         reranker = choose_reranker(self._settings, self._vigil)
         if reranker is not None:
             self._stack.push_async_callback(reranker.close)
-            task = self._supervisor.start_task("reranker", reranker.run)
-            self._stack.push_async_callback(asyncio.wait, [task])
-            self._stack.callback(task.cancel)
+            self._supervisor.run_within(self._stack, "reranker", reranker.run)
         return reranker
 
     def _sweep(self, log: ExpiredMessages) -> None:
         settings = self._settings
         sweeper = ExpirySweeper(log, settings.retention.sweep_s, settings.retention.sweep_batch_max)
-        task = self._supervisor.start_task("expiry-sweeper", sweeper.run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(sweeper.stop)
-        self._stack.callback(self._supervisor.stop)
+        self._supervisor.run_within(self._stack, "expiry-sweeper", sweeper.run, sweeper.stop)
 
     def _inspect(self) -> None:
         inspector = self._store.inspector(self._damage)
-        if inspector is None:
-            return
-        task = self._supervisor.start_task("log-inspector", inspector.run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(inspector.stop)
-        self._stack.callback(self._supervisor.stop)
+        if inspector is not None:
+            self._supervisor.run_within(self._stack, "log-inspector", inspector.run, inspector.stop)
 
     def _note_lag(self, log: LogReader) -> None:
         """Note now and then how far the log is, so that it is known how old a lag is."""
@@ -158,9 +149,7 @@ class WriterAssembly:
                 lag.note(await log.sequence())
                 await asyncio.sleep(every_s)
 
-        task = self._supervisor.start_task("lag", run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(task.cancel)
+        self._supervisor.run_within(self._stack, "lag", run)
 
     def _record_position(self) -> LogPosition:
         """Record how far the log is, now and in the end."""
@@ -194,9 +183,7 @@ class WriterAssembly:
 
     def _erase(self, log: ErasableLog, indexes: Indexes) -> None:
         erasure = Erasure(log, indexes, self._settings, self._faults)
-        task = self._supervisor.start_task("erasure", erasure.run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(task.cancel)
+        self._supervisor.run_within(self._stack, "erasure", erasure.run)
 
     def _open_feed(self) -> ChangeFeed:
         return self._store.feed(self._damage)()
@@ -218,9 +205,7 @@ class WriterAssembly:
             wake=self._committed.follow(),
             vigil=self._vigil,
         )
-        task = self._supervisor.start_task(LEXICAL_JOB, indexer.run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(indexer.stop)
+        self._supervisor.run_within(self._stack, LEXICAL_JOB, indexer.run, indexer.stop)
         return indexer, words
 
     def _spaces(self, embedder: Embedder, log: LogPosition) -> SpacesInUse:
@@ -260,6 +245,4 @@ class WriterAssembly:
             settings.timing.deadline_default_s,
             self._announce,
         )
-        task = self._supervisor.start_task("model-change", change.run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(task.cancel)
+        self._supervisor.run_within(self._stack, "model-change", change.run)

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NoReturn
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.embedding.l2_normalise import NUMBER
 from nomemory.server.embedding.local import (
     HOW_TO_GET_AN_EMBEDDER,
@@ -72,7 +73,7 @@ _CALLERS_DIMENSION = PACKAGE_DIMENSION
 """Default dimension of callers' own vectors: that of the local model, which may be added later."""
 
 
-class EmbedderSettingsError(ValueError):
+class EmbedderSettingsError(CannotStartError):
     """The settings do not describe an embedder; the text says what to set."""
 
 

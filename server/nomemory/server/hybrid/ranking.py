@@ -13,6 +13,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.hybrid.parsed_question import ParsedQuestion
 from nomemory.server.hybrid.timeline import Flags, Floats, Timeline
 from nomemory.server.message import Role
@@ -63,7 +64,7 @@ STEPS: Final = tuple(field.name for field in fields(Weights))
 _LEFT_OUT: Final = re.compile(f"^ *(?:(?:{'|'.join(STEPS)})(?: +|$))*$")
 
 
-class UnknownStepError(ValueError):
+class UnknownStepError(CannotStartError):
     """The settings name an unknown step; the text names the setting and its possible values."""
 
 

@@ -15,11 +15,12 @@ from typing import Final
 
 from pydantic import SecretStr
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.settings import Settings
 from nomemory.server.settings.group import SettingsGroup
 
 
-class IdentitySettingsError(ValueError):
+class IdentitySettingsError(CannotStartError):
     """The settings, or a file that they name, cannot be used; the text says what to do. It quotes no secret."""
 
 

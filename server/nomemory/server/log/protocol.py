@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.log.position import FeedPosition, LogIdentity
 from nomemory.server.message import Filter, LoggedMessage, Message
 
@@ -115,7 +116,7 @@ class FirstPage:
         return len(self.wires)
 
 
-class LogUnusableError(Exception):
+class LogUnusableError(CannotStartError):
     """The log cannot be used; the text says what to do."""
 
 
@@ -123,7 +124,7 @@ class LogMovedError(LogUnusableError):
     """The log is elsewhere, or is the unfinished copy of one."""
 
 
-class LogVersionError(Exception):
+class LogVersionError(CannotStartError):
     """The log was written by a version of the server that this one does not know."""
 
 

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from nomemory.server.admission.ticket import waiting_elsewhere
 from nomemory.server.backoff import Backoff
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.processes.launch import Launch, WorkerError
 from nomemory.server.processes.watch import Vigil
 from nomemory.server.processes.worker import Worker
@@ -93,7 +94,7 @@ class RerankerProcess:
 _FILES: Final = ("model.onnx", "tokenizer.json")
 
 
-class RerankerSettingsError(ValueError):
+class RerankerSettingsError(CannotStartError):
     """The settings do not describe a reranker; the text says what to do."""
 
 

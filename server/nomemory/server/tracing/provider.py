@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from nomemory.server import __version__
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.listen_address import ListenAddressError, parse_listen_address
 from nomemory.server.settings import Settings
 from nomemory.spans.span import CallTracer
@@ -29,7 +30,7 @@ _LAST_S: Final = 3.0
 _MS: Final = 1000
 
 
-class TracingSettingsError(ValueError):
+class TracingSettingsError(CannotStartError):
     """The settings do not describe where spans go, or would show secrets to others; the text says what to set."""
 
 
