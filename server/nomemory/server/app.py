@@ -34,7 +34,7 @@ from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
-from nomemory.server.standard_error import as_json_lines
+from nomemory.server.standard_error import only_the_log
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.tracing.provider import start_tracing
@@ -58,7 +58,7 @@ def serve(
     readers: Mapping[int, Started] = _NO_READERS,
     interceptors: MakeInterceptors = no_interceptors,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain. Meanwhile standard error has JSON lines and nothing else.
+    """Serve until SIGTERM or SIGINT, then drain. Meanwhile standard error has nothing but the log.
 
     Args:
         settings: the configuration.
@@ -72,7 +72,7 @@ def serve(
         OSError: the system refuses something; it names the file.
     """
     os.umask(UMASK)
-    with as_json_lines(settings.server.log_level):
+    with only_the_log(settings.server.log_level):
         configure_logs(settings.server.log_level, None if settings.workers.count == 1 else _WRITER)
         sys.setswitchinterval(_SWITCH_S)
         uvloop.run(_serve(settings, ready, readers, interceptors))
