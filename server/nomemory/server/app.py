@@ -128,7 +128,7 @@ async def running(
             yield await stack.enter_async_context(own)
             return
         directory = DataDirectory.of(settings)
-        stack.callback(os.close, directory.lock())
+        stack.enter_context(directory.taken())
         directory.refuse_full_disk(settings.server.free_bytes_min)
         refuse_loss(directory, log_store(settings, directory).position)
         beside = Readers(settings, readers, faults, meters.roster, tracer)

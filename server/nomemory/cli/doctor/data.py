@@ -6,10 +6,9 @@ Checks of the vectors, on disk or on a Qdrant server, against the log.
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -45,14 +44,8 @@ def check_vectors(settings: Settings) -> Iterator[Check]:
     directory = DataDirectory(settings.server.data)
     if not directory.log.exists():
         return
-    try:
-        lock = directory.lock()
-    except (DataDirectoryBusyError, DataDirectoryUnusableError):
-        return
-    try:
+    with suppress(DataDirectoryBusyError, DataDirectoryUnusableError), directory.taken():
         yield _compared(settings)
-    finally:
-        os.close(lock)
 
 
 def mend_vectors(settings: Settings) -> list[str]:
@@ -61,13 +54,11 @@ def mend_vectors(settings: Settings) -> list[str]:
     Raises:
         DataDirectoryBusyError, DataDirectoryUnusableError: a server uses the directory, or it cannot be written.
     """
-    lock = DataDirectory(settings.server.data).lock()
-    try:
-        found = asyncio.run(check_vector_index(settings, removes_orphans=True))
-    except (Fault, EmbedderSettingsError) as error:
-        return [f"The vectors cannot be read: {error}."]
-    finally:
-        os.close(lock)
+    with DataDirectory(settings.server.data).taken():
+        try:
+            found = asyncio.run(check_vector_index(settings, removes_orphans=True))
+        except (Fault, EmbedderSettingsError) as error:
+            return [f"The vectors cannot be read: {error}."]
     return [f"The vectors of {found.orphans:,} versions that are gone are removed."] if found and found.orphans else []
 
 

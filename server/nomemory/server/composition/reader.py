@@ -59,18 +59,13 @@ async def serve(pipe: socket.socket, number: int) -> int:
 
     writer = WriterClient(await PipeConnection.open(pipe, answer))
     try:
-        return await _serve_for(writer, followed, meters, number)
-    except Fault:
-        return 1
-
-
-async def _serve_for(writer: WriterClient, followed: FollowedSpace, meters: Meters, number: int) -> int:
-    assignment: Assignment = await writer.assignment()
-    configure_logs(assignment.settings.server.log_level, number)
-    try:
+        assignment: Assignment = await writer.assignment()
+        configure_logs(assignment.settings.server.log_level, number)
         await _serve_assigned(assignment, writer, followed, meters)
     except (CannotStartError, IndexUnusableError) as error:
         _log.error("a worker cannot start", cause=str(error))
+        return 1
+    except Fault:
         return 1
     return 0
 

@@ -88,20 +88,13 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
             bound[name] = await server.start(address)
         await path.open()
         if watch is not None:
-            watching.append(asyncio.create_task(_watched(watch, path)))
+            watching.append(asyncio.create_task(watch(path.say)))
         yield Addresses(**bound)
     finally:
         for task in watching:
             task.cancel()
         await path.close()
         await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))
-
-
-async def _watched(watch: Watch, path: CallPath) -> None:
-    async def say(serves: bool) -> None:  # noqa: FBT001 - the one thing that is said
-        await path.say(serves=serves)
-
-    await watch(say)
 
 
 def _made(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
@@ -23,7 +22,7 @@ from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import ExpiredMessages, ExpirySweeper
 from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.position import FeedPosition, LogPosition
-from nomemory.server.log.protocol import ErasableLog, LogReader
+from nomemory.server.log.protocol import ErasableLog
 from nomemory.server.log.writing import MeteredLog
 from nomemory.server.maintenance.erasure import Erasure, Indexes
 from nomemory.server.maintenance.loss import write_record
@@ -36,7 +35,7 @@ from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.reranking.reranker import RerankerProcess, choose_reranker
 from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
-from nomemory.server.standing_faults import FormerFaults, StandingFaults
+from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.tracing.traced import traced_changes, traced_embedder, traced_reranker
 from nomemory.server.vector.collection import collection_of, discard_foreign_vectors
@@ -104,7 +103,6 @@ class WriterAssembly:
         self._sweep(writer)
         log = self._store.reading(self._damage, self._stack)
         self._inspect()
-        self._note_lag(log)
         position = self._record_position()
         notice = _noticed("lexical", discard_foreign_words(self._directory.lexical, position))
         lexical, words = self._lexical()
@@ -139,17 +137,6 @@ class WriterAssembly:
         inspector = self._store.inspector(self._damage)
         if inspector is not None:
             self._supervisor.run_within(self._stack, "log-inspector", inspector.run, inspector.stop)
-
-    def _note_lag(self, log: LogReader) -> None:
-        """Note now and then how far the log is, so that it is known how old a lag is."""
-        every_s, lag = self._settings.metrics.lag_s, self._meters.lag
-
-        async def run() -> None:
-            while True:
-                lag.note(await log.sequence())
-                await asyncio.sleep(every_s)
-
-        self._supervisor.run_within(self._stack, "lag", run)
 
     def _record_position(self) -> LogPosition:
         """Record how far the log is, now and in the end."""
@@ -212,7 +199,7 @@ class WriterAssembly:
         """Build what serves by meaning, and after a change of the model what takes its place."""
         collection = collection_of(self._settings, self._directory.vectors, embedder)
         notice = _noticed(collection.name, discard_foreign_vectors(collection, log))
-        faults, change_notice = FormerFaults(self._faults), ""
+        faults, change_notice = self._faults.former(), ""
         try:
             former = former_model(self._settings, self._directory, embedder, log, faults, self._meters)
         except FormerModelLostError as error:
