@@ -77,8 +77,8 @@ class Fleet:
         return int(next(line["worker"] for line in self.lines() if line.get("request_id") == probe))
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return what was logged."""
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+        """Return what was logged. Crashes are told beside it, and not as JSON."""
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
     def readers(self) -> list[int]:
         """Name the processes that serve beside the writer's."""

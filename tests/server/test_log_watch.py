@@ -27,7 +27,11 @@ class HaltedLog:
 async def test_a_halted_log_is_told_of_though_its_question_does_not_end() -> None:
     log, faults = HaltedLog(), StandingFaults()
     told: asyncio.Queue[bool] = asyncio.Queue()
-    watching = asyncio.ensure_future(_watch(cast("LogReader", log), faults, 0.01, told.put))
+
+    async def say(*, serves: bool) -> None:
+        await told.put(serves)
+
+    watching = asyncio.ensure_future(_watch(cast("LogReader", log), faults, 0.01, say))
     log.is_halted = True
     assert await told.get() is False
     assert [one.part for one in faults.all()] == [MESSAGE_LOG]

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from server.fleet import until
 
-from nomemory.server.composition.sqlite_store import SqliteStore
+from nomemory.server.composition.log_store import SqliteStore
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.maintenance.loss import LogLostError, accept_loss
 from nomemory.server.settings import Settings

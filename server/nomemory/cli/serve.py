@@ -13,7 +13,7 @@ from nomemory.server.listen_address import ListenAddressError, http_address, par
 from nomemory.server.processes.reserved_port import reserved
 from nomemory.server.readers.readers import start_readers
 from nomemory.server.settings import Settings
-from nomemory.server.standard_error import as_json_lines
+from nomemory.server.standard_error import only_the_log
 
 
 @click.command("serve")
@@ -51,7 +51,7 @@ def serve(
         recall_query_target=query_target,
         **where,
     )
-    with as_json_lines(settings.server.log_level):
+    with only_the_log(settings.server.log_level):
         if settings.workers.count > 1:
             _refuse_what_is_taken(settings)
         readers = start_readers(settings)

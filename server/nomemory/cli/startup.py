@@ -9,7 +9,7 @@ from functools import partial
 import click
 
 from nomemory.server import app
-from nomemory.server.composition.startup_errors import CANNOT_START
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.listen_address import INSPECTOR, Addresses
@@ -29,7 +29,7 @@ def run(settings: Settings, readers: Mapping[int, Started]) -> None:
     """
     try:
         app.serve(settings, partial(_announce, settings), readers)
-    except CANNOT_START as error:
+    except CannotStartError as error:
         raise click.ClickException(str(error)) from None
     except Fault as fault:
         raise click.ClickException(f"{fault.message}. Its files were left as they are: start again") from None

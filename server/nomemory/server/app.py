@@ -16,10 +16,9 @@ import uvloop
 
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.log_watch import watch_of
-from nomemory.server.composition.recall_only import recall_only_services
 from nomemory.server.composition.server_metrics import ServerMetrics
-from nomemory.server.composition.services import make_services
-from nomemory.server.composition.serving import Figures, freeze_heap, listen_addresses, make_access, serving
+from nomemory.server.composition.services import make_services, recall_only_services
+from nomemory.server.composition.serving import freeze_heap, listen_addresses, make_access, serving
 from nomemory.server.composition.writer import WriterAssembly
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.listen_address import Addresses
@@ -35,7 +34,7 @@ from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.host_interceptors import MakeInterceptors, no_interceptors
 from nomemory.server.settings import Settings
-from nomemory.server.standard_error import as_json_lines
+from nomemory.server.standard_error import only_the_log
 from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.tracing.provider import start_tracing
@@ -59,7 +58,7 @@ def serve(
     readers: Mapping[int, Started] = _NO_READERS,
     interceptors: MakeInterceptors = no_interceptors,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain. Meanwhile standard error has JSON lines and nothing else.
+    """Serve until SIGTERM or SIGINT, then drain. Meanwhile standard error has nothing but the log.
 
     Args:
         settings: the configuration.
@@ -69,11 +68,11 @@ def serve(
             be a function of a module that they can import.
 
     Raises:
-        any of CANNOT_START.
+        CannotStartError: why it cannot be started.
         OSError: the system refuses something; it names the file.
     """
     os.umask(UMASK)
-    with as_json_lines(settings.server.log_level):
+    with only_the_log(settings.server.log_level):
         configure_logs(settings.server.log_level, None if settings.workers.count == 1 else _WRITER)
         sys.setswitchinterval(_SWITCH_S)
         uvloop.run(_serve(settings, ready, readers, interceptors))
@@ -115,12 +114,21 @@ async def running(
         tracer = start_tracing(settings, meters.process, stack)
         if settings.recall.query_target:
             services = recall_only_services(settings, stack, meters)
-            figures = Figures(meters, ServerMetrics(meters, faults))
-            own = serving(services, addresses, settings, access, host=interceptors(), figures=figures, tracer=tracer)
+            exposition = ServerMetrics(meters, faults)
+            own = serving(
+                services,
+                addresses,
+                settings,
+                access,
+                host=interceptors(),
+                meters=meters,
+                exposition=exposition,
+                tracer=tracer,
+            )
             yield await stack.enter_async_context(own)
             return
         directory = DataDirectory.of(settings)
-        stack.callback(os.close, directory.lock())
+        stack.enter_context(directory.taken())
         directory.refuse_full_disk(settings.server.free_bytes_min)
         refuse_loss(directory, log_store(settings, directory).position)
         beside = Readers(settings, readers, faults, meters.roster, tracer)
@@ -138,7 +146,8 @@ async def running(
             access,
             is_shared=settings.workers.count > 1,
             host=interceptors(),
-            figures=Figures(meters, exposition),
+            meters=meters,
+            exposition=exposition,
             watch=watch_of(settings, directory, stack, faults),
             tracer=tracer,
         )

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.lexical.tantivy.schema import DIRECTORY
 from nomemory.server.private_files import make_private
 from nomemory.server.settings import Settings
@@ -18,11 +19,11 @@ from nomemory.server.settings import Settings
 _PROBE_BYTES = 65_536
 
 
-class DataDirectoryBusyError(Exception):
+class DataDirectoryBusyError(CannotStartError):
     """Another server uses the directory."""
 
 
-class DataDirectoryUnusableError(Exception):
+class DataDirectoryUnusableError(CannotStartError):
     """The directory cannot be written, or its disk is full; the text says what to do."""
 
 
@@ -95,8 +96,9 @@ class DataDirectory:
         """The key that seals cursors and write tokens."""
         return self.key_file or self.root / "server.key"
 
-    def lock(self) -> int:
-        """Create the directory if need be, take it, and make it private; returns the descriptor that holds the lock.
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Create the directory if need be, take it until the context is left, and make it private.
 
         Raises:
             DataDirectoryBusyError: another process has it.
@@ -110,23 +112,13 @@ class DataDirectory:
             raise DataDirectoryUnusableError(_NOT_WRITABLE.format(root=self.root, cause=cause)) from None
         try:
             self._claim(descriptor)
-        except DataDirectoryBusyError:
-            os.close(descriptor)
-            raise
-        make_private(self.root)
-        return descriptor
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Take the directory until the context is left; raises what `lock` does."""
-        descriptor = self.lock()
-        try:
+            make_private(self.root)
             yield
         finally:
             os.close(descriptor)
 
     def refuse_busy(self) -> None:
-        """Look whether another process has the directory, and leave it as it is. Only `lock` can be relied on.
+        """Look whether another process has the directory, and leave it as it is. Only `taken` can be relied on.
 
         Raises:
             DataDirectoryBusyError: one has.
@@ -134,7 +126,7 @@ class DataDirectory:
         try:
             descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CLOEXEC)
         except OSError:
-            return  # there is none; whatever else it is, `lock` says so
+            return  # there is none; whatever else it is, `taken` says so
         try:
             self._claim(descriptor)
         finally:

@@ -9,11 +9,12 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Final
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.settings import Settings
 from nomemory.server.settings.serving import INSPECTOR_ADDRESS
 
 
-class ListenAddressError(Exception):
+class ListenAddressError(CannotStartError):
     """The server must not, or cannot, listen there."""
 
 

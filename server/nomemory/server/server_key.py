@@ -6,13 +6,14 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.identity.api_keys import locked
 from nomemory.server.identity.watched_file import FileUnusableError, WatchedFile
 from nomemory.server.private_files import put
 from nomemory.server.token_cipher import KEY_BYTES, Ciphers, TokenCipher, ciphers_of
 
 
-class KeyFileError(Exception):
+class KeyFileError(CannotStartError):
     """The key file does not hold a key, or cannot be rotated; the text says what to do."""
 
 

@@ -1,24 +1,22 @@
-"""Standard error of a server: JSON lines and nothing else, whoever writes there, in all of its processes.
+"""Standard error of a server: lines of the log, and of a crash where it happened. Nothing else reaches it.
 
-Our own lines go straight to where standard error led at the start. In its place is a pipe to `stderr_lines.py`, which
-turns whatever else is written into such lines. Further processes inherit both.
+Our own lines go to where standard error led at the start. What libraries, the interpreter and panics write there may
+quote a message or come from a stranger: it goes nowhere, and is only shown with the level `debug`. Further processes
+inherit both.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import BinaryIO, Final
-
-from nomemory.server import stderr_lines
 
 _STDERR: Final = 2
 _VARIABLE: Final = "NOMEMORY_LOG_DESCRIPTOR"
 """Tells a further process of a server which descriptor its log goes to. No setting."""
-_LAST_WORDS_S: Final = 5.0
 
 
 class _Log:
@@ -28,31 +26,32 @@ class _Log:
 
 
 @contextmanager
-def as_json_lines(level: str) -> Iterator[None]:
-    """Redirect standard error until the context is left. A second time inside of it changes nothing.
+def only_the_log(level: str) -> Iterator[None]:
+    """Keep everything but the log from standard error until the context is left. Within another one it does nothing.
 
     Args:
-        level: of the log; only with `debug` are the words of others shown.
-
-    Raises:
-        OSError: the system refuses.
+        level: of the log; with `debug` the words of others are shown.
     """
     if _Log.descriptor is not None:
         yield
         return
+    _Log.descriptor = original = os.dup(_STDERR)
     if level != "debug":
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its words hold what strangers send
-    original = os.dup(_STDERR)
-    process = _redirected_to(original, whole=level == "debug")
-    _Log.descriptor = original
+        _flush()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, _STDERR)
+        os.close(nowhere)
     try:
         yield
     finally:
         _Log.descriptor = None
         _flush()
         os.dup2(original, _STDERR)  # `original` stays open: loggers are kept
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_LAST_WORDS_S)
+
+
+def report_crashes() -> None:
+    """Write to the log's descriptor where this process is when it crashes: files, functions and lines, no values."""
+    faulthandler.enable(_STDERR if (descriptor := log_descriptor()) is None else descriptor)
 
 
 def log_stream() -> BinaryIO:
@@ -62,7 +61,7 @@ def log_stream() -> BinaryIO:
 
 
 def log_descriptor() -> int | None:
-    """Return the descriptor of the log; None where standard error is not redirected."""
+    """Return the descriptor of the log; None where it is standard error itself."""
     if _Log.descriptor is not None:
         return _Log.descriptor
     inherited = os.environ.get(_VARIABLE, "")
@@ -72,23 +71,7 @@ def log_descriptor() -> int | None:
 def inherited() -> Mapping[str, str]:
     """Return what a further process needs in its environment, beside the descriptor, to log as this one does."""
     descriptor = log_descriptor()
-    return {} if descriptor is None else {_VARIABLE: str(descriptor), "PYTHONFAULTHANDLER": "1"}
-
-
-def _redirected_to(original: int, *, whole: bool) -> subprocess.Popen[bytes]:
-    """Put a pipe in the place of standard error. A session of its own keeps the terminal's signals from its reader."""
-    reading, writing = os.pipe()
-    command = [sys.executable, "-I", "-S", stderr_lines.__file__, *(["--whole"] if whole else [])]
-    try:
-        process = subprocess.Popen(  # noqa: S603 - a command of our own
-            command, stdin=reading, stdout=original, stderr=subprocess.DEVNULL, start_new_session=True, env={}
-        )
-        _flush()
-        os.dup2(writing, _STDERR)
-    finally:
-        os.close(reading)
-        os.close(writing)
-    return process
+    return {} if descriptor is None else {_VARIABLE: str(descriptor)}
 
 
 def _flush() -> None:

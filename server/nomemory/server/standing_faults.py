@@ -48,17 +48,28 @@ class StandingFault:
 
 
 class StandingFaults:
-    """The faults that stand. A part has at most one of a kind. Belongs to the event loop."""
+    """The faults that stand. A part has at most one of a kind. Belongs to the event loop.
 
-    def __init__(self) -> None:
-        self._standing: dict[tuple[str, str], StandingFault] = {}
+    Args:
+        prefix: what the names of parts begin with here.
+        standing: the faults by part and kind; None: there are none yet.
+    """
+
+    def __init__(self, prefix: str = "", standing: dict[tuple[str, str], StandingFault] | None = None) -> None:
+        self._prefix = prefix
+        self._standing = {} if standing is None else standing
+
+    def former(self) -> StandingFaults:
+        """Return where faults are noted of what serves until another one takes its place: of `former-…`."""
+        return StandingFaults("former-", self._standing)
 
     def name_of(self, part: str) -> str:
         """Return what a part is called here."""
-        return part
+        return f"{self._prefix}{part}"
 
     def stand(self, part: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
         """Note what is wrong, since so many seconds ago. What stood before keeps its time, and gets the detail."""
+        part = self.name_of(part)
         stood = self._standing.get((part, kind))
         if stood is None:
             self._standing[part, kind] = StandingFault(part, kind, time.time() - ago_s, detail)
@@ -68,6 +79,7 @@ class StandingFaults:
 
     def clear(self, part: str, kind: str | None = None) -> None:
         """Note that a part is well again, or as far as one kind of fault is concerned."""
+        part = self.name_of(part)
         for at in [at for at in self._standing if at[0] == part and kind in (None, at[1])]:
             over = self._standing.pop(at)
             lasted_s = round(time.time() - over.since_s, 3)
@@ -76,31 +88,3 @@ class StandingFaults:
     def all(self) -> list[StandingFault]:
         """Return the faults that stand, oldest first."""
         return sorted(self._standing.values(), key=lambda fault: fault.since_s)
-
-
-class FormerFaults(StandingFaults):
-    """The faults of what serves until another one takes its place; its parts are called `former-…`.
-
-    Args:
-        within: where they stand beside the others.
-    """
-
-    def __init__(self, within: StandingFaults) -> None:
-        super().__init__()
-        self._within = within
-
-    def name_of(self, part: str) -> str:
-        """Return what a part is called here."""
-        return f"former-{part}"
-
-    def stand(self, part: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
-        """Note that something is wrong, since so many seconds ago."""
-        self._within.stand(self.name_of(part), kind, detail, ago_s=ago_s)
-
-    def clear(self, part: str, kind: str | None = None) -> None:
-        """Note that a part is well again."""
-        self._within.clear(self.name_of(part), kind)
-
-    def all(self) -> list[StandingFault]:
-        """Return the faults of the whole server."""
-        return self._within.all()

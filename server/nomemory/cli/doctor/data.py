@@ -6,10 +6,9 @@ Checks of the vectors on disk against the log.
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -49,14 +48,8 @@ def check_vectors(settings: Settings) -> Iterator[Check]:
     directory = DataDirectory(settings.server.data)
     if not directory.log.exists():
         return
-    try:
-        lock = directory.lock()
-    except (DataDirectoryBusyError, DataDirectoryUnusableError):
-        return
-    try:
+    with suppress(DataDirectoryBusyError, DataDirectoryUnusableError), directory.taken():
         yield _compared(settings)
-    finally:
-        os.close(lock)
 
 
 def _compared(settings: Settings) -> Check:

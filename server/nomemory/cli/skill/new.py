@@ -18,8 +18,7 @@ from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.skills.folder import SKILL_FILE, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.steering.steering import LEXICON_FILE
-from nomemory.server.composition.recall_host import skill_folders
-from nomemory.server.composition.recall_model import recall_model
+from nomemory.server.composition.recall_host import recall_model, skill_folders
 from nomemory.server.settings import Settings
 from nomemory.text.language import Language, language_of
 

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from contextlib import AsyncExitStack, closing
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
-from nomemory.server.log.expiry import ExpiredMessages
+from nomemory.server.log.expiry import ExpiredMessages, Lifetimes
 from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.position import LogPosition
 from nomemory.server.log.protocol import ErasableLog, LogReader, LogUnusableError, LogWriter
+from nomemory.server.log.sqlite.erasure import SqliteLogErasure
+from nomemory.server.log.sqlite.feed import SqliteChangeFeed
+from nomemory.server.log.sqlite.inspection import LogInspector
+from nomemory.server.log.sqlite.reader import SqliteLogReader
+from nomemory.server.log.sqlite.schema import begin_epoch, open_for_writing, position_at
+from nomemory.server.log.sqlite.writer import SqliteLogWriter
 from nomemory.server.settings import Settings
 
 if TYPE_CHECKING:
     from nomemory.server.vector.shared.postgres_index import PostgresSharedIndex
-
-OpenFeed = Callable[[], ChangeFeed]
 
 
 class QueuedWriter(LogWriter, ExpiredMessages, Protocol):
@@ -27,23 +32,6 @@ class QueuedWriter(LogWriter, ExpiredMessages, Protocol):
     @property
     def waiting(self) -> int:
         """How many jobs wait."""
-
-
-class Inspector(Protocol):
-    """Looks through the whole log for damage, again and again."""
-
-    async def run(self) -> None:
-        """Look until `stop` is called."""
-
-    def stop(self) -> None:
-        """Have `run` end."""
-
-
-class Writing(NamedTuple):
-    """The log, opened for writing."""
-
-    writer: QueuedWriter
-    erasable: ErasableLog
 
 
 class LogStore(Protocol):
@@ -63,8 +51,8 @@ class LogStore(Protocol):
             LogUnusableError, LogVersionError: it cannot be used.
         """
 
-    def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> Writing:
-        """Open the log for writing; the stack closes it.
+    def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> tuple[QueuedWriter, ErasableLog]:
+        """Open the log for writing, and for erasing from it; the stack closes it.
 
         Args:
             announce: called after each commit that changed a message.
@@ -80,7 +68,7 @@ class LogStore(Protocol):
     def words(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex | None:
         """Open the index by words that is part of the log; the stack closes it. None: one beside the log follows it."""
 
-    def feed(self, damage: LogDamage | None = None) -> OpenFeed:
+    def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
         """Return how to open the feed. Without `damage` that can be sent to another process."""
 
     def shared_index(self, collection: str) -> PostgresSharedIndex | None:
@@ -89,8 +77,67 @@ class LogStore(Protocol):
         None: each server has an index of its own.
         """
 
-    def inspector(self, damage: LogDamage) -> Inspector | None:
+    def inspector(self, damage: LogDamage) -> LogInspector | None:
         """Return what looks for damage, where anything of ours does."""
+
+
+class SqliteStore:
+    """Implements `LogStore`.
+
+    Args:
+        settings: the configuration.
+        directory: whose log it is.
+    """
+
+    def __init__(self, settings: Settings, directory: DataDirectory) -> None:
+        self._settings = settings
+        self._path = directory.log
+        self._lifetimes = Lifetimes.of_days(settings.retention.days)
+
+    def position(self) -> LogPosition | None:
+        """Return which log the file holds, and how far; None if there is none."""
+        return position_at(self._path)
+
+    def begin_epoch(self) -> LogPosition:
+        """Give the log a new epoch."""
+        with closing(open_for_writing(self._path)) as connection:
+            return begin_epoch(connection)
+
+    def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> tuple[SqliteLogWriter, SqliteLogErasure]:
+        """Open the log for writing, creating it if need be."""
+        writer = SqliteLogWriter(
+            self._path,
+            queue_max=self._settings.log.queue_max,
+            queue_max_bytes=self._settings.log.queue_max_bytes,
+            announce=announce,
+            lifetimes=self._lifetimes,
+        )
+        erasable = SqliteLogErasure(writer, self._path, self._settings.erasure.vacuum_max_bytes)
+        stack.callback(erasable.close)  # after every connection to the file
+        stack.enter_context(closing(writer))
+        return writer, erasable
+
+    def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
+        """Open the log for reading."""
+        log = SqliteLogReader(self._path, self._lifetimes, damage)
+        stack.push_async_callback(log.close)
+        return log
+
+    def words(self, _damage: LogDamage, _stack: AsyncExitStack) -> None:
+        """Return nothing: an index in the data directory follows the log."""
+
+    def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
+        """Return how to open the feed."""
+        return (
+            partial(SqliteChangeFeed, self._path) if damage is None else partial(SqliteChangeFeed, self._path, damage)
+        )
+
+    def shared_index(self, collection: str) -> None:
+        """Return nothing: one server has the log, and fills its index."""
+
+    def inspector(self, damage: LogDamage) -> LogInspector:
+        """Return what checks all messages and the file."""
+        return LogInspector(self._path, damage, self._settings.check.interval_s, self._settings.check.pause_s)
 
 
 _NO_DRIVER = "NOMEMORY_LOG names a database, and its driver is not installed: pip install 'nomemory[postgres]'."
@@ -103,8 +150,6 @@ def log_store(settings: Settings, directory: DataDirectory) -> LogStore:
         LogUnusableError: what it needs is not installed.
     """
     if settings.server.log is None:
-        from nomemory.server.composition.sqlite_store import SqliteStore  # noqa: PLC0415 - one of two
-
         return SqliteStore(settings, directory)
     try:
         from nomemory.server.composition.postgres_store import PostgresStore  # noqa: PLC0415 - its driver is an extra

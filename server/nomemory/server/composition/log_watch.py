@@ -6,9 +6,10 @@ Tells the indexers that the log has changed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Any, Protocol
 
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.data_directory import DataDirectory
@@ -17,11 +18,15 @@ from nomemory.server.log.protocol import LogReader
 from nomemory.server.settings import Settings
 from nomemory.server.standing_faults import MESSAGE_LOG, UNREACHABLE, StandingFaults
 
-Say = Callable[[bool], Awaitable[None]]
-"""Says whether the services serve."""
+
+class Say(Protocol):
+    """Says whether the services serve."""
+
+    async def __call__(self, *, serves: bool) -> None:
+        """Say it."""
 
 
-Watch = Callable[[Say], Awaitable[None]]
+Watch = Callable[[Say], Coroutine[Any, Any, None]]
 """Watches until it is cancelled, and says what changes."""
 
 
@@ -52,7 +57,7 @@ async def _watch(log: LogReader, faults: StandingFaults, every_s: float, say: Sa
             faults.clear(MESSAGE_LOG)
         if answered is bool(fault):
             answered = not fault
-            await say(answered)
+            await say(serves=answered)
         await asyncio.sleep(every_s)
 
 

@@ -9,13 +9,13 @@ from typing import Final
 
 import structlog
 
-from nomemory.server.composition.log_store import OpenFeed, Writing
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.postgres.reader import PostgresLexicalIndex
 from nomemory.server.lexical.postgres.words import words_of
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import Lifetimes
+from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.position import LogPosition
 from nomemory.server.log.postgres.connections import Database
 from nomemory.server.log.postgres.erasure import PostgresLogErasure, follower_name, join_followers
@@ -70,7 +70,9 @@ class PostgresStore:
         wait_for(begin_epoch(self._database))
         return self.position()
 
-    def writing(self, announce: Callable[[], None], stack: AsyncExitStack) -> Writing:
+    def writing(
+        self, announce: Callable[[], None], stack: AsyncExitStack
+    ) -> tuple[PostgresLogWriter, PostgresLogErasure]:
         """Open the log for writing."""
         if self._settings.limits.id_max_chars > _ID_CHARS_MAX:
             raise LogUnusableError(_IDS_TOO_LONG)
@@ -92,7 +94,7 @@ class PostgresStore:
         erasable = PostgresLogErasure(self._database, name, is_lasting=has_index)
         stack.push_async_callback(erasable.close)
         stack.push_async_callback(writer.close)
-        return Writing(writer, erasable)
+        return writer, erasable
 
     def reading(self, damage: LogDamage | None, stack: AsyncExitStack) -> LogReader:
         """Open the log for reading."""
@@ -106,7 +108,7 @@ class PostgresStore:
         stack.push_async_callback(pool.close)
         return PostgresLexicalIndex(pool, self._lifetimes, damage)
 
-    def feed(self, damage: LogDamage | None = None) -> OpenFeed:
+    def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
         """Return how to open the feed."""
         feed = partial(PostgresChangeFeed, self._database)
         return feed if damage is None else partial(feed, damage)

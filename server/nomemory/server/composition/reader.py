@@ -20,11 +20,11 @@ from typing import cast
 
 import uvloop
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.composition.log_store import log_store
 from nomemory.server.composition.log_watch import watch_of
 from nomemory.server.composition.services import make_services
-from nomemory.server.composition.serving import Figures, freeze_heap, make_access, serving
-from nomemory.server.composition.startup_errors import CANNOT_START
+from nomemory.server.composition.serving import freeze_heap, make_access, serving
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.faults import Fault
 from nomemory.server.lexical.protocol import IndexUnusableError
@@ -59,18 +59,13 @@ async def serve(pipe: socket.socket, number: int) -> int:
 
     writer = WriterClient(await PipeConnection.open(pipe, answer))
     try:
-        return await _serve_for(writer, followed, meters, number)
-    except Fault:
-        return 1
-
-
-async def _serve_for(writer: WriterClient, followed: FollowedSpace, meters: Meters, number: int) -> int:
-    assignment: Assignment = await writer.assignment()
-    configure_logs(assignment.settings.server.log_level, number)
-    try:
+        assignment: Assignment = await writer.assignment()
+        configure_logs(assignment.settings.server.log_level, number)
         await _serve_assigned(assignment, writer, followed, meters)
-    except (*CANNOT_START, IndexUnusableError) as error:
+    except (CannotStartError, IndexUnusableError) as error:
         _log.error("a worker cannot start", cause=str(error))
+        return 1
+    except Fault:
         return 1
     return 0
 
@@ -79,24 +74,21 @@ async def _serve_assigned(
     assignment: Assignment, writer: WriterClient, followed: FollowedSpace, meters: Meters
 ) -> None:
     settings = assignment.settings
-    access = make_access(settings)
     async with AsyncExitStack() as stack:
         tracer = start_tracing(settings, meters.process, stack)
         services = await _make_services(assignment, writer, followed, meters, stack)
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-        host = assignment.interceptors()
-        figures = Figures(meters, cast("Exposition", RemotePart(writer, "exposition")))
-        watch = watch_of(settings, DataDirectory.of(settings), stack)
         own = serving(
             services,
             assignment.addresses,
             settings,
-            access,
+            make_access(settings),
             is_shared=True,
-            host=host,
-            figures=figures,
-            watch=watch,
+            host=assignment.interceptors(),
+            meters=meters,
+            exposition=cast("Exposition", RemotePart(writer, "exposition")),
+            watch=watch_of(settings, DataDirectory.of(settings), stack),
             tracer=tracer,
         )
         await stack.enter_async_context(own)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 
@@ -19,6 +19,7 @@ from nomemory.recall.model.evidence import EnoughRule
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.query_stub import QueryStub
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.extension_point import ExtensionError, ExtensionPoint
 from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.metrics.meters import Meters
@@ -28,12 +29,15 @@ from nomemory.server.settings import Settings
 from nomemory.server.vector.space import ServingSpace
 from nomemory.v1 import query_service_pb2_grpc
 
+if TYPE_CHECKING:
+    from nomemory.recall.llm.client import ChatEndpoint
+
 PlannerFactory = Callable[[Settings], Planner]
 PLANNERS: Final[ExtensionPoint[PlannerFactory]] = ExtensionPoint("nomemory.planners", ("auto", "rules", "llm"))
 """Planners of other packages. An entry point names what makes the planner of one recall from the settings."""
 
 
-class RecallSettingsError(ValueError):
+class RecallSettingsError(CannotStartError):
     """The settings ask for a planner that there cannot be; the text says what to set."""
 
 
@@ -66,9 +70,17 @@ def _model(settings: Settings, stack: AsyncExitStack) -> AnsweredBy:
         raise RecallSettingsError(
             "NOMEMORY_RECALL_PLANNER=llm needs NOMEMORY_RECALL_MODEL, and usually OPENAI_BASE_URL"
         )
-    from nomemory.server.composition.recall_model import recall_model  # noqa: PLC0415 - it takes half a second
-
     return AnsweredBy(model=recall_model(settings, stack))
+
+
+def recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
+    """Connect to the model that the settings name; closed with the stack."""
+    from nomemory.recall.llm.client import ChatEndpoint, connect  # noqa: PLC0415 - it takes half a second
+
+    key, timeout_s = settings.openai.api_key, settings.recall.model_timeout_s
+    client = connect(settings.openai.base_url, key.get_secret_value() if key else None, timeout_s)
+    stack.push_async_callback(client.close)
+    return ChatEndpoint(client, settings.recall.model, timeout_s=timeout_s)
 
 
 _HERE = Path(skill_loader.__file__)

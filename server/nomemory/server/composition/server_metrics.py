@@ -24,23 +24,22 @@ AskReaders = Callable[[], Awaitable[list[Heard]]]
 """Asks the other processes that serve what they have counted."""
 
 
-async def nobody() -> list[Heard]:
-    """Return nothing: there is no other process."""
-    return []
-
-
 class ServerMetrics:
     """Implements `Exposition`.
 
     Args:
         meters: what counts in this process.
         faults: what stands.
-        ask_readers: asks the others.
+        ask_readers: asks the others; None: there are none.
         report: tells how far the log and the indexes are; None where that is another server's.
     """
 
     def __init__(
-        self, meters: Meters, faults: StandingFaults, ask_readers: AskReaders = nobody, report: Report | None = None
+        self,
+        meters: Meters,
+        faults: StandingFaults,
+        ask_readers: AskReaders | None = None,
+        report: Report | None = None,
     ) -> None:
         self._meters = meters
         self._faults = faults
@@ -65,7 +64,7 @@ class ServerMetrics:
     async def _counted(self) -> Samples:
         """Return what all processes have counted."""
         async with self._one_at_a_time:  # what was asked for earlier must not be noted later
-            own, heard = self._meters.process, await self._ask_readers()
+            own, heard = self._meters.process, await self._ask_readers() if self._ask_readers else []
             self._totals.note(own, os.getpid(), self._meters.samples())
             for one in heard:
                 if one.samples is not None:

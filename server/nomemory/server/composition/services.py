@@ -1,19 +1,27 @@
-"""The services of one process, over its data directory."""
+"""The services of one process, over its data directory or over a server elsewhere, and what it tells of itself."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Final
 
+from nomemory.server import __version__
 from nomemory.server.admission.scheduler import ReadScheduler
 from nomemory.server.composition.log_store import log_store
-from nomemory.server.composition.recall_host import recall_service
-from nomemory.server.composition.server_info import server_service
+from nomemory.server.composition.recall_host import (
+    RecallSettingsError,
+    answers_with_model,
+    recall_service,
+    remote_query,
+)
 from nomemory.server.cursor import Cursors
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.hybrid.candidate_pool import Stretches
 from nomemory.server.hybrid.ranking import Weights
 from nomemory.server.hybrid.search import HybridMessages
+from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.lexical.protocol import LexicalIndex
 from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.protocol import LogReader
@@ -31,10 +39,13 @@ from nomemory.server.rpc.call import Service
 from nomemory.server.rpc.in_process import InProcessQuery
 from nomemory.server.rpc.ingest_service import IngestService
 from nomemory.server.rpc.query_service import QueryService
+from nomemory.server.rpc.server_service import ServerService
 from nomemory.server.server_key import FileTokenCipher
 from nomemory.server.settings import Settings
 from nomemory.server.token_cipher import WriteTokens
 from nomemory.server.tracing.traced import traced_log, traced_search, traced_words
+from nomemory.server.vector.space import ServingSpace
+from nomemory.v1 import server_service_pb2 as pb
 
 _EXPORTED_AT_ONCE = 1000
 """Most messages that an export reads before other calls have their turn: some milliseconds."""
@@ -72,7 +83,25 @@ async def make_services(
     meters.also(partial(_tell_load, scheduler, meters.process))
     reads, recalls = (AdmittedService(service, scheduler, settings) for service in (query, recall))
     served: list[Service] = [reads, ingest, recalls]
-    return [*served, server_service(settings, served, writer.spaces, scheduler)]
+    return [*served, _server_service(settings, served, writer.spaces, scheduler)]
+
+
+def recall_only_services(settings: Settings, stack: AsyncExitStack, meters: Meters) -> list[Service]:
+    """Build its service of recall, and what tells of that; the stack takes them down. `meters` count.
+
+    Raises:
+        RecallSettingsError: the settings ask for what such a server cannot be, or would open a guarded log.
+    """
+    if settings.workers.count > 1:
+        raise RecallSettingsError("a server that only recalls is one process: start several, each at its own address")
+    if settings.recall.query_key is not None and not checks_credentials(settings):
+        raise RecallSettingsError(
+            "refusing to open a guarded QueryService to anybody on this machine: a recall service that reads with a "
+            "key needs credentials of its own callers; docs/authentication.md tells how to give it some"
+        )
+    stub, metadata = remote_query(settings, stack)
+    served: list[Service] = [recall_service(settings, stub, metadata, stack, meters=meters)]
+    return [*served, _server_service(settings, served, None, None)]
 
 
 def _query_service(
@@ -125,3 +154,67 @@ def _hybrid(settings: Settings, words: LexicalIndex, log: LogReader, speakers: S
         candidates_max=settings.hybrid.candidates_max,
         reply_max_bytes=settings.limits.reply_max_bytes,
     )
+
+
+QUERY, INGEST, RECALL = "query", "ingest", "recall"
+
+_SERVICES: Final = {
+    "nomemory.v1.QueryService": QUERY,
+    "nomemory.v1.IngestService": INGEST,
+    "nomemory.v1.RecallService": RECALL,
+}
+"""The feature that each service is."""
+
+
+def _server_service(
+    settings: Settings, served: Sequence[Service], spaces: ServingSpace | None, scheduler: ReadScheduler | None
+) -> ServerService:
+    """Make the service that describes a server.
+
+    Args:
+        settings: the server's.
+        served: the other services of this server.
+        spaces: what the server searches by meaning; None where another server does.
+        scheduler: in front of its reads; None where another server reads.
+    """
+    services = [_SERVICES[service.full_name] for service in served]
+    embeds = spaces is not None and spaces.now.embedder.kind != "none"
+    return ServerService(
+        pb.GetServerInfoResponse(
+            version=__version__,
+            features=[*services, *_further_features(settings, services, embeds=embeds)],
+            limits=_limits(settings, services),
+        ),
+        scheduler,
+        spaces,
+    )
+
+
+def _further_features(settings: Settings, services: Sequence[str], *, embeds: bool) -> Iterator[str]:
+    if embeds:
+        yield "semantic_search_text"
+    if RECALL in services and answers_with_model(settings):
+        yield "recall_model"
+    if checks_credentials(settings):
+        yield "authentication"
+    if settings.retention.days:
+        yield "retention"
+
+
+def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
+    """Return the bounds of the services that are served; the others stay 0."""
+    limits = settings.limits
+    found = pb.ServerLimits(request_bytes=limits.request_max_bytes)
+    if INGEST in services:
+        found.content_bytes = limits.content_max_bytes
+        found.batch_messages = limits.write_batch_max
+    if QUERY in services:
+        found.page_size = limits.page_size_max
+        found.top_k = limits.top_k_max
+        found.user_reads = settings.reads.user_max
+        found.caller_reads = settings.reads.caller_max
+    if QUERY in services or RECALL in services:
+        found.query_chars = limits.query_max_chars
+    if RECALL in services:
+        found.turns = limits.turns_max
+    return found

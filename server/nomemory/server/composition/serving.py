@@ -11,7 +11,6 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 from nomemory.server.composition.log_watch import Watch
@@ -36,14 +35,6 @@ from nomemory.server.settings import Settings
 from nomemory.spans.span import CallTracer
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What counts in a process, and what answers a scrape of it."""
-
-    meters: Meters
-    exposition: Exposition
-
-
 class _Server(Protocol):
     """A server of one protocol."""
 
@@ -63,7 +54,8 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
     *,
     is_shared: bool = False,
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
-    figures: Figures | None = None,
+    meters: Meters | None = None,
+    exposition: Exposition | None = None,
     watch: Watch | None = None,
     tracer: CallTracer | None = None,
 ) -> AsyncIterator[Addresses]:
@@ -76,7 +68,8 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
         access: decides who may call what.
         is_shared: other processes serve at the same addresses. Somebody has to hold them for all of them.
         host: interceptors to run before and after NoMemory's own.
-        figures: what counts, and what answers a scrape; None: nothing does.
+        meters: what counts; None: nothing does.
+        exposition: answers scrapes; None: nothing does.
         watch: finds out, while the services serve, whether they can.
         tracer: begins the spans of calls; None: there are none.
 
@@ -84,17 +77,17 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
         ListenAddressError: a port is taken.
         IdentitySettingsError: the files for TLS cannot be used.
     """
-    path = CallPath(services, settings, access, host, figures.meters if figures else None, tracer)
+    path = CallPath(services, settings, access, host, meters, tracer)
     servers: list[_Server] = []
     bound: dict[str, ListenAddress] = {}
     watching: list[asyncio.Task[None]] = []
     try:
-        for name, server, address in _made(path, addresses, settings, access, figures, is_shared=is_shared):
+        for name, server, address in _made(path, addresses, settings, access, exposition, is_shared=is_shared):
             servers.append(server)
             bound[name] = await server.start(address)
         await path.open()
         if watch is not None:
-            watching.append(asyncio.create_task(_watched(watch, path)))
+            watching.append(asyncio.create_task(watch(path.say)))
         yield Addresses(**bound)
     finally:
         for task in watching:
@@ -103,33 +96,21 @@ async def serving(  # noqa: PLR0913 - what goes around the calls of a process
         await asyncio.gather(*(server.stop(settings.timing.drain_s) for server in servers))
 
 
-async def _watched(watch: Watch, path: CallPath) -> None:
-    async def say(serves: bool) -> None:  # noqa: FBT001 - the one thing that is said
-        await path.say(serves=serves)
-
-    await watch(say)
-
-
 def _made(
     path: CallPath,
     addresses: Addresses,
     settings: Settings,
     access: Access,
-    figures: Figures | None,
+    exposition: Exposition | None,
     *,
     is_shared: bool,
 ) -> Iterator[tuple[str, _Server, ListenAddress]]:
     """Make the servers one after another; name each as `Addresses` does."""
     yield "grpc", GrpcServer(path, settings, is_shared=is_shared), addresses.grpc
-    if addresses.http is None and addresses.metrics is None:
-        return
-    from nomemory.server.composition.web_servers import WebServers  # noqa: PLC0415 - see there
+    if addresses.http is not None or addresses.metrics is not None:
+        from nomemory.server.composition.web_servers import web_servers  # noqa: PLC0415 - see there
 
-    web = WebServers(path, settings, access, figures.exposition if figures else None)
-    if addresses.http is not None:
-        yield "http", web.of_calls(is_shared=is_shared), addresses.http
-    if addresses.metrics is not None and (server := web.of_metrics()) is not None:
-        yield "metrics", server, addresses.metrics
+        yield from web_servers(path, addresses, settings, access, exposition, is_shared=is_shared)
 
 
 def make_access(settings: Settings) -> Access:

@@ -5,7 +5,6 @@ The model that served before the settings named another one.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -90,13 +89,11 @@ class VectorSpaces:
         index = self._index(settings, embedder, faults, stack)
         indexer = self._indexer(settings, embedder, faults, index, stack)
         if isinstance(index, EdgeShards):
-            _grow(Growth(index, settings.vector.shard_points), supervisor, stack)
+            supervisor.run_within(stack, "vector-growth", Growth(index, settings.vector.shard_points).run)
         else:
-            _probe(Reachability(index, settings.vector.probe_s, faults), supervisor, stack)
-        task = supervisor.start_task(VECTOR_JOB, indexer.run)
-        stack.push_async_callback(asyncio.wait, [task])
-        stack.callback(indexer.stop)
-        stack.callback(supervisor.stop)
+            probe = Reachability(index, settings.vector.probe_s, faults)
+            supervisor.run_within(stack, "vector-probe", probe.run, probe.stop)
+        supervisor.run_within(stack, VECTOR_JOB, indexer.run, indexer.stop)
         return IndexedSpace(
             _space(settings, embedder, index, indexer),
             index,
@@ -139,18 +136,6 @@ def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: 
     searched = traced_vectors(index, settings)
     shared = SharedVectors(searched, settings.reads.vectors_max)
     return VectorSpace(indexer.collection, embedder, shared, searched, indexer)
-
-
-def _grow(growth: Growth, supervisor: Supervisor, stack: AsyncExitStack) -> None:
-    task = supervisor.start_task("vector-growth", growth.run)
-    stack.push_async_callback(asyncio.wait, [task])
-    stack.callback(task.cancel)
-
-
-def _probe(reachability: Reachability, supervisor: Supervisor, stack: AsyncExitStack) -> None:
-    task = supervisor.start_task("vector-probe", reachability.run)
-    stack.push_async_callback(asyncio.wait, [task])
-    stack.callback(reachability.stop)
 
 
 _LOST = (

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nomemory.server.identity.access import Access
 from nomemory.server.identity.tls import tls_files
+from nomemory.server.listen_address import Addresses, ListenAddress
 from nomemory.server.metrics.text import Exposition
 from nomemory.server.overload.open_files import affordable
 from nomemory.server.rpc.call_path import CallPath
@@ -15,40 +18,36 @@ from nomemory.server.web.metrics_application import MetricsApplication
 from nomemory.server.web.metrics_page import MetricsPage
 
 
-class WebServers:
-    """Makes them. They have one page of metrics.
+def web_servers(
+    path: CallPath,
+    addresses: Addresses,
+    settings: Settings,
+    access: Access,
+    exposition: Exposition | None,
+    *,
+    is_shared: bool,
+) -> Iterator[tuple[str, AsgiServer, ListenAddress]]:
+    """Make the one that serves calls, and the one that serves metrics and nothing else; each with its name and address.
 
     Args:
         path: what calls pass.
+        addresses: where to serve.
         settings: limits, TLS.
         access: decides who may call what.
         exposition: answers scrapes; None: nothing does.
+        is_shared: other processes serve calls at the same address. Somebody has to hold it for all of them.
     """
+    page = MetricsPage(exposition, path.bounds, access, settings) if exposition else None
+    tls = tls_files(settings)
+    if addresses.http is not None:
+        limits, most = ConnectionLimits.of(settings, is_shared=is_shared), affordable(settings).http
+        application = Application(path, settings, page)
 
-    def __init__(self, path: CallPath, settings: Settings, access: Access, exposition: Exposition | None) -> None:
-        self._path = path
-        self._settings = settings
-        self._page = MetricsPage(exposition, path.bounds, access, settings) if exposition else None
+        def stays(connection: Connection) -> bool:
+            return connection.is_working() or connection.peer in path.bounds.proven
 
-    def of_calls(self, *, is_shared: bool) -> AsgiServer:
-        """Make the one that serves calls. A connection stays once a call on it was admitted.
-
-        Args:
-            is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
-        """
-        application = Application(self._path, self._settings, self._page)
-        limits = ConnectionLimits.of(self._settings, is_shared=is_shared)
-        most, tls = affordable(self._settings).http, tls_files(self._settings)
-        return AsgiServer(application, tls, limits, most, is_shared=is_shared, stays=self._stays)
-
-    def of_metrics(self) -> AsgiServer | None:
-        """Make the one that serves metrics and nothing else; None: there are none."""
-        if self._page is None:
-            return None
-        application = MetricsApplication(self._page, self._path, self._settings)
-        limits = ConnectionLimits.of(self._settings, is_shared=False)
-        most = self._settings.metrics.connections_max
-        return AsgiServer(application, tls_files(self._settings), limits, most, is_shared=False)
-
-    def _stays(self, connection: Connection) -> bool:
-        return connection.is_working() or connection.peer in self._path.bounds.proven
+        yield "http", AsgiServer(application, tls, limits, most, is_shared=is_shared, stays=stays), addresses.http
+    if addresses.metrics is not None and page is not None:
+        limits, most = ConnectionLimits.of(settings, is_shared=False), settings.metrics.connections_max
+        metrics = MetricsApplication(page, path, settings)
+        yield "metrics", AsgiServer(metrics, tls, limits, most, is_shared=False), addresses.metrics

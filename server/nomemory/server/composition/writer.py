@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
@@ -23,7 +22,7 @@ from nomemory.server.log.damage import LogDamage
 from nomemory.server.log.expiry import ExpiredMessages, ExpirySweeper
 from nomemory.server.log.feed import ChangeFeed
 from nomemory.server.log.position import FeedPosition, LogPosition
-from nomemory.server.log.protocol import ErasableLog, LogReader
+from nomemory.server.log.protocol import ErasableLog
 from nomemory.server.log.writing import MeteredLog
 from nomemory.server.maintenance.erasure import Erasure, Indexes
 from nomemory.server.maintenance.loss import write_record
@@ -35,7 +34,7 @@ from nomemory.server.processes.watch import Patience, Vigil
 from nomemory.server.readers.writer_services import WriterServices
 from nomemory.server.rpc.index_status import LEXICAL_JOB, StatusReport
 from nomemory.server.settings import Settings
-from nomemory.server.standing_faults import FormerFaults, StandingFaults
+from nomemory.server.standing_faults import StandingFaults
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.tracing.traced import traced_changes, traced_embedder
 from nomemory.server.vector.collection import collection_of, discard_foreign_vectors
@@ -92,7 +91,7 @@ class WriterAssembly:
         """Build everything; return the lexical index for reading, too, and what is known of damage to the log.
 
         Raises:
-            ForeignCollectionError, and others of CANNOT_START: the server cannot start.
+            ForeignCollectionError, and others that are a `CannotStartError`.
         """
         settings = self._settings
         around = partial(traced_embedder, settings=settings)
@@ -101,7 +100,6 @@ class WriterAssembly:
         self._sweep(writer)
         log = self._store.reading(self._damage, self._stack)
         self._inspect()
-        self._note_lag(log)
         position = self._record_position()
         notice = _noticed("lexical", discard_foreign_words(self._directory.lexical, position))
         lexical, words = self._lexical()
@@ -119,32 +117,12 @@ class WriterAssembly:
     def _sweep(self, log: ExpiredMessages) -> None:
         settings = self._settings
         sweeper = ExpirySweeper(log, settings.retention.sweep_s, settings.retention.sweep_batch_max)
-        task = self._supervisor.start_task("expiry-sweeper", sweeper.run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(sweeper.stop)
-        self._stack.callback(self._supervisor.stop)
+        self._supervisor.run_within(self._stack, "expiry-sweeper", sweeper.run, sweeper.stop)
 
     def _inspect(self) -> None:
         inspector = self._store.inspector(self._damage)
-        if inspector is None:
-            return
-        task = self._supervisor.start_task("log-inspector", inspector.run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(inspector.stop)
-        self._stack.callback(self._supervisor.stop)
-
-    def _note_lag(self, log: LogReader) -> None:
-        """Note now and then how far the log is, so that it is known how old a lag is."""
-        every_s, lag = self._settings.metrics.lag_s, self._meters.lag
-
-        async def run() -> None:
-            while True:
-                lag.note(await log.sequence())
-                await asyncio.sleep(every_s)
-
-        task = self._supervisor.start_task("lag", run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(task.cancel)
+        if inspector is not None:
+            self._supervisor.run_within(self._stack, "log-inspector", inspector.run, inspector.stop)
 
     def _record_position(self) -> LogPosition:
         """Record how far the log is, now and in the end."""
@@ -169,9 +147,7 @@ class WriterAssembly:
 
     def _erase(self, log: ErasableLog, indexes: Indexes) -> None:
         erasure = Erasure(log, indexes, self._settings, self._faults)
-        task = self._supervisor.start_task("erasure", erasure.run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(task.cancel)
+        self._supervisor.run_within(self._stack, "erasure", erasure.run)
 
     def _open_feed(self) -> ChangeFeed:
         return self._store.feed(self._damage)()
@@ -192,16 +168,14 @@ class WriterAssembly:
             wipe_max=self._settings.erasure.batch_max,
         )
         indexer = LexicalIndexerProcess(work, self._committed.follow(), self._vigil)
-        task = self._supervisor.start_task(LEXICAL_JOB, indexer.run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(indexer.stop)
+        self._supervisor.run_within(self._stack, LEXICAL_JOB, indexer.run, indexer.stop)
         return indexer, words
 
     def _spaces(self, embedder: Embedder, log: LogPosition) -> SpacesInUse:
         """Build what serves by meaning, and after a change of the model what takes its place."""
         collection = collection_of(self._settings, self._directory.vectors, embedder)
         notice = _noticed(collection.name, discard_foreign_vectors(collection, log))
-        faults, change_notice = FormerFaults(self._faults), ""
+        faults, change_notice = self._faults.former(), ""
         try:
             former = former_model(self._settings, self._directory, embedder, log, faults, self._meters)
         except FormerModelLostError as error:
@@ -234,6 +208,4 @@ class WriterAssembly:
             settings.timing.deadline_default_s,
             self._announce,
         )
-        task = self._supervisor.start_task("model-change", change.run)
-        self._stack.push_async_callback(asyncio.wait, [task])
-        self._stack.callback(task.cancel)
+        self._supervisor.run_within(self._stack, "model-change", change.run)

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NoReturn
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.embedding.local import HOW_TO_GET_AN_EMBEDDER, LocalEmbedder, cache_directory, documents_at_once
 from nomemory.server.embedding.local_model import (
     PACKAGE_DIMENSION,
@@ -63,7 +64,7 @@ _CALLERS_DIMENSION = PACKAGE_DIMENSION
 """Default dimension of callers' own vectors: that of the local model, which may be added later."""
 
 
-class EmbedderSettingsError(ValueError):
+class EmbedderSettingsError(CannotStartError):
     """The settings do not describe an embedder; the text says what to set."""
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Metadata, Scope, values_of
 from nomemory.server.identity.namespace import NamespaceName
@@ -22,7 +23,7 @@ CARRIERS: Final = frozenset({AUTHORIZATION, API_KEY})
 """The metadata in which credentials travel."""
 
 
-class IdentitySettingsError(ValueError):
+class IdentitySettingsError(CannotStartError):
     """The settings, or a file that they name, cannot be used; the text says what to do. It quotes no secret."""
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.log.position import FeedPosition, LogIdentity
 from nomemory.server.message import Filter, LoggedMessage, Message
 
@@ -114,7 +115,7 @@ class FirstPage:
         return len(self.wires)
 
 
-class LogUnusableError(Exception):
+class LogUnusableError(CannotStartError):
     """The log cannot be used; the text says what to do."""
 
 
@@ -122,7 +123,7 @@ class LogMovedError(LogUnusableError):
     """The log is elsewhere, or is the unfinished copy of one."""
 
 
-class LogVersionError(Exception):
+class LogVersionError(CannotStartError):
     """The log was written by a version of the server that this one does not know."""
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import orjson
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.data_directory import DataDirectory
 from nomemory.server.lexical.protocol import IndexUnusableError
 from nomemory.server.lexical.tantivy.listing import compare_words
@@ -47,7 +48,7 @@ def read_record(path: Path) -> Checkpoint | None:
         return None
 
 
-class LogLostError(Exception):
+class LogLostError(CannotStartError):
     """The log has lost changes; the text says how many and what to do."""
 
 

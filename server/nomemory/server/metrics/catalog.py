@@ -156,8 +156,8 @@ INDEX_PENDING: Final = Family(
 )
 INDEX_LAG: Final = Family(
     "nomemory_index_lag_seconds",
-    "How long the oldest change has waited that an index does not have, to about a second; since the start for what "
-    "waited before. 0: the index has everything.",
+    "How long the oldest change has waited that an index does not have, since the first scrape that saw it. 0: the "
+    "index has everything.",
     "As for the messages. `words` beyond a few seconds is a fault; `meaning` takes as long as the embedder takes.",
     labels=("index",),
 )

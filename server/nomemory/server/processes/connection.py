@@ -61,6 +61,7 @@ class PipeConnection(asyncio.Protocol):
 
     Attributes:
         heard_at: when something last arrived, in the event loop's time.
+        is_open: whether calls can be made.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class PipeConnection(asyncio.Protocol):
         self._ready: asyncio.Future[Reply | None] = self._loop.create_future()
         self._waiting = {READY: self._ready}
         self._answering: dict[int, asyncio.Task[object]] = {}
-        self._is_open = True
+        self.is_open = True
         self._lost = asyncio.Event()
         self.heard_at = self._loop.time()
 
@@ -96,11 +97,6 @@ class PipeConnection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_unix_connection(lambda: cls(answer, describe_error, tracer), sock=end)
         return connection
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether calls can be made."""
-        return self._is_open
 
     @property
     def is_ready(self) -> bool:
@@ -127,7 +123,7 @@ class PipeConnection(asyncio.Protocol):
             CallFailedError: the other end could not do it.
             PipeClosedError: the other end is gone.
         """
-        if not self._is_open:
+        if not self.is_open:
             raise PipeClosedError
         call_id = next(self._ids)
         arriving = self._waiting[call_id] = self._loop.create_future()
@@ -154,11 +150,11 @@ class PipeConnection(asyncio.Protocol):
 
     def refuse_calls(self) -> None:
         """Make no further calls; those under way are answered if the other end still does."""
-        self._is_open = False
+        self.is_open = False
 
     def close(self) -> None:
         """Close this end."""
-        self._is_open = False
+        self.is_open = False
         self._transport.close()
 
     async def wait_closed(self) -> None:
@@ -178,7 +174,7 @@ class PipeConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
         """Fail the calls to the other end, and drop its own."""
-        self._is_open = False
+        self.is_open = False
         for call_id in list(self._waiting):
             self._settle(call_id, None)
         for task in list(self._answering.values()):

@@ -6,7 +6,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
 from nomemory.server.backoff import Backoff
@@ -45,6 +45,26 @@ class Supervisor:
     def start_task(self, name: str, job: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         """Run a job on the event loop."""
         return asyncio.create_task(self._run_task(name, job), name=name)
+
+    def run_within(
+        self,
+        stack: AsyncExitStack,
+        name: str,
+        job: Callable[[], Awaitable[None]],
+        stop: Callable[[], None] | None = None,
+    ) -> None:
+        """Run a job until the stack is left. Then no job starts again, and this one has ended.
+
+        Args:
+            stack: what the job belongs to.
+            name: of the job.
+            job: the work.
+            stop: has it end; without, it is cancelled.
+        """
+        task = self.start_task(name, job)
+        stack.push_async_callback(asyncio.wait, [task])
+        stack.callback(stop or task.cancel)
+        stack.callback(self.stop)
 
     def stop(self) -> None:
         """Start no job again."""

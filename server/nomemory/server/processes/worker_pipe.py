@@ -15,6 +15,7 @@ from nomemory.server.processes.frames import (
     Withdrawal,
     pack,
 )
+from nomemory.server.standard_error import report_crashes
 
 _CHUNK = 1 << 16
 _DRAIN_MAX = 8 << 20
@@ -28,6 +29,7 @@ class WorkerPipe:
     """
 
     def __init__(self, descriptor: int) -> None:
+        report_crashes()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._socket = socket.socket(fileno=descriptor)

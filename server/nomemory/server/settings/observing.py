@@ -32,8 +32,6 @@ class MetricsSettings(SettingsGroup):
     """Most connections at that port; further ones are closed."""
     collect_s: Fixed[float] = 1.0
     """How long the processes of a server may take to say what they counted."""
-    lag_s: Fixed[float] = 1.0
-    """How often it is noted how far the log is, to know how old a lag is."""
 
 
 class TracingSettings(SettingsGroup):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from nomemory.server import __version__
-from nomemory.server.listen_address import ListenAddressError, parse_listen_address
+from nomemory.server.cannot_start import CannotStartError
+from nomemory.server.listen_address import parse_listen_address
 from nomemory.server.settings import Settings
 from nomemory.spans.span import CallTracer
 
@@ -29,7 +30,7 @@ _LAST_S: Final = 3.0
 _MS: Final = 1000
 
 
-class TracingSettingsError(ValueError):
+class TracingSettingsError(CannotStartError):
     """The settings do not describe where spans go, or would show secrets to others; the text says what to set."""
 
 
@@ -148,15 +149,8 @@ def _refuse_exposure(settings: Settings, target: str) -> None:
     """Refuse to send to another machine in the clear what others must not read."""
     variables = settings.tracing.variables()
     secret = [variables[field] for field in ("headers", "content") if getattr(settings.tracing, field)]
-    if secret and not _is_loopback(target) and not settings.identity.insecure_plaintext:
+    if secret and not parse_listen_address(target).is_loopback() and not settings.identity.insecure_plaintext:
         raise TracingSettingsError(
             f"refusing to send spans to {target} in the clear with {' and '.join(secret)}: use https://, or "
             "NOMEMORY_INSECURE_PLAINTEXT=true where the network itself is encrypted"
         )
-
-
-def _is_loopback(target: str) -> bool:
-    try:
-        return parse_listen_address(target).is_loopback()
-    except ListenAddressError:
-        return False

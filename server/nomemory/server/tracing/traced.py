@@ -59,7 +59,7 @@ def traced_vectors(vectors: VectorSearch, settings: Settings) -> VectorSearch:
 
 def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
     """Return the model whose calls are spans."""
-    if not settings.tracing.is_on or embedder.kind == NoEmbedder.kind:
+    if embedder.kind == NoEmbedder.kind:
         return embedder
     said: dict[str, Value] = {
         OPERATION: "embeddings",
@@ -70,31 +70,27 @@ def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
         said["gen_ai.provider.name"] = "openai"
     name = f"embeddings {embedder.model}"
     methods = ("embed_query", "embed_documents")
-    return _traced(embedder, {of: _in_span(getattr(embedder, of), name, said, kind=SpanKind.CLIENT) for of in methods})
+    calls = {of: _in_span(getattr(embedder, of), name, said, kind=SpanKind.CLIENT) for of in methods}
+    return _traced(embedder, calls, settings)
 
 
 def traced_search(search: _Part, method: str, settings: Settings) -> _Part:
     """Return a search whose calls are spans: its answer has `items`, its query perhaps a `text`."""
-    if not settings.tracing.is_on:
-        return search
     said: dict[str, Value] = {OPERATION: "search_memory", "nomemory.search": type(search).__name__}
-    return _traced(search, {method: _in_span(getattr(search, method), "search_memory", said, _note_search)})
+    call = _in_span(getattr(search, method), "search_memory", said, _note_search)
+    return _traced(search, {method: call}, settings)
 
 
 def traced_changes(log: LogWriter, settings: Settings) -> LogWriter:
     """Return the log whose changes are spans."""
-    if not settings.tracing.is_on:
-        return log
     changes: Mapping[str, tuple[str, Note]] = {
         "write": ("upsert_memory", _note_messages),
         "delete": ("delete_memory", _note_ids),
         "delete_matching": ("delete_memory", _note_store),
         "erase": ("delete_memory_store", _note_store),
     }
-    return _traced(
-        log,
-        {of: _in_span(getattr(log, of), name, {OPERATION: name}, note) for of, (name, note) in changes.items()},
-    )
+    calls = {of: _in_span(getattr(log, of), name, {OPERATION: name}, note) for of, (name, note) in changes.items()}
+    return _traced(log, calls, settings)
 
 
 class _Traced:
@@ -114,19 +110,17 @@ class _Traced:
         return getattr(self._within, name)
 
 
-def _traced(within: _Part, replaced: Mapping[str, Call]) -> _Part:
-    return cast("_Part", _Traced(within, replaced))
+def _traced(within: _Part, replaced: Mapping[str, Call], settings: Settings) -> _Part:
+    return cast("_Part", _Traced(within, replaced)) if settings.tracing.is_on else within
 
 
 def _engine(within: _Part, name: str, system: str, methods: Iterable[str], settings: Settings) -> _Part:
     """Return an engine each of whose calls is a span: `log page`, `words search`."""
-    if not settings.tracing.is_on:
-        return within
     replaced: dict[str, Call] = {}
     for method in methods:
         said: dict[str, Value] = {"db.system.name": system, "db.operation.name": method}
         replaced[method] = _in_span(getattr(within, method), f"{name} {method}", said, _note_rows, SpanKind.CLIENT)
-    return _traced(within, replaced)
+    return _traced(within, replaced, settings)
 
 
 def _in_span(

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
+from nomemory.server.cannot_start import CannotStartError
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.standing_faults import QDRANT, UNREACHABLE, StandingFaults
 from nomemory.server.vector.protocol import VectorIndex
@@ -15,7 +16,7 @@ the collection {collection} on the Qdrant server is filled from another message 
 own (NOMEMORY_QDRANT_URL), or delete the collection there if nothing uses it any more"""
 
 
-class ForeignCollectionError(Fault):
+class ForeignCollectionError(Fault, CannotStartError):
     """Nothing was read from it, or written to it. A server that finds it when it starts does not start.
 
     Args:
