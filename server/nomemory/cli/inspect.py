@@ -12,7 +12,7 @@ from nomemory.cli.configuration import configured
 from nomemory.cli.connection import Target, connect, target_option
 from nomemory.client import channel
 from nomemory.client.options import channel_credentials
-from nomemory.inspector.gateway import Forwarding, Gateway, Guard
+from nomemory.inspector.gateway import Forwarding, Guard, gateway
 from nomemory.server.identity.half_configuration import IdentitySettingsError
 from nomemory.server.listen_address import INSPECTOR, ListenAddress, ListenAddressError, parse_listen_address
 from nomemory.server.overload.connections import affordable_connections
@@ -62,10 +62,10 @@ async def _serve(target: Target, address: ListenAddress, settings: Settings) -> 
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     async with channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS) as opened:
         guard = Guard()
-        gateway = Gateway(guard, Forwarding(opened, target.identity, _TIMEOUT_S), settings)
-        limits = ConnectionLimits.of(settings, is_shared=False)
+        forwarding = Forwarding(guard, opened, target.identity, _TIMEOUT_S, settings.timing.deadline_default_s)
+        limits = ConnectionLimits.of(settings)
         most = affordable_connections(settings.http.connections_max)
-        server = AsgiServer(gateway, None, limits, most, is_shared=False)
+        server = AsgiServer(gateway(guard, forwarding, settings), None, limits, most, is_shared=False)
         try:
             bound = await server.start(address)
         except (IdentitySettingsError, ListenAddressError) as error:

@@ -15,10 +15,8 @@ from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
 from nomemory.server.overload.connections import affordable_connections
 from nomemory.server.settings import Settings
-from nomemory.server.web.asgi_server import AsgiServer
+from nomemory.server.web.asgi_server import AsgiApplication, AsgiServer
 from nomemory.server.web.connection import ConnectionLimits
-from nomemory.server.web.exchange import AsgiApplication
-from nomemory.server.web.timed_application import TimedApplication
 
 
 async def serve(memory: Memory, address: ListenAddress, tls: TlsFiles | None, call_s: float) -> None:
@@ -50,6 +48,5 @@ async def serve(memory: Memory, address: ListenAddress, tls: TlsFiles | None, ca
 
 def _server(application: AsgiApplication, tls: TlsFiles | None, settings: Settings, call_s: float) -> AsgiServer:
     body_s = settings.timing.deadline_default_s
-    timed = TimedApplication(application, body_s, body_s + call_s + settings.connections.unread_s)
-    limits = ConnectionLimits.of(settings, is_shared=False)
-    return AsgiServer(timed, tls, limits, affordable_connections(settings.http.connections_max), is_shared=False)
+    limits = ConnectionLimits.of(settings, body_s=body_s, answer_s=call_s + settings.connections.unread_s)
+    return AsgiServer(application, tls, limits, affordable_connections(settings.http.connections_max), is_shared=False)

@@ -8,10 +8,9 @@ from nomemory.server.metrics.text import Exposition
 from nomemory.server.overload.connections import affordable
 from nomemory.server.rpc.call_path import CallPath
 from nomemory.server.settings import Settings
-from nomemory.server.web.application import Application
+from nomemory.server.web.application import application_of_calls, application_of_metrics
 from nomemory.server.web.asgi_server import AsgiServer
 from nomemory.server.web.connection import Connection, ConnectionLimits
-from nomemory.server.web.metrics_application import MetricsApplication
 from nomemory.server.web.metrics_page import MetricsPage
 
 
@@ -36,7 +35,7 @@ class WebServers:
         Args:
             is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
         """
-        application = Application(self._path, self._settings, self._page)
+        application = application_of_calls(self._path, self._settings, self._page)
         limits = ConnectionLimits.of(self._settings, is_shared=is_shared)
         most, tls = affordable(self._settings).http, tls_files(self._settings)
         return AsgiServer(application, tls, limits, most, is_shared=is_shared, stays=self._stays)
@@ -45,8 +44,8 @@ class WebServers:
         """Make the one that serves metrics and nothing else; None: there are none."""
         if self._page is None:
             return None
-        application = MetricsApplication(self._page, self._path, self._settings)
-        limits = ConnectionLimits.of(self._settings, is_shared=False)
+        application = application_of_metrics(self._page, self._path, self._settings)
+        limits = ConnectionLimits.of(self._settings)
         most = self._settings.metrics.connections_max
         return AsgiServer(application, tls_files(self._settings), limits, most, is_shared=False)
 

@@ -1,7 +1,4 @@
-"""Serves an ASGI application: connections, their limits, and draining.
-
-Where connections come in: the sockets, and TLS with files that can be renewed in place.
-"""
+"""Serves an ASGI application: connections, their limits, draining, and TLS with files that can be renewed in place."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
@@ -21,14 +18,18 @@ from nomemory.server.identity.tls import TlsFiles
 from nomemory.server.listen_address import ListenAddress, ListenAddressError
 from nomemory.server.structured_logs import get_logger
 from nomemory.server.web.connection import Connection, ConnectionLimits
-from nomemory.server.web.exchange import AsgiApplication
+from nomemory.server.web.exchange import Scope
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGIApplication
 
-
+AsgiApplication = Callable[[Scope, Any, Any], Awaitable[None]]
+"""Answers requests, as ASGI has them. Any: its messages are dicts."""
 _log = get_logger("http")
-_BACKLOG = 1024
+_BACKLOG: Final = 1024
+_LOOK_S: Final = 1.0
+"""How often connections are looked at, and the files for TLS."""
+_SILENT: Final = logging.CRITICAL + 1
 
 
 class Listener:
@@ -126,18 +127,11 @@ class Listener:
         ]
 
 
-_LOOK_S: Final = 1.0
-"""How often connections are looked at, and the files for TLS."""
-
-
-_SILENT: Final = logging.CRITICAL + 1
-
-
 class AsgiServer:
     """Serves an application over HTTP/1.1. It gets its connection as `state["connection"]` of each request's scope.
 
     Args:
-        application: answers requests; it says by `Connection.working` while it does.
+        application: answers requests.
         tls: the files; None: in the clear.
         limits: what a connection may do.
         connections_max: how many there may be. Further ones take the place of those that do not stay, or are closed.
@@ -159,7 +153,8 @@ class AsgiServer:
         self._stays = stays
         self._most = connections_max
         self._state = ServerState()
-        self._config = _config(application, limits)
+        self._application = application
+        self._config = _config(self._answer, limits)
         self._listener = Listener(self._connection, tls, limits.head_s, is_shared=is_shared)
         self._looking: asyncio.Task[None] | None = None
 
@@ -189,6 +184,10 @@ class AsgiServer:
         await asyncio.gather(*self._state.tasks, return_exceptions=True)
         for connection in list(self._state.connections):
             connection.transport.abort()
+
+    async def _answer(self, scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI's messages are dicts
+        with scope["state"]["connection"].working():
+            await self._application(scope, receive, send)
 
     def _connection(self) -> Connection:
         return Connection(self._config, self._state, self._limits, self._has_room)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import httptools
@@ -16,45 +17,80 @@ from uvicorn.server import ServerState
 from nomemory.server.settings import Settings
 
 _UPGRADE = b"upgrade"
-_BAD_REQUEST = (
-    b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
-)
 _BAD_REQUEST_BODY = (
     b'{"error":{"code":"INVALID_ARGUMENT","message":"the request is not valid HTTP, or its head is too large",'
     b'"details":[]}}'
 )
+_BAD_REQUEST = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
+) % (len(_BAD_REQUEST_BODY), _BAD_REQUEST_BODY)
 
 
-class _HeadTooLargeError(Exception):
-    """A request has too many bytes before its body, or too many requests are sent ahead."""
-
-
-class _TunnelError(Exception):
-    """A request asks for a tunnel."""
+class _RefusedHeadError(Exception):
+    """A request has too many bytes before its body, asks for a tunnel, or too many requests are sent ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What a connection may do. `worn_s` is the age from which it is not used again; None: any."""
+    """What a connection may do.
+
+    Attributes:
+        head_max_bytes: most bytes of a request before its body.
+        pipelined_max: most requests that are sent ahead.
+        head_s: how long the head of a request may take.
+        body_s: how long its body may take.
+        answer_s: how long the answer may take, until the client has taken it.
+        unread_s: how long what is left of an answer may stay unread.
+        idle_s: how long there may be no request.
+        age_s: the age from which it is not used again.
+    """
 
     head_max_bytes: int
-    head_s: float
-    idle_s: float
     pipelined_max: int
+    head_s: float
+    body_s: float
+    answer_s: float
     unread_s: float
-    worn_s: float | None
+    idle_s: float
+    age_s: float
 
     @classmethod
-    def of(cls, settings: Settings, *, is_shared: bool) -> ConnectionLimits:
-        """Return the limits of the settings."""
+    def of(
+        cls, settings: Settings, *, is_shared: bool = False, body_s: float = inf, answer_s: float = inf
+    ) -> ConnectionLimits:
+        """Return the limits of the settings. Where other processes accept at the same address, clients spread."""
         return cls(
             settings.http.head_max_bytes,
-            settings.http.head_s,
-            settings.connections.connection_idle_s,
             settings.http.pipelined_max,
+            settings.http.head_s,
+            body_s,
+            answer_s,
             settings.connections.unread_s,
-            settings.workers.connection_s if is_shared else None,
+            settings.connections.connection_idle_s,
+            settings.workers.connection_s if is_shared else inf,
         )
+
+
+class _Parser(httptools.HttpRequestParser):
+    """Parses requests. One that asks to change the protocol is taken as if it did not ask, as HTTP allows."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._connection = connection
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # connections have bytes
+        """Take bytes. Such a head and what is behind it are for a new parser: this one takes nothing more."""
+        try:
+            super().feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._connection.parser = again = _Parser(self._connection)
+            again.feed_data(self._head_without_upgrade() + data[upgrade.args[0] :])
+
+    def _head_without_upgrade(self) -> bytes:
+        line = b"%b %b HTTP/%b" % (self.get_method(), self._connection.url, self.get_http_version().encode())
+        headers = [b"%b: %b" % header for header in self._connection.headers if header[0] != _UPGRADE]
+        return b"\r\n".join([line, *headers, b"", b""])
 
 
 class Connection(HttpToolsProtocol):
@@ -75,14 +111,14 @@ class Connection(HttpToolsProtocol):
         self, config: Config, state: ServerState, limits: ConnectionLimits, admits: Callable[[], bool]
     ) -> None:
         super().__init__(config, state, {"connection": self})
+        self.parser = _Parser(self)
         self.peer = ""
         self._limits = limits
         self._admits = admits
         self._task: asyncio.Task[Any] | None = None
         self.opened = self._since = self.loop.time()
-        self._is_in_head = False
+        self._is_in_head = self._is_in_body = self._is_lost = False
         self._head_bytes = self._unparsed_bytes = 0
-        self._is_lost = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Begin, if there is room."""
@@ -104,34 +140,11 @@ class Connection(HttpToolsProtocol):
         """Take bytes, and hold what the parser keeps to the limit of a head."""
         if self._is_lost or self.transport.is_closing():
             return
-        self._unset_keepalive_if_required()
         # The parser tells of a header once it is whole, be it before a body or behind one.
         self._unparsed_bytes += len(data)
-        try:
-            self._parse(data)
-        except httptools.HttpParserError:
-            self.send_400_response("")
-            return
+        super().data_received(data)
         if self._unparsed_bytes > self._limits.head_max_bytes:
             self.send_400_response("")
-
-    def _parse(self, data: bytes) -> None:
-        """Parse bytes. A request to change the protocol is taken as if it did not ask for that, as HTTP allows."""
-        while data:
-            try:
-                self.parser.feed_data(data)
-            except httptools.HttpParserUpgrade as upgrade:
-                data = self._head_without_upgrade() + data[upgrade.args[0] :]
-                self.parser = httptools.HttpRequestParser(self)  # the one before may take nothing more
-                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-            else:
-                return
-
-    def _head_without_upgrade(self) -> bytes:
-        """Return the head that was parsed last, without what made the parser take the rest for another protocol."""
-        line = b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
-        headers = [b"%b: %b" % header for header in self.headers if header[0] != _UPGRADE]
-        return b"\r\n".join([line, *headers, b"", b""])
 
     def on_message_begin(self) -> None:
         """Begin with the head of a request."""
@@ -155,11 +168,11 @@ class Connection(HttpToolsProtocol):
         """Begin to answer, or let the request wait for the answers before it."""
         if self.parser.should_upgrade():
             if not any(name == _UPGRADE for name, _ in self.headers):
-                raise _TunnelError
+                raise _RefusedHeadError
             return  # it comes again without the header
-        self._is_in_head = False
         if len(self.pipeline) >= self._limits.pipelined_max and self.is_working():
-            raise _HeadTooLargeError
+            raise _RefusedHeadError
+        self._is_in_head, self._is_in_body = False, True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -170,6 +183,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End the body."""
         self._unparsed_bytes = 0
+        self._is_in_body = False
         if not self.parser.should_upgrade():
             super().on_message_complete()
 
@@ -182,9 +196,9 @@ class Connection(HttpToolsProtocol):
         """Refuse what is no request. Where another one is being answered there is no room for a refusal."""
         if self.is_working():
             self.transport.abort()
-            return
-        self.transport.write(_BAD_REQUEST % (len(_BAD_REQUEST_BODY), _BAD_REQUEST_BODY))
-        self.transport.close()
+        elif not self.transport.is_closing():
+            self.transport.write(_BAD_REQUEST)
+            self.transport.close()
 
     def certificate(self) -> bytes | None:
         """Return the certificate of the other end (DER), which the handshake has checked; None: there is none."""
@@ -199,9 +213,9 @@ class Connection(HttpToolsProtocol):
         """Return whether a request of it is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
-    def is_worn(self) -> bool:
+    def is_aged(self) -> bool:
         """Return whether the connection is not used again: so clients spread over the processes of a server."""
-        return self._limits.worn_s is not None and self.loop.time() - self.opened > self._limits.worn_s
+        return self.loop.time() - self.opened > self._limits.age_s
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -221,23 +235,19 @@ class Connection(HttpToolsProtocol):
 
     def end_if_overdue(self) -> None:
         """End a connection whose client keeps a request back, or half of one, or does not take its answers."""
-        if self.is_working() or self._is_lost:
-            return
-        now = self.loop.time()
-        has_unread = self.transport.is_closing() or bool(self.transport.get_write_buffer_size())
-        if has_unread:
-            if now - self._since > self._limits.unread_s:
-                self.transport.abort()
-        elif now - self._since > (self._limits.idle_s if self._is_idle else self._limits.head_s):
-            self.transport.close()
+        if not self._is_lost and self.loop.time() - self._since > self._patience_s():
+            self.transport.abort()
 
-    @property
-    def _is_idle(self) -> bool:
-        """Whether a request has been answered, and the next one has not begun."""
-        return self.cycle is not None and not self._is_in_head
+    def _patience_s(self) -> float:
+        if self.is_working():
+            return self._limits.body_s if self._is_in_body else self._limits.answer_s
+        if self.transport.is_closing() or self.transport.get_write_buffer_size():
+            return self._limits.unread_s
+        is_idle = self.has_asked() and not self._is_in_head
+        return self._limits.idle_s if is_idle else self._limits.head_s
 
     def _take(self, size: int) -> None:
         self._unparsed_bytes = 0
         self._head_bytes += size
         if self._head_bytes > self._limits.head_max_bytes:
-            raise _HeadTooLargeError
+            raise _RefusedHeadError

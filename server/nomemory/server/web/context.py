@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, NoReturn
 
 import grpc
 
 from nomemory.server.identity.caller import Metadata
+from nomemory.server.web.exchange import Exchange
 
 
 class CallEndedError(grpc.aio.AbortError):
-    """A call was ended with a status: `HttpContext.status` has it."""
+    """A call was ended with a status: its context has it."""
 
 
 class HttpContext(grpc.aio.ServicerContext[Any, Any]):
@@ -22,36 +23,28 @@ class HttpContext(grpc.aio.ServicerContext[Any, Any]):
         way_in: what metrics call it.
 
     Args:
-        metadata: the headers.
-        peer: the connection, as gRPC names one: `ipv4:127.0.0.1:40000`.
-        auth: returns the properties of the connection's other end, as gRPC's `auth_context` has them.
+        exchange: the request.
+        metadata: its headers.
+        requests: the requests in it, in the binary format.
         timeout_s: what the client gives the call; None: it says nothing.
-        requests: the requests, in the binary format.
     """
 
     way_in = "http"
 
     def __init__(
         self,
+        exchange: Exchange,
         metadata: Metadata,
-        peer: str,
-        auth: Callable[[], Mapping[str, Iterable[bytes]]],
-        timeout_s: float | None,
         requests: AsyncIterator[bytes],
+        timeout_s: float | None = None,
     ) -> None:
+        self._exchange = exchange
         self._metadata = metadata
-        self._peer = peer
-        self._auth = auth
-        self._deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         self._requests = requests
+        self._deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         self._trailing: Metadata = ()
         self._code = grpc.StatusCode.OK
         self._details = ""
-
-    @property
-    def status(self) -> grpc.Status:
-        """The status of the call."""
-        return _Status(self._code, self._details, self._trailing)
 
     async def read(self) -> Any:  # noqa: ANN401 - gRPC's own; EOF is no bytes
         """Return the next request; EOF: there is none."""
@@ -78,11 +71,11 @@ class HttpContext(grpc.aio.ServicerContext[Any, Any]):
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         """Return the properties of the connection's other end."""
-        return self._auth()
+        return self._exchange.auth()
 
     def peer(self) -> str:
         """Return the connection."""
-        return self._peer
+        return self._exchange.connection.peer
 
     def time_remaining(self) -> float | None:  # type: ignore[override]  # gRPC's own may be None, too
         """Return the seconds that the client leaves to the call; None: it says nothing."""
@@ -130,20 +123,3 @@ class HttpContext(grpc.aio.ServicerContext[Any, Any]):
 
     def peer_identity_key(self) -> str | None:
         """Return None: who calls follows from `auth_context`."""
-
-    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        """Refuse: a call ends when its handler returns."""
-        raise NotImplementedError
-
-    def cancelled(self) -> bool:
-        """Return False: a call whose client has gone is cancelled, and asks no more."""
-        return False
-
-    def done(self) -> bool:
-        """Return False: a call that is done asks no more."""
-        return False
-
-
-class _Status(grpc.Status):
-    def __init__(self, code: grpc.StatusCode, details: str, trailing_metadata: Metadata) -> None:
-        self.code, self.details, self.trailing_metadata = code, details, tuple(trailing_metadata)

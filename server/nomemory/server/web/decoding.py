@@ -6,33 +6,67 @@ stops at the first violation, and takes two to eight times as long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final
 
+import jiter
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message as ProtoMessage
 
-from nomemory.server.faults import Violation, invalid
-from nomemory.server.web.bindings import inner, is_map, value_of
-from nomemory.server.web.json_text import Json
-from nomemory.server.web.scalars import FLOAT_END, Read, UnfitError, scalar_reader
-from nomemory.server.web.well_known import WELL_KNOWN_READERS
+from nomemory.server.faults import Fault, Reason, Violation, invalid
+from nomemory.server.web.values import FLOAT_END, Json, Read, UnfitError, is_map, json_type, read_float, value_of
 
 _QUOTED_CHARS: Final = 40
 _VIOLATIONS_MAX: Final = 1_000
-_FLOATS: Final = frozenset({FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE})
+_PLACE: Final = re.compile(r"at line \d+ column \d+$")
+_NUMBERS: Final = re.compile(rb"\[[-+.0-9eE, \t\r\n]*\]")
+"""A plain array of numbers. No quote is in it, so none of them begins or ends within a string."""
 
-Put = Callable[[ProtoMessage, str, Json, list[Violation]], None]
-"""Puts a value into a field of a message. The text is the field's path, for violations."""
+
+def parse(raw: bytes, values_max: int, numbers_max: int) -> Json:
+    """Return what a text stands for.
+
+    Args:
+        raw: the text.
+        values_max: how many values it may have, but for the numbers of plain arrays.
+        numbers_max: how many numbers in plain arrays.
+
+    Raises:
+        Fault: MALFORMED_REQUEST, it is not JSON in UTF-8, has a key twice, is deeper than 200 levels, or may have too
+            many values: a short one takes thirty times its length in memory.
+    """
+    _refuse_many(raw, values_max, numbers_max)
+    try:
+        return jiter.from_json(raw, allow_inf_nan=False, cache_mode="none", catch_duplicate_keys=True)
+    except ValueError as error:
+        raise _malformed(_wrong(str(error))) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
-    name: str
-    put: Put
-    oneof: str | None
+def _refuse_many(raw: bytes, values_max: int, numbers_max: int) -> None:
+    if len(raw) <= values_max:
+        return
+    values = sum(map(raw.count, (b",", b"[", b"{")))
+    if values <= values_max:
+        return
+    numbers = sum(found[0].count(b",") for found in _NUMBERS.finditer(raw))
+    if values - numbers > values_max:
+        raise _malformed(f"may have more than {values_max} values, not counting the numbers of plain arrays")
+    if numbers > numbers_max:
+        raise _malformed(f"may have more than {numbers_max} numbers")
+
+
+def _malformed(wrong: str) -> Fault:
+    return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, f"the request {wrong}")
+
+
+def _wrong(words: str) -> str:
+    """Say what is wrong, and where. The parser's own words may quote a key."""
+    place = _PLACE.search(words)
+    wrong = "has a key twice" if words.startswith("Detected duplicate key") else "is not valid JSON in UTF-8"
+    return f"{wrong}, {place[0]}" if place else wrong
 
 
 def decode(message: ProtoMessage, value: Json, violations: list[Violation], path: str = "") -> None:
@@ -47,146 +81,122 @@ def decode(message: ProtoMessage, value: Json, violations: list[Violation], path
     Raises:
         Fault: INVALID_FIELD, there are more than 1,000 violations: the rest is not looked at.
     """
-    reader = WELL_KNOWN_READERS.get(message.DESCRIPTOR.full_name)
-    if reader is not None:
-        _noting(path, violations, partial(reader, message, value))
-    elif isinstance(value, dict):
-        _decode_object(message, value, violations, f"{path}." if path else "")
-    else:
+    if not isinstance(value, dict):
         _violate(violations, path, "must be an object")
-
-
-def _decode_object(message: ProtoMessage, value: Mapping[str, Json], violations: list[Violation], prefix: str) -> None:
-    fields = _fields(message.DESCRIPTOR)
+        return
+    fields, prefix = _fields(message.DESCRIPTOR), f"{path}." if path else ""
     seen: set[str] = set()
     for key, given in value.items():
         field = fields.get(key)
         if field is None:
-            _violate(violations, prefix + _shown(key), f"is no field of {message.DESCRIPTOR.name}")
-            continue
-        path = prefix + field.name
-        if field.name in seen or (field.oneof in seen and given is not None):
-            _violate(violations, path, "is given twice" if field.name in seen else f"{field.oneof} is set twice")
-            continue
-        seen.add(field.name)
-        if given is not None:
-            if field.oneof:
-                seen.add(field.oneof)
-            field.put(message, path, given, violations)
+            _violate(violations, prefix + shown(key), f"is no field of {message.DESCRIPTOR.name}")
+        elif field.name in seen:
+            _violate(violations, prefix + field.name, "is given twice")
+        elif given is None:
+            seen.add(field.name)
+        elif field.group in seen:
+            _violate(violations, prefix + field.name, f"{field.group} is set twice")
+        else:
+            seen |= {field.name, field.group}
+            field.put(message, given, violations, prefix + field.name)
 
 
-def _shown(key: str) -> str:
+def shown(key: str) -> str:
     """Return a key of the client's own as a violation may have it."""
     return "".join(one if one.isprintable() else "?" for one in key[:_QUOTED_CHARS]) or '""'
 
 
 @cache
 def _fields(of: Descriptor) -> Mapping[str, _Field]:
-    found: dict[str, _Field] = {}
-    for field in of.fields:
-        found[field.name] = found[field.json_name] = _Field(field.name, _putter(field), _oneof(field))
-    return found
+    return {name: field for one in of.fields for field in [_field(one)] for name in (one.name, one.json_name)}
 
 
-def _oneof(field: FieldDescriptor) -> str | None:
-    """Return which one of several fields it is one of; a field that is only `optional` has a oneof of its own."""
-    oneof = field.containing_oneof
-    return oneof.name if oneof is not None and len(oneof.fields) > 1 else None
+def _field(of: FieldDescriptor) -> _Field:
+    oneof = of.containing_oneof
+    group = of.name if oneof is None or len(oneof.fields) == 1 else oneof.name
+    is_of_entries = is_map(of)
+    value_type = json_type(value_of(of) if is_of_entries else of)
+    return _Field(of.name, group, None if value_type is None else value_type.read, of.is_repeated, is_of_entries)
 
 
-def _putter(field: FieldDescriptor) -> Put:
-    if is_map(field):
-        return _map_putter(field)
-    if field.message_type is not None:
-        return _messages_putter(field.name) if field.is_repeated else _message_putter(field.name)
-    return _scalars_putter(field) if field.is_repeated else _scalar_putter(field)
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """Sets one field.
+
+    Attributes:
+        name: its name in the contract.
+        group: which one of several fields it is one of; by itself: its name.
+        read: reads a value; None: it is a message with fields.
+        is_repeated: it has several.
+        is_map: each of them has a key.
+    """
+
+    name: str
+    group: str
+    read: Read | None
+    is_repeated: bool
+    is_map: bool
+
+    def put(self, message: ProtoMessage, given: Json, violations: list[Violation], path: str) -> None:
+        """Set it in a message."""
+        if self.read is None:
+            self._put_messages(getattr(message, self.name), given, violations, path)
+        elif self.is_map:
+            _put_entries(getattr(message, self.name), self.read, given, violations, path)
+        elif self.is_repeated:
+            _put_all(getattr(message, self.name), self.read, given, violations, path)
+        else:
+            for value in _fitting(self.read, given, violations, path):
+                if isinstance(value, ProtoMessage):
+                    getattr(message, self.name).CopyFrom(value)
+                else:
+                    setattr(message, self.name, value)
+
+    # Any, here and below: the containers of protobuf have the types of their fields.
+    def _put_messages(self, below: Any, given: Json, violations: list[Violation], path: str) -> None:  # noqa: ANN401
+        if self.is_repeated:
+            for at, one in _each(given, violations, path):
+                decode(below.add(), one, violations, at)
+        else:
+            below.SetInParent()
+            decode(below, given, violations, path)
 
 
-def _scalar_putter(field: FieldDescriptor) -> Put:
-    read, name = scalar_reader(field), field.name
-
-    def put(message: ProtoMessage, path: str, value: Json, violations: list[Violation]) -> None:
-        try:
-            setattr(message, name, read(value))
-        except UnfitError as error:
-            _violate(violations, path, str(error))
-
-    return put
+def _put_all(values: Any, read: Read, given: Json, violations: list[Violation], path: str) -> None:  # noqa: ANN401
+    if read is read_float and isinstance(given, list) and _are_plain(given):
+        values.extend(given)  # a vector; one number at a time would take long
+        return
+    for at, one in _each(given, violations, path):
+        values.extend(_fitting(read, one, violations, at))
 
 
-def _message_putter(name: str) -> Put:
-    def put(message: ProtoMessage, path: str, value: Json, violations: list[Violation]) -> None:
-        below: ProtoMessage = getattr(message, name)
-        below.SetInParent()
-        decode(below, value, violations, path)
+def _put_entries(entries: Any, read: Read, given: Json, violations: list[Violation], path: str) -> None:  # noqa: ANN401
+    if not isinstance(given, dict):
+        _violate(violations, path, "must be an object")
+        return
+    for key, one in given.items():
+        for value in _fitting(read, one, violations, path):
+            entries[key] = value
 
-    return put
 
-
-def _scalars_putter(field: FieldDescriptor) -> Put:
-    read, name, are_floats = scalar_reader(field), field.name, field.cpp_type in _FLOATS
-
-    def put(message: ProtoMessage, path: str, value: Json, violations: list[Violation]) -> None:
-        if are_floats and isinstance(value, list) and _are_plain(value):
-            getattr(message, name).extend(value)  # a vector; one number at a time would take long
-            return
-        for position, one in _each(path, value, violations):
-            _noting(position, violations, partial(_append, getattr(message, name), read, one))
-
-    return put
+def _each(given: Json, violations: list[Violation], path: str) -> Iterator[tuple[str, Json]]:
+    if isinstance(given, list):
+        return ((f"{path}[{position}]", one) for position, one in enumerate(given))
+    _violate(violations, path, "must be an array")
+    return iter(())
 
 
 def _are_plain(values: list[Any]) -> bool:
     return set(map(type, values)) <= {float, int} and (not values or max(map(abs, values)) < FLOAT_END)
 
 
-def _messages_putter(name: str) -> Put:
-    def put(message: ProtoMessage, path: str, value: Json, violations: list[Violation]) -> None:
-        added = getattr(message, name).add
-        for position, one in _each(path, value, violations):
-            decode(added(), one, violations, position)
-
-    return put
-
-
-def _each(path: str, value: Json, violations: list[Violation]) -> Iterator[tuple[str, Json]]:
-    if isinstance(value, list):
-        return ((f"{path}[{position}]", one) for position, one in enumerate(value))
-    _violate(violations, path, "must be an array")
-    return iter(())
-
-
-def _map_putter(field: FieldDescriptor) -> Put:
-    if value_of(field).message_type is not None:
-        raise NotImplementedError(f"{field.full_name}: a map of messages")
-    name = field.name
-    read_key, read_value = scalar_reader(inner(field).fields_by_name["key"]), scalar_reader(value_of(field))
-
-    def put(message: ProtoMessage, path: str, value: Json, violations: list[Violation]) -> None:
-        if not isinstance(value, dict):
-            _violate(violations, path, "must be an object")
-            return
-        entries = getattr(message, name)
-        for key, one in value.items():
-            _noting(path, violations, partial(_enter, entries, partial(read_key, key), partial(read_value, one)))
-
-    return put
-
-
-# Any: the containers of protobuf have the types of their fields.
-def _append(values: Any, read: Read, value: Json) -> None:  # noqa: ANN401
-    values.append(read(value))
-
-
-def _enter(entries: Any, key: Callable[[], Any], value: Callable[[], Any]) -> None:  # noqa: ANN401
-    entries[key()] = value()
-
-
-def _noting(path: str, violations: list[Violation], act: Callable[[], None]) -> None:
+def _fitting(read: Read, given: Json, violations: list[Violation], path: str) -> tuple[Any, ...]:
+    """Return the value of a field, if what is given fits it."""
     try:
-        act()
+        return (read(given),)
     except UnfitError as error:
         _violate(violations, path, str(error))
+        return ()
 
 
 def _violate(violations: list[Violation], path: str, wrong: str) -> None:

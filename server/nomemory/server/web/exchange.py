@@ -7,24 +7,21 @@ import base64
 import binascii
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, MutableMapping
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Metadata
 from nomemory.server.rpc.call import REQUEST_ID, request_id_of
+from nomemory.server.web.errors import Headers
 
 if TYPE_CHECKING:
     from nomemory.server.web.connection import Connection
 
 Scope = MutableMapping[str, Any]
 """ASGI's own description of a request."""
-AsgiApplication = Callable[[Scope, Any, Any], Awaitable[None]]
-"""Answers requests, as ASGI has them. Any: its messages are dicts."""
 _REQUEST_ID: Final = REQUEST_ID.encode()
-Headers = tuple[tuple[bytes, bytes], ...]
-
 _TIMEOUT: Final = re.compile(r"\d{1,10}")
 _TIMEOUTS: Final = (b"x-timeout-ms", b"connect-timeout-ms")
 _AT_ONCE_BYTES: Final = 65_536
@@ -44,6 +41,7 @@ class Exchange:
         scope: ASGI's description of the request.
         receive: ASGI's way to read its body.
         send: ASGI's way to answer.
+        holding: counts the bytes of the body while they are held, as `Bounds.holding`.
 
     Attributes:
         verb: `GET`, `POST` and so on.
@@ -52,17 +50,21 @@ class Exchange:
         connection: the one that it came on.
         request_id: the client's own, or a random one.
         common: headers of every answer.
-        holding: counts the bytes of the body while they are held, as `Bounds.holding`.
     """
 
     # Any: ASGI's messages are dicts.
-    def __init__(self, scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Any,  # noqa: ANN401
+        send: Any,  # noqa: ANN401
+        holding: Callable[[int], AbstractContextManager[None]],
+    ) -> None:
         self.verb: str = scope["method"]
         self.raw_path: bytes = scope["raw_path"]
         self.query: bytes = scope["query_string"]
         self.connection: Connection = scope["state"]["connection"]
         self.common: Headers = ()
-        self.holding: Callable[[int], AbstractContextManager[None]] = _uncounted
         self.is_answered = False
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.request_id = request_id_of(
@@ -70,6 +72,7 @@ class Exchange:
         )
         self._receive = receive
         self._send = send
+        self._holding = holding
         self._is_read = not self.has_body
 
     def header(self, name: bytes) -> str:
@@ -140,7 +143,7 @@ class Exchange:
                 if size > most:
                     raise _too_large(most)
                 if size - counted > _AT_ONCE_BYTES:
-                    held.enter_context(self.holding(_COUNTED_BYTES))
+                    held.enter_context(self._holding(_COUNTED_BYTES))
                     counted += _COUNTED_BYTES
                 parts.append(part)
             yield b"".join(parts)
@@ -167,7 +170,7 @@ class Exchange:
     async def start(self, status: int, headers: Headers) -> None:
         """Begin to answer; the connection is not used again if it is old, or has the rest of a body in it."""
         self.is_answered = True
-        if not self._is_read or self.connection.is_worn():
+        if not self._is_read or self.connection.is_aged():
             headers = (*headers, (b"connection", b"close"))
         named = (_REQUEST_ID, self.request_id.encode())
         await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *self.common, named]})
@@ -190,10 +193,6 @@ class Exchange:
                     size += len(part)
                     if size > _DISCARDED_BYTES:
                         return
-
-
-def _uncounted(_size: int) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 def _text(value: bytes) -> str:

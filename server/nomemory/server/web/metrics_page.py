@@ -15,7 +15,8 @@ from nomemory.server.metrics.text import CONTENT_TYPE, Exposition
 from nomemory.server.overload.bounds import Bounds
 from nomemory.server.settings import Settings
 from nomemory.server.web.context import HttpContext
-from nomemory.server.web.exchange import Exchange, Headers
+from nomemory.server.web.errors import Headers
+from nomemory.server.web.exchange import Exchange
 
 METRICS: Final = b"/metrics"
 _HEADERS: Final[Headers] = (
@@ -47,7 +48,6 @@ class MetricsPage:
         self._token = None if token is None else token.get_secret_value().encode()
         self._checks_credentials = checks_credentials(settings)
         self._deadline_s = settings.timing.deadline_default_s
-        self._asked: asyncio.Task[bytes] | None = None
 
     async def answer(self, exchange: Exchange) -> None:
         """Answer a scrape.
@@ -58,22 +58,10 @@ class MetricsPage:
         await self._admit(exchange)
         deadline = asyncio.get_running_loop().time() + self._deadline_s
         async with asyncio.timeout_at(deadline):
-            body = await self._text()
-        context = HttpContext((), exchange.connection.peer, exchange.auth, None, exchange.parts())
+            body = await self._exposition.text()
+        context = HttpContext(exchange, (), exchange.parts())
         self._bounds.reply(len(body), deadline, context)
         await exchange.respond(200, _HEADERS, body)
-
-    async def _text(self) -> bytes:
-        """Return the figures. Scrapes that come together have the same ones."""
-        if self._asked is None:
-            self._asked = asyncio.create_task(self._exposition.text())
-            self._asked.add_done_callback(self._forget)
-        return await asyncio.shield(self._asked)
-
-    def _forget(self, done: asyncio.Task[bytes]) -> None:
-        self._asked = None
-        if not done.cancelled():
-            done.exception()  # whoever waits for it gets it; nobody may
 
     async def _admit(self, exchange: Exchange) -> None:
         if self._token is None and not self._checks_credentials:

@@ -3,15 +3,15 @@
 Each field comes from one place. One that comes from two is refused unless both say the same, so that no reader of a
 request, in front of the server or in it, takes another value than the server does.
 
-A query as the object that JSON would have in its place: `filter.role=ROLE_USER&filter.metadata[topic]=food`.
+A query is read as the object that JSON would have in its place: `filter.role=ROLE_USER&filter.metadata[topic]=food`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
-from typing import Final, cast
+from collections.abc import Callable
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -20,108 +20,18 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.faults import Fault, Reason, Violation, invalid
 from nomemory.server.settings import Settings
-from nomemory.server.web.bindings import WHOLE, Binding, Match, field_at, inner, is_map, value_of
-from nomemory.server.web.decoding import decode
-from nomemory.server.web.json_text import Json, parse
-from nomemory.server.web.scalars import text_reader
-from nomemory.server.web.well_known import WELL_KNOWN_READERS
+from nomemory.server.web.bindings import Match
+from nomemory.server.web.decoding import decode, parse, shown
+from nomemory.server.web.values import Json, is_map, json_type
 
 _KEY: Final = re.compile(r"(?P<path>[A-Za-z][A-Za-z0-9_.]{0,200})(?:\[(?P<entry>[^\[\]]{0,1024})\])?")
-_SHOWN_CHARS: Final = 40
-
-
-def pairs_of(query: bytes) -> list[tuple[str, str]]:
-    """Return the names and values of a query.
-
-    Raises:
-        Fault: MALFORMED_REQUEST, it is not UTF-8.
-    """
-    try:
-        return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
-    except ValueError:
-        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the query is not UTF-8") from None
-
-
-def as_object(of: Descriptor, query: bytes, violations: list[Violation]) -> dict[str, Json]:
-    """Return the object, by the names that the fields have in the contract. Whatever is wrong is collected.
-
-    Raises:
-        Fault: as `pairs_of`.
-    """
-    given: dict[str, Json] = {}
-    for key, text in pairs_of(query):
-        wrong = _put(of, given, key, text)
-        if wrong:
-            shown = "".join(character if character.isprintable() else "?" for character in key[:_SHOWN_CHARS])
-            violations.append(Violation(shown, wrong))
-    return given
-
-
-def _put(of: Descriptor, given: dict[str, Json], key: str, text: str) -> str:
-    """Put a value where its key says. Return what is wrong; empty: nothing."""
-    form = _KEY.fullmatch(key)
-    fields = list(_fields(of, form["path"].split("."))) if form else []
-    if form is None or None in fields or not fields:
-        return f"is no field of {of.name}"
-    *outer, leaf = [field for field in fields if field is not None]
-    for field in outer:
-        inner = given.setdefault(field.name, {})
-        if not isinstance(inner, dict):
-            return "is given twice"
-        given = inner
-    return _put_entry(given, leaf, form["entry"], text) if is_map(leaf) else _put_leaf(given, leaf, form["entry"], text)
-
-
-def _fields(of: Descriptor | None, names: list[str]) -> Iterator[FieldDescriptor | None]:
-    """Return the fields that names lead to; None at the end: it leads nowhere."""
-    for position, name in enumerate(names):
-        field = None if of is None else of.fields_by_name.get(name) or of.fields_by_camelcase_name.get(name)
-        yield field
-        last = position == len(names) - 1
-        if field is None or (not last and (field.is_repeated or field.message_type is None)):
-            yield None
-            return
-        of = None if _is_leaf(field) else field.message_type
-
-
-def _is_leaf(field: FieldDescriptor) -> bool:
-    return field.message_type is None or field.message_type.full_name in WELL_KNOWN_READERS
-
-
-def _put_entry(given: dict[str, Json], field: FieldDescriptor, entry: str | None, text: str) -> str:
-    if entry is None:
-        return "needs a key in brackets"
-    entries = given.setdefault(field.name, {})
-    if not isinstance(entries, dict) or entry in entries:
-        return "is given twice"
-    entries[entry] = text_reader(value_of(field))(text)
-    return ""
-
-
-def _put_leaf(given: dict[str, Json], field: FieldDescriptor, entry: str | None, text: str) -> str:
-    if entry is not None:
-        return "is no map"
-    if not _is_leaf(field):
-        return "is a message: name its fields"
-    value = text if field.message_type is not None else text_reader(field)(text)
-    if field.is_repeated:
-        several = given.setdefault(field.name, [])
-        if isinstance(several, list):
-            several.append(value)
-        return ""
-    if field.name in given:
-        return "is given twice"
-    given[field.name] = value
-    return ""
-
-
 _AT_ONCE_BYTES: Final = 1 << 18
 """Up to here JSON is read within a few milliseconds, for which other requests can wait."""
 
 
-async def in_turn(raw: bytes, read: Callable[[], bytes]) -> bytes:
+async def in_turn(raw: bytes, read: Callable[[bytes], bytes]) -> bytes:
     """Return what reading a text gives. A long one is read in a thread."""
-    return await asyncio.to_thread(read) if len(raw) > _AT_ONCE_BYTES else read()
+    return await asyncio.to_thread(read, raw) if len(raw) > _AT_ONCE_BYTES else read(raw)
 
 
 def request_message(match: Match, query: bytes, raw: bytes, settings: Settings) -> bytes:
@@ -136,17 +46,15 @@ def request_message(match: Match, query: bytes, raw: bytes, settings: Settings) 
     Raises:
         Fault: INVALID_FIELD, with every violation; MALFORMED_REQUEST, the body is not JSON, the query not UTF-8.
     """
-    body = _parsed(raw, settings) if raw else None
-    violations: list[Violation] = []
-    of = match.binding.method.input_type
-    message = GetMessageClass(of)()
-    given = _given(match.binding, query, body, violations)
+    of, violations = match.binding.method.input_type, list[Violation]()
+    given = _parsed(raw, settings) if raw else {}
+    for key, text in _pairs_of(query):
+        wrong = "must be in the body" if match.binding.has_body else _put(of, given, key, text)
+        if wrong:
+            violations.append(Violation(shown(key), wrong))
     if isinstance(given, dict):
         _add_path(of, match, given, violations)
-    decode(message, given, violations)
-    if violations:
-        raise invalid(violations)
-    return message.SerializeToString()
+    return _encoded(of, given, violations)
 
 
 def message_of_json(of: Descriptor, raw: bytes, settings: Settings) -> bytes:
@@ -155,46 +63,77 @@ def message_of_json(of: Descriptor, raw: bytes, settings: Settings) -> bytes:
     Raises:
         Fault: INVALID_FIELD, with every violation; MALFORMED_REQUEST, it is not JSON.
     """
-    violations: list[Violation] = []
+    return _encoded(of, _parsed(raw, settings), [])
+
+
+def _parsed(raw: bytes, settings: Settings) -> Any:  # noqa: ANN401 - any JSON
+    return parse(raw, settings.http.json_values_max, settings.http.json_numbers_max)
+
+
+def _encoded(of: Descriptor, given: Json, violations: list[Violation]) -> bytes:
     message: ProtoMessage = GetMessageClass(of)()
-    decode(message, _parsed(raw, settings), violations)
+    decode(message, given, violations)
     if violations:
         raise invalid(violations)
     return message.SerializeToString()
 
 
-def _parsed(raw: bytes, settings: Settings) -> Json:
-    return parse(raw, settings.http.json_values_max, settings.http.json_numbers_max)
-
-
-def _given(binding: Binding, query: bytes, body: Json | None, violations: list[Violation]) -> Json:
-    if binding.body == WHOLE:
-        violations.extend(Violation(key[:_SHOWN_CHARS], "must be in the body") for key, _ in pairs_of(query))
-        return {} if body is None else body
-    given = as_object(binding.method.input_type, query, violations) if query else {}
-    if binding.body and body is not None:
-        if binding.body in given:
-            violations.append(Violation(binding.body, "is in the body already"))
-        given[binding.body] = body
-    return given
-
-
 def _add_path(of: Descriptor, match: Match, given: dict[str, Json], violations: list[Violation]) -> None:
-    for names, text in zip(match.binding.variables, match.values, strict=True):
-        owner, path = _owner(of, given, names[:-1]), ".".join(names)
-        field = field_at(of, names)
-        value = text_reader(field)(text)
-        others = [owner.pop(name) for name in {field.name, field.json_name} & owner.keys()]
-        violations.extend(Violation(path, "differs from the path") for other in others if other != value)
-        owner[field.name] = value
+    for name, text in match.values.items():
+        others = [given.pop(other) for other in {name, of.fields_by_name[name].json_name} & given.keys()]
+        violations.extend(Violation(name, "differs from the path") for other in others if other != text)
+        given[name] = text
 
 
-def _owner(of: Descriptor, given: dict[str, Json], names: tuple[str, ...]) -> dict[str, Json]:
-    """Return the object that has the field which names lead to; what is missing on the way is made."""
-    for name in names:
-        field = of.fields_by_name[name]
-        below = given.get(field.json_name, given.get(name))
-        if not isinstance(below, dict):
-            below = given[name] = {}
-        given, of = cast("dict[str, Json]", below), inner(field)
-    return given
+def _pairs_of(query: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError:
+        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the query is not UTF-8") from None
+
+
+def _put(of: Descriptor, given: dict[str, Any], key: str, text: str) -> str:
+    """Put a value of a query where its key says. Return what is wrong; empty: nothing."""
+    form = _KEY.fullmatch(key)
+    *outer, last = form["path"].split(".") if form else [""]
+    below: Descriptor | None = of
+    for name in outer:
+        field = _field(below, name)
+        if field is None or field.is_repeated or json_type(field) is not None:
+            return f"is no field of {of.name}"
+        given, below = given.setdefault(field.name, {}), field.message_type
+    field = _field(below, last)
+    if form is None or field is None:
+        return f"is no field of {of.name}"
+    return (
+        _put_entry(given, field, form["entry"], text) if is_map(field) else _put_leaf(given, field, form["entry"], text)
+    )
+
+
+def _field(of: Descriptor | None, name: str) -> FieldDescriptor | None:
+    return None if of is None else of.fields_by_name.get(name) or of.fields_by_camelcase_name.get(name)
+
+
+def _put_entry(given: dict[str, Any], field: FieldDescriptor, entry: str | None, text: str) -> str:
+    if entry is None:
+        return "needs a key in brackets"
+    entries = given.setdefault(field.name, {})
+    if entry in entries:
+        return "is given twice"
+    entries[entry] = text
+    return ""
+
+
+def _put_leaf(given: dict[str, Any], field: FieldDescriptor, entry: str | None, text: str) -> str:
+    if entry is not None:
+        return "is no map"
+    if json_type(field) is None:
+        return "is a message: name its fields"
+    value = {"true": True, "false": False}.get(text, text) if field.type == FieldDescriptor.TYPE_BOOL else text
+    if field.is_repeated:
+        given.setdefault(field.name, []).append(value)
+    elif field.name in given:
+        return "is given twice"
+    else:
+        given[field.name] = value
+    return ""
