@@ -63,9 +63,8 @@ async def _serve(target: Target, address: ListenAddress, settings: Settings) -> 
     async with channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS) as opened:
         guard = Guard()
         forwarding = Forwarding(guard, opened, target.identity, _TIMEOUT_S, settings.timing.deadline_default_s)
-        limits = ConnectionLimits.of(settings)
-        most = affordable_connections(settings.http.connections_max)
-        server = AsgiServer(gateway(guard, forwarding, settings), None, limits, most, is_shared=False)
+        limits = ConnectionLimits(settings, affordable_connections(settings.http.connections_max))
+        server = AsgiServer(gateway(guard, forwarding, settings), None, limits)
         try:
             bound = await server.start(address)
         except (IdentitySettingsError, ListenAddressError) as error:

@@ -47,6 +47,6 @@ async def serve(memory: Memory, address: ListenAddress, tls: TlsFiles | None, ca
 
 
 def _server(application: AsgiApplication, tls: TlsFiles | None, settings: Settings, call_s: float) -> AsgiServer:
-    body_s = settings.timing.deadline_default_s
-    limits = ConnectionLimits.of(settings, body_s=body_s, answer_s=call_s + settings.connections.unread_s)
-    return AsgiServer(application, tls, limits, affordable_connections(settings.http.connections_max), is_shared=False)
+    most, body_s = affordable_connections(settings.http.connections_max), settings.timing.deadline_default_s
+    answer_s = call_s + settings.connections.unread_s
+    return AsgiServer(application, tls, ConnectionLimits(settings, most, body_s=body_s, answer_s=answer_s))

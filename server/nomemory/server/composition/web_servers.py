@@ -11,7 +11,7 @@ from nomemory.server.settings import Settings
 from nomemory.server.web.application import application_of_calls, application_of_metrics
 from nomemory.server.web.asgi_server import AsgiServer
 from nomemory.server.web.connection import Connection, ConnectionLimits
-from nomemory.server.web.metrics_page import MetricsPage
+from nomemory.server.web.pages import MetricsPage
 
 
 class WebServers:
@@ -36,18 +36,16 @@ class WebServers:
             is_shared: other processes serve at the same address. Somebody has to hold it for all of them.
         """
         application = application_of_calls(self._path, self._settings, self._page)
-        limits = ConnectionLimits.of(self._settings, is_shared=is_shared)
-        most, tls = affordable(self._settings).http, tls_files(self._settings)
-        return AsgiServer(application, tls, limits, most, is_shared=is_shared, stays=self._stays)
+        limits = ConnectionLimits(self._settings, affordable(self._settings).http, is_shared)
+        return AsgiServer(application, tls_files(self._settings), limits, self._stays)
 
     def of_metrics(self) -> AsgiServer | None:
         """Make the one that serves metrics and nothing else; None: there are none."""
         if self._page is None:
             return None
         application = application_of_metrics(self._page, self._path, self._settings)
-        limits = ConnectionLimits.of(self._settings)
-        most = self._settings.metrics.connections_max
-        return AsgiServer(application, tls_files(self._settings), limits, most, is_shared=False)
+        limits = ConnectionLimits(self._settings, self._settings.metrics.connections_max)
+        return AsgiServer(application, tls_files(self._settings), limits)
 
     def _stays(self, connection: Connection) -> bool:
         return connection.is_working() or connection.peer in self._path.bounds.proven

@@ -18,10 +18,9 @@ from nomemory.server.web.calls import Calls, nothing_there, respond_error
 from nomemory.server.web.dialects import plain_error
 from nomemory.server.web.errors import RefusedError, error_of_fault
 from nomemory.server.web.exchange import Exchange, Scope
-from nomemory.server.web.metrics_page import METRICS, MetricsPage
 from nomemory.server.web.openapi import document
 from nomemory.server.web.origins import Origins
-from nomemory.server.web.pages import Page, description, inspector, probe
+from nomemory.server.web.pages import METRICS, MetricsPage, Page, description, inspector, probe
 
 _log = get_logger("http")
 

@@ -32,43 +32,21 @@ class _RefusedHeadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What a connection may do.
+    """What connections may do.
 
     Attributes:
-        head_max_bytes: most bytes of a request before its body.
-        pipelined_max: most requests that are sent ahead.
-        head_s: how long the head of a request may take.
-        body_s: how long its body may take.
-        answer_s: how long the answer may take, until the client has taken it.
-        unread_s: how long what is left of an answer may stay unread.
-        idle_s: how long there may be no request.
-        age_s: the age from which it is not used again.
+        settings: the limits of heads, and how long a connection may be idle.
+        connections_max: how many there may be.
+        is_shared: other processes serve at the same address. An old connection is not used again, so clients spread.
+        body_s: how long the body of a request may take.
+        answer_s: how long its answer may take, until the client has taken it.
     """
 
-    head_max_bytes: int
-    pipelined_max: int
-    head_s: float
-    body_s: float
-    answer_s: float
-    unread_s: float
-    idle_s: float
-    age_s: float
-
-    @classmethod
-    def of(
-        cls, settings: Settings, *, is_shared: bool = False, body_s: float = inf, answer_s: float = inf
-    ) -> ConnectionLimits:
-        """Return the limits of the settings. Where other processes accept at the same address, clients spread."""
-        return cls(
-            settings.http.head_max_bytes,
-            settings.http.pipelined_max,
-            settings.http.head_s,
-            body_s,
-            answer_s,
-            settings.connections.unread_s,
-            settings.connections.connection_idle_s,
-            settings.workers.connection_s if is_shared else inf,
-        )
+    settings: Settings
+    connections_max: int
+    is_shared: bool = False
+    body_s: float = inf
+    answer_s: float = inf
 
 
 class _Parser(httptools.HttpRequestParser):
@@ -114,11 +92,12 @@ class Connection(HttpToolsProtocol):
         self.parser = _Parser(self)
         self.peer = ""
         self._limits = limits
+        self._head_max_bytes = limits.settings.http.head_max_bytes
         self._admits = admits
         self._task: asyncio.Task[Any] | None = None
         self.opened = self._since = self.loop.time()
         self._is_in_head = self._is_in_body = self._is_lost = False
-        self._head_bytes = self._unparsed_bytes = 0
+        self._unparsed_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Begin, if there is room."""
@@ -140,27 +119,20 @@ class Connection(HttpToolsProtocol):
         """Take bytes, and hold what the parser keeps to the limit of a head."""
         if self._is_lost or self.transport.is_closing():
             return
-        # The parser tells of a header once it is whole, be it before a body or behind one.
+        # The parser tells of a head once it is whole, and of what stands behind a body likewise.
         self._unparsed_bytes += len(data)
         super().data_received(data)
-        if self._unparsed_bytes > self._limits.head_max_bytes:
+        if self._unparsed_bytes > self._head_max_bytes:
             self.send_400_response("")
 
     def on_message_begin(self) -> None:
         """Begin with the head of a request."""
         self._is_in_head = True
-        self._head_bytes = self._unparsed_bytes = 0
         self._since = self.loop.time()
         super().on_message_begin()
 
-    def on_url(self, url: bytes) -> None:
-        """Take a part of the request's line."""
-        self._take(len(url))
-        super().on_url(url)
-
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header. What stands behind a body is not one: nobody in front of the server has looked at it."""
-        self._take(len(name) + len(value) + 4)
         if self._is_in_head:
             super().on_header(name, value)
 
@@ -170,9 +142,12 @@ class Connection(HttpToolsProtocol):
             if not any(name == _UPGRADE for name, _ in self.headers):
                 raise _RefusedHeadError
             return  # it comes again without the header
-        if len(self.pipeline) >= self._limits.pipelined_max and self.is_working():
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > self._head_max_bytes:
+            raise _RefusedHeadError
+        if len(self.pipeline) >= self._limits.settings.http.pipelined_max and self.is_working():
             raise _RefusedHeadError
         self._is_in_head, self._is_in_body = False, True
+        self._unparsed_bytes = 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -214,8 +189,9 @@ class Connection(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def is_aged(self) -> bool:
-        """Return whether the connection is not used again: so clients spread over the processes of a server."""
-        return self.loop.time() - self.opened > self._limits.age_s
+        """Return whether the connection is not used again."""
+        age_s = self._limits.settings.workers.connection_s
+        return self._limits.is_shared and self.loop.time() - self.opened > age_s
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -239,15 +215,10 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
     def _patience_s(self) -> float:
+        settings = self._limits.settings
         if self.is_working():
             return self._limits.body_s if self._is_in_body else self._limits.answer_s
         if self.transport.is_closing() or self.transport.get_write_buffer_size():
-            return self._limits.unread_s
+            return settings.connections.unread_s
         is_idle = self.has_asked() and not self._is_in_head
-        return self._limits.idle_s if is_idle else self._limits.head_s
-
-    def _take(self, size: int) -> None:
-        self._unparsed_bytes = 0
-        self._head_bytes += size
-        if self._head_bytes > self._limits.head_max_bytes:
-            raise _RefusedHeadError
+        return settings.connections.connection_idle_s if is_idle else settings.http.head_s

@@ -1,4 +1,4 @@
-"""What is served beside calls: health, the contract as OpenAPI and a page to try it, and the inspector.
+"""What is served beside calls: health, figures, the contract as OpenAPI and a page to try it, and the inspector.
 
 The inspector is a page that shows what the memory holds, and how a recall comes about. It only reads.
 """
@@ -6,13 +6,20 @@ The inspector is a page that shows what the memory holds, and how a recall comes
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from grpc_health.v1 import health, health_pb2
 
+from nomemory.server.faults import Fault, Reason
+from nomemory.server.identity.access import Access, Need
+from nomemory.server.identity.caller import Metadata, Scope
+from nomemory.server.identity.credentials import SentToken, sent_credential
+from nomemory.server.identity.factory import checks_credentials
 from nomemory.server.listen_address import INSPECTOR
+from nomemory.server.metrics.text import CONTENT_TYPE, Exposition
 from nomemory.server.overload.bounds import Bounds
 from nomemory.server.settings import Settings
 from nomemory.server.web.context import HttpContext
@@ -54,6 +61,14 @@ _INSPECTOR_SAFE: Final[Headers] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
+_FIGURES: Final[Headers] = (
+    (b"content-type", CONTENT_TYPE.encode()),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+)
+METRICS: Final = b"/metrics"
+_SCRAPES: Final = Need(frozenset({Scope.ADMIN}))
+"""What a caller needs for them who has no token of scrapes."""
 
 
 def probe(states: health.aio.HealthServicer) -> Page:
@@ -93,9 +108,68 @@ def _folder(name: str, at: str, headers: Headers, bounds: Bounds, settings: Sett
 
 
 def _fixed(status: int, headers: Headers, body: bytes, bounds: Bounds, settings: Settings) -> Page:
-    async def answer(exchange: Exchange) -> None:
-        deadline = asyncio.get_running_loop().time() + settings.timing.deadline_default_s
-        bounds.reply(len(body), deadline, HttpContext(exchange, (), exchange.parts()))
-        await exchange.respond(status, headers, body)
+    return lambda exchange: _respond(exchange, status, headers, body, bounds, settings)
 
-    return answer
+
+async def _respond(
+    exchange: Exchange, status: int, headers: Headers, body: bytes, bounds: Bounds, settings: Settings
+) -> None:
+    """Answer with what counts among the replies that clients have not taken yet."""
+    deadline = asyncio.get_running_loop().time() + settings.timing.deadline_default_s
+    bounds.reply(len(body), deadline, HttpContext(exchange, (), exchange.parts()))
+    await exchange.respond(status, headers, body)
+
+
+class MetricsPage:
+    """Answers scrapes.
+
+    Where the server checks credentials, or has a token for scrapes, a scrape brings that token, or a credential that
+    may see the state of the whole server. Else whoever reaches the server may scrape: that is this machine.
+
+    Args:
+        exposition: has the figures.
+        bounds: what clients may hold of the server.
+        access: knows the other credentials.
+        settings: the token, and how long the server waits for its readers.
+    """
+
+    def __init__(self, exposition: Exposition, bounds: Bounds, access: Access, settings: Settings) -> None:
+        self._exposition = exposition
+        self._bounds = bounds
+        self._access = access
+        token = settings.metrics.token
+        self._token = None if token is None else token.get_secret_value().encode()
+        self._checks_credentials = checks_credentials(settings)
+        self._settings = settings
+
+    async def answer(self, exchange: Exchange) -> None:
+        """Answer a scrape.
+
+        Raises:
+            Fault: CREDENTIALS_MISSING, CREDENTIALS_INVALID or SCOPE_MISSING.
+        """
+        await self._admit(exchange)
+        async with asyncio.timeout(self._settings.timing.deadline_default_s):
+            body = await self._exposition.text()
+        await _respond(exchange, 200, _FIGURES, body, self._bounds, self._settings)
+
+    async def _admit(self, exchange: Exchange) -> None:
+        if self._token is None and not self._checks_credentials:
+            return
+        metadata = exchange.metadata()
+        if not self._has_token(metadata):
+            await self._admit_caller(metadata, exchange)
+
+    def _has_token(self, metadata: Metadata) -> bool:
+        sent = sent_credential(metadata)
+        if self._token is not None and isinstance(sent, SentToken):
+            return hmac.compare_digest(sent.text.encode(), self._token)
+        return False
+
+    async def _admit_caller(self, metadata: Metadata, exchange: Exchange) -> None:
+        if not self._checks_credentials:
+            raise Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, "scrapes need the token of NOMEMORY_METRICS_TOKEN")
+        caller = await self._access.caller(metadata, exchange.auth)
+        self._access.admit(caller, _SCRAPES, metadata)
+        if caller.namespace is not None:
+            raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "a namespace does not see the state of the whole server")
