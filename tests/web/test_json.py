@@ -23,9 +23,8 @@ from identity.contract import METHODS
 
 from nomemory.server.faults import Fault, Violation
 from nomemory.server.settings.serving import HttpSettings
-from nomemory.server.web.decoding import decode, parse
-from nomemory.server.web.encoding import encode
-from nomemory.server.web.request_message import in_turn
+from nomemory.server.web.bindings import in_turn
+from nomemory.server.web.transcoding import decode, encode, parse
 from nomemory.v1 import query_service_pb2
 
 

@@ -12,8 +12,7 @@ import hmac
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Final, NoReturn
+from typing import Final
 
 import grpc
 
@@ -27,8 +26,7 @@ from nomemory.server.rpc.handlers import Handler
 from nomemory.server.settings import Settings
 from nomemory.server.web.application import Application
 from nomemory.server.web.bindings import methods_of
-from nomemory.server.web.calls import Calls
-from nomemory.server.web.context import HttpContext
+from nomemory.server.web.calls import Calls, HttpContext
 from nomemory.server.web.exchange import Exchange
 from nomemory.server.web.pages import inspector
 
@@ -46,8 +44,6 @@ READING: Final = (
 """The methods that the inspector may call, by their paths. Each of them only reads."""
 _PASSED_ON: Final = ("x-user-id", "x-user-id-bin", "x-request-id")
 """What of a request's headers the server gets: never its credentials, which are the inspector's own."""
-_TOKEN_BYTES: Final = 32
-_OWN_SITES: Final = ("same-origin", "none")
 
 
 class Guard:
@@ -58,7 +54,7 @@ class Guard:
     """
 
     def __init__(self) -> None:
-        self.token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self.token = secrets.token_urlsafe()
         self._hosts: frozenset[str] = frozenset()
 
     def stand_at(self, address: ListenAddress) -> None:
@@ -83,16 +79,14 @@ class Guard:
         Raises:
             Fault: ORIGIN_REFUSED, the call comes from another site; CREDENTIALS_MISSING, CREDENTIALS_INVALID.
         """
-        if any(name == "sec-fetch-site" and value not in _OWN_SITES for name, value in metadata):
+        if any(name == "sec-fetch-site" and value not in {"same-origin", "none"} for name, value in metadata):
             raise _refused("pages of other sites may not use the inspector")
-        shown = [str(value).partition(" ") for name, value in metadata if name == "authorization"]
+        shown = [str(value) for name, value in metadata if name == "authorization"]
         if not shown:
             raise Fault(Reason.ERROR_REASON_CREDENTIALS_MISSING, "open the address that `nomemory inspect` has printed")
-        for kind, _, token in shown:
-            if kind.lower() != "bearer" or not hmac.compare_digest(token.encode(), self.token.encode()):
-                raise Fault(
-                    Reason.ERROR_REASON_CREDENTIALS_INVALID, "this is the address of an inspector that has ended"
-                )
+        kind, _, token = " ".join(shown).partition(" ")
+        if kind.lower() != "bearer" or not hmac.compare_digest(token.encode(), self.token.encode()):
+            raise Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, "this is the address of an inspector that has ended")
 
 
 def _refused(message: str) -> Fault:
@@ -125,49 +119,28 @@ class Forwarding:
         """
         self.guard.authorize(metadata)
         (method,) = methods_of([path])
+        opened: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(path)
         passed = [(name, value) for name, value in metadata if name in _PASSED_ON]
         sent = grpc.aio.Metadata(*with_credential((), self.identity), *passed)
+
+        async def replies(requests: AsyncIterator[bytes], context: HttpContext) -> AsyncIterator[bytes]:
+            async with asyncio.timeout(self.request_s):
+                request = await anext(requests, b"")
+            call = opened(request, timeout=self.seconds, metadata=sent)
+            try:
+                async for raw in call:
+                    yield raw
+            except grpc.aio.AioRpcError as error:  # the call ends as the server has ended it
+                await context.abort(error.code(), error.details() or "", error.trailing_metadata() or ())
+            finally:
+                call.cancel()
+
+        async def reply(requests: AsyncIterator[bytes], context: HttpContext) -> bytes:
+            return b"".join([raw async for raw in replies(requests, context)])  # on the wire, a stream of one
+
         if method.server_streaming:
-            return grpc.stream_stream_rpc_method_handler(partial(self._replies, self.channel.unary_stream(path), sent))
-        return grpc.stream_unary_rpc_method_handler(partial(self._reply, self.channel.unary_unary(path), sent))
-
-    async def _reply(
-        self,
-        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes],
-        sent: grpc.aio.Metadata,
-        requests: AsyncIterator[bytes],
-        context: HttpContext,
-    ) -> bytes:
-        request = await self._request(requests)
-        try:
-            return await method(request, timeout=self.seconds, metadata=sent)
-        except grpc.aio.AioRpcError as error:
-            await _end(error, context)
-
-    async def _replies(
-        self,
-        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes],
-        sent: grpc.aio.Metadata,
-        requests: AsyncIterator[bytes],
-        context: HttpContext,
-    ) -> AsyncIterator[bytes]:
-        call = method(await self._request(requests), timeout=self.seconds, metadata=sent)
-        try:
-            async for raw in call:
-                yield raw
-        except grpc.aio.AioRpcError as error:
-            await _end(error, context)
-        finally:
-            call.cancel()
-
-    async def _request(self, requests: AsyncIterator[bytes]) -> bytes:
-        async with asyncio.timeout(self.request_s):
-            return await anext(requests, b"")
-
-
-async def _end(error: grpc.aio.AioRpcError, context: HttpContext) -> NoReturn:
-    """End a call as the server has ended it."""
-    await context.abort(error.code(), error.details() or "", error.trailing_metadata() or ())
+            return grpc.stream_stream_rpc_method_handler(replies)
+        return grpc.stream_unary_rpc_method_handler(reply)
 
 
 def gateway(guard: Guard, forwarding: Forwarding, settings: Settings) -> Application:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from nomemory.server.faults import Reason
@@ -16,7 +17,7 @@ from nomemory.server.structured_logs import get_logger
 from nomemory.server.web.bindings import binding_of, methods_of
 from nomemory.server.web.calls import Calls, nothing_there, respond_error
 from nomemory.server.web.dialects import plain_error
-from nomemory.server.web.errors import RefusedError, error_of_fault
+from nomemory.server.web.errors import error_of_fault
 from nomemory.server.web.exchange import Exchange, Scope
 from nomemory.server.web.openapi import document
 from nomemory.server.web.origins import Origins
@@ -25,10 +26,11 @@ from nomemory.server.web.pages import METRICS, MetricsPage, Page, description, i
 _log = get_logger("http")
 
 
+@dataclass(frozen=True, slots=True)
 class Application:
     """Answers requests, as ASGI has them.
 
-    Args:
+    Attributes:
         admit: raises a fault where a request may not come in; it may answer one.
         pages: what is at fixed paths.
         calls: answers whatever else comes; None: nothing does.
@@ -36,23 +38,15 @@ class Application:
         meter: counts what is refused.
     """
 
-    def __init__(
-        self,
-        admit: Callable[[Exchange], Awaitable[None]],
-        pages: Mapping[bytes, Page],
-        calls: Calls | None,
-        bounds: Bounds,
-        meter: CallMeter,
-    ) -> None:
-        self._admit = admit
-        self._pages = pages
-        self._calls = calls
-        self._bounds = bounds
-        self._meter = meter
+    admit: Callable[[Exchange], Awaitable[None]]
+    pages: Mapping[bytes, Page]
+    calls: Calls | None
+    bounds: Bounds
+    meter: CallMeter
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI's messages are dicts
         """Answer one request; what is raised becomes a refusal."""
-        exchange = Exchange(scope, receive, send, self._bounds.holding)
+        exchange = Exchange(scope, receive, send, self.bounds.holding)
         try:
             await self._answer(exchange)
         except asyncio.CancelledError:
@@ -61,14 +55,14 @@ class Application:
             await self._refuse(exchange, error)
 
     async def _answer(self, exchange: Exchange) -> None:
-        await self._admit(exchange)
-        page = self._pages.get(exchange.raw_path)
+        await self.admit(exchange)
+        page = self.pages.get(exchange.raw_path)
         if exchange.is_answered:
             return
         if page is not None and exchange.verb in {"GET", "HEAD"}:
             await page(exchange)
-        elif self._calls is not None:
-            await self._calls.answer(exchange)
+        elif self.calls is not None:
+            await self.calls.answer(exchange)
         else:
             raise nothing_there(["GET"] if page is not None else [])
 
@@ -78,10 +72,9 @@ class Application:
             exchange.connection.abort()
             return
         error, reason = error_of_fault(fault, exchange.request_id), Reason.Name(fault.reason)
-        self._meter.refused(reason)
+        self.meter.refused(reason)
         _log.info("refused", request_id=exchange.request_id, status=error.http_status, reason=reason)
-        headers = fault.headers if isinstance(fault, RefusedError) else ()
-        await respond_error(exchange, error, plain_error, headers)
+        await respond_error(exchange, error, plain_error)
 
 
 def application_of_calls(path: CallPath, settings: Settings, metrics: MetricsPage | None) -> Application:

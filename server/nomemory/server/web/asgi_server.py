@@ -7,6 +7,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Any, Final, cast
 
@@ -28,26 +29,25 @@ _BACKLOG: Final = 1024
 _LOOK_S: Final = 1.0
 """How often connections are looked at, and the files for TLS."""
 _SILENT: Final = logging.CRITICAL + 1
+"""uvicorn's lines may hold what a request says."""
 
 
+@dataclass(eq=False)
 class Listener:
     """Accepts connections.
 
-    Args:
+    Attributes:
         connection: makes the protocol of one.
         tls: the files; None: in the clear.
         limits: how long a handshake may take, and whether other processes accept at the same address.
     """
 
-    def __init__(
-        self, connection: Callable[[], asyncio.Protocol], tls: TlsFiles | None, limits: ConnectionLimits
-    ) -> None:
-        self._connection = connection
-        self._tls = tls
-        self._limits = limits
-        self._sockets: list[socket.socket] = []
-        self._servers: list[asyncio.Server] = []
-        self._stamp: object = None
+    connection: Callable[[], asyncio.Protocol]
+    tls: TlsFiles | None
+    limits: ConnectionLimits
+    _sockets: list[socket.socket] = field(default_factory=list, init=False)
+    _servers: list[asyncio.Server] = field(default_factory=list, init=False)
+    _stamp: object = field(default=None, init=False)
 
     async def start(self, address: ListenAddress) -> ListenAddress:
         """Accept connections; return the address that was bound.
@@ -70,10 +70,10 @@ class Listener:
 
     async def renew(self) -> None:
         """Look whether the files for TLS have changed. While they make no sense together, those from before stay."""
-        if self._tls is None:
+        if self.tls is None:
             return
         try:
-            if self._tls.stamp() == self._stamp:
+            if self.tls.stamp() == self._stamp:
                 return
             context = self._context()
         except OSError as error:
@@ -91,10 +91,10 @@ class Listener:
             own.close()
 
     def _context(self) -> ssl.SSLContext | None:
-        if self._tls is None:
+        if self.tls is None:
             return None
-        self._stamp = self._tls.stamp()
-        return self._tls.context()
+        self._stamp = self.tls.stamp()
+        return self.tls.context()
 
     def _bind(self, address: ListenAddress) -> ListenAddress:
         """Bind to every address that the host's name stands for, at one port."""
@@ -102,7 +102,7 @@ class Listener:
         places = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, place in places:
             at = (place[0], port, *place[2:])
-            own = socket.create_server(at, family=family, backlog=_BACKLOG, reuse_port=self._limits.is_shared)
+            own = socket.create_server(at, family=family, backlog=_BACKLOG, reuse_port=self.limits.is_shared)
             self._sockets.append(own)
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # so what is accepted has it, on any event loop
             port = own.getsockname()[1]
@@ -110,10 +110,10 @@ class Listener:
 
     async def _accept(self, context: ssl.SSLContext | None) -> list[asyncio.Server]:
         # A server closes its socket when it ends; a copy goes on when another one follows it.
-        loop, handshake_s = asyncio.get_running_loop(), None if context is None else self._limits.settings.http.head_s
+        loop, handshake_s = asyncio.get_running_loop(), None if context is None else self.limits.settings.http.head_s
         return [
             await loop.create_server(
-                self._connection, sock=own.dup(), ssl=context, ssl_handshake_timeout=handshake_s, backlog=_BACKLOG
+                self.connection, sock=own.dup(), ssl=context, ssl_handshake_timeout=handshake_s, backlog=_BACKLOG
             )
             for own in self._sockets
         ]
@@ -142,7 +142,7 @@ class AsgiServer:
         self._state = ServerState()
         self._connections = cast("set[Connection]", self._state.connections)
         self._config = _config(self._answer, limits.settings)
-        self._listener = Listener(self._connection, tls, limits)
+        self._listener = Listener(lambda: Connection(self._config, self._state, limits, self._has_room), tls, limits)
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self, address: ListenAddress) -> ListenAddress:
@@ -152,7 +152,6 @@ class AsgiServer:
             ListenAddressError: the port is taken.
             IdentitySettingsError: the files for TLS cannot be used.
         """
-        self._note_date()
         bound = await self._listener.start(address)
         self._looking = asyncio.create_task(self._look())
         return bound
@@ -173,11 +172,14 @@ class AsgiServer:
             connection.abort()
 
     async def _answer(self, scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI's messages are dicts
-        with scope["state"]["connection"].working():
+        connection: Connection = scope["state"]["connection"]
+        connection.task = asyncio.current_task()
+        try:
             await self._application(scope, receive, send)
-
-    def _connection(self) -> Connection:
-        return Connection(self._config, self._state, self._limits, self._has_room)
+        except asyncio.CancelledError:
+            connection.abort()
+        finally:
+            connection.task = None
 
     def _has_room(self) -> bool:
         """Return whether there is room for one more. The oldest of those that do not stay makes room."""
@@ -190,29 +192,23 @@ class AsgiServer:
 
     async def _look(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_S)
-            self._note_date()
+            self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
             await self._listener.renew()
             for connection in list(self._connections):
                 connection.end_if_overdue()
-
-    def _note_date(self) -> None:
-        self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+            await asyncio.sleep(_LOOK_S)
 
 
 def _config(application: AsgiApplication, settings: Settings) -> Config:
-    config = Config(
+    return Config(
         application,
         http=Connection,
         ws="none",
         lifespan="off",
         interface="asgi3",
         log_config=None,
+        log_level=_SILENT,
         access_log=False,
         proxy_headers=False,
         timeout_keep_alive=int(settings.connections.connection_idle_s),
     )
-    for name in ("uvicorn.error", "uvicorn.access"):
-        logging.getLogger(name).setLevel(_SILENT)  # its lines may hold what a request says
-    config.load()
-    return config

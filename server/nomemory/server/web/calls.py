@@ -6,9 +6,11 @@ Long replies become JSON one after the other, and others go between them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final, NoReturn
+
+import grpc
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Metadata
@@ -17,8 +19,7 @@ from nomemory.server.rpc.current_call import current_call, forget_current_call
 from nomemory.server.rpc.handlers import Handler
 from nomemory.server.settings import Settings
 from nomemory.server.web.bindings import Binding, Routes, methods_of, path_of
-from nomemory.server.web.context import CallEndedError, HttpContext
-from nomemory.server.web.dialects import Dialect, StreamForm, by_annotation, by_connect
+from nomemory.server.web.dialects import Dialect, ErrorForm, StreamForm, by_annotation, by_connect
 from nomemory.server.web.errors import ErrorStatus, Headers, RefusedError, error_of
 from nomemory.server.web.exchange import Exchange
 
@@ -26,6 +27,119 @@ _LONG_BYTES: Final = 1 << 16
 """Up to here a reply becomes JSON within a fraction of a millisecond."""
 _NO_STORE: Final[Headers] = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _STREAMED: Final[Headers] = (*_NO_STORE, (b"x-accel-buffering", b"no"))
+
+
+class CallEndedError(grpc.aio.AbortError):
+    """A call was ended with a status: its context has it."""
+
+
+class HttpContext(grpc.aio.ServicerContext[Any, Any]):
+    """What handlers and interceptors know of a call, and how they end one.
+
+    Attributes:
+        way_in: what metrics call it.
+
+    Args:
+        exchange: the request.
+        metadata: its headers.
+        requests: the requests in it, in the binary format.
+        timeout_s: what the client gives the call; None: it says nothing.
+    """
+
+    way_in = "http"
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        metadata: Metadata,
+        requests: AsyncIterator[bytes],
+        timeout_s: float | None = None,
+    ) -> None:
+        self._exchange = exchange
+        self._metadata = metadata
+        self._requests = requests
+        self._deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        self._trailing: Metadata = ()
+        self._code = grpc.StatusCode.OK
+        self._details = ""
+
+    async def read(self) -> Any:  # noqa: ANN401 - gRPC's own; EOF is no bytes
+        """Return the next request; EOF: there is none."""
+        return await anext(self._requests, grpc.aio.EOF)
+
+    async def abort(
+        self,
+        code: grpc.StatusCode,
+        details: str = "",
+        trailing_metadata: Any = (),  # noqa: ANN401 - gRPC's stubs know two types
+    ) -> NoReturn:
+        """End the call with a status."""
+        self._code, self._details = code, details
+        self._trailing = tuple(trailing_metadata) or self._trailing
+        raise CallEndedError
+
+    async def abort_with_status(self, status: grpc.Status) -> NoReturn:
+        """End the call with a status and its details."""
+        await self.abort(status.code, status.details, status.trailing_metadata or ())
+
+    def invocation_metadata(self) -> Any:  # noqa: ANN401 - gRPC's stubs know no tuples
+        """Return the headers."""
+        return self._metadata
+
+    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
+        """Return the properties of the connection's other end."""
+        return self._exchange.auth()
+
+    def peer(self) -> str:
+        """Return the connection."""
+        return self._exchange.connection.peer
+
+    def time_remaining(self) -> float | None:  # type: ignore[override]  # gRPC's own may be None, too
+        """Return the seconds that the client leaves to the call; None: it says nothing."""
+        return None if self._deadline is None else self._deadline - asyncio.get_running_loop().time()
+
+    def set_trailing_metadata(self, trailing_metadata: Metadata) -> None:  # type: ignore[override]
+        """Set what gRPC sends behind a reply. Over HTTP only what belongs to an error is sent."""
+        self._trailing = tuple(trailing_metadata)
+
+    def trailing_metadata(self) -> Any:  # noqa: ANN401 - gRPC's stubs know no tuples
+        """Return it."""
+        return self._trailing
+
+    def set_code(self, code: grpc.StatusCode) -> None:
+        """Set the code of the status."""
+        self._code = code
+
+    def set_details(self, details: str) -> None:
+        """Set the sentence of the status."""
+        self._details = details
+
+    def code(self) -> grpc.StatusCode:
+        """Return the code of the status."""
+        return self._code
+
+    def details(self) -> str:
+        """Return the sentence of the status."""
+        return self._details
+
+    async def send_initial_metadata(self, initial_metadata: Metadata) -> None:  # type: ignore[override]
+        """Do nothing: an answer over HTTP has its headers when it begins."""
+
+    async def write(self, message: Any) -> NoReturn:  # noqa: ANN401 - gRPC's own
+        """Refuse: methods of the contract return what they reply."""
+        raise NotImplementedError
+
+    def set_compression(self, compression: grpc.Compression) -> None:
+        """Do nothing: answers are not compressed."""
+
+    def disable_next_message_compression(self) -> None:
+        """Do nothing: answers are not compressed."""
+
+    def peer_identities(self) -> Iterable[bytes] | None:
+        """Return None: who calls follows from `auth_context`."""
+
+    def peer_identity_key(self) -> str | None:
+        """Return None: who calls follows from `auth_context`."""
 
 
 def nothing_there(verbs: list[str]) -> Fault:
@@ -75,13 +189,14 @@ class Calls:
         if handler is None:
             raise Fault(Reason.ERROR_REASON_NO_SUCH_PATH, "there is no such method")
         context = HttpContext(exchange, metadata, dialect.requests, exchange.timeout_s())
+        # Any: gRPC's stubs know handlers of its threaded server only.
+        behaviour: Any = handler.stream_stream if handler.response_streaming else handler.stream_unary
         try:
+            replies = behaviour(dialect.requests, context)
             if handler.response_streaming:
-                await self._stream(exchange, dialect, _replies(handler.stream_stream, dialect, context))
+                await self._stream(exchange, dialect, replies)
             else:
-                await self._answer_once(
-                    exchange, dialect, await _replies(handler.stream_unary, dialect, context), context
-                )
+                await self._answer_once(exchange, dialect, await replies, context)
         except CallEndedError:
             error = error_of(context.code(), context.details(), context.trailing_metadata())
             if exchange.is_answered:
@@ -116,7 +231,8 @@ class Calls:
     async def _stream(self, exchange: Exchange, dialect: Dialect, replies: AsyncGenerator[bytes, None]) -> None:
         """Send each reply as it comes."""
         stream = _Stream(exchange, dialect.stream)
-        async with stream.beating(self._settings.http.heartbeat_s):
+        beat = asyncio.create_task(stream.beat(self._settings.http.heartbeat_s))
+        try:
             async for raw in replies:
                 try:
                     await stream.send(dialect.stream.part(await self._written(raw, dialect.reply)))
@@ -125,6 +241,8 @@ class Calls:
                     with suppress(asyncio.CancelledError, StopAsyncIteration):
                         await replies.athrow(cancellation)
                     raise
+        finally:
+            beat.cancel()
         await stream.send(b"")
         await exchange.end(dialect.stream.end)
 
@@ -147,36 +265,16 @@ class _Stream:
             if part:
                 await self._exchange.send(part)
 
-    @asynccontextmanager
-    async def beating(self, heartbeat_s: float) -> AsyncIterator[None]:
-        """Show that a stream lives that is silent for so long."""
-        beat = asyncio.create_task(self._beat(heartbeat_s)) if self._form.beat else None
-        try:
-            yield
-        finally:
-            if beat is not None:
-                beat.cancel()
-
-    async def _beat(self, heartbeat_s: float) -> None:
+    async def beat(self, heartbeat_s: float) -> None:
+        """Show for ever that the stream lives, whenever it has been silent for so long."""
         loop = asyncio.get_running_loop()
-        while True:
+        while self._form.beat:
             await asyncio.sleep(self._last + heartbeat_s - loop.time())
             if loop.time() >= self._last + heartbeat_s:
                 await self.send(self._form.beat)
 
 
-async def respond_error(
-    exchange: Exchange,
-    error: ErrorStatus,
-    form: Callable[[ErrorStatus], tuple[int, str, bytes]],
-    headers: Headers = (),
-) -> None:
+async def respond_error(exchange: Exchange, error: ErrorStatus, form: ErrorForm) -> None:
     """Answer with an error."""
     status, media_type, body = form(error)
-    found = ((b"content-type", media_type.encode()), *_NO_STORE, *headers, *error.headers())
-    await exchange.respond(status, found, body)
-
-
-def _replies(behaviour: object, dialect: Dialect, context: HttpContext) -> Any:  # noqa: ANN401 - what the kind returns
-    """Call what a handler of a kind does; gRPC's stubs know handlers of its threaded server only."""
-    return cast("Callable[[AsyncIterator[bytes], HttpContext], Any]", behaviour)(dialect.requests, context)
+    await exchange.respond(status, ((b"content-type", media_type.encode()), *_NO_STORE, *error.headers()), body)

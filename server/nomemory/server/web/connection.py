@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -83,6 +82,7 @@ class Connection(HttpToolsProtocol):
     Attributes:
         peer: the other end, as gRPC names one: `ipv4:127.0.0.1:40000`.
         opened: when it was, as the loop tells time.
+        task: answers a request; None: nothing does.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class Connection(HttpToolsProtocol):
         self._limits = limits
         self._head_max_bytes = limits.settings.http.head_max_bytes
         self._admits = admits
-        self._task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[Any] | None = None
         self.opened = self._since = self.loop.time()
-        self._is_in_head = self._is_in_body = self._is_lost = False
+        self._is_in_head = self._is_in_body = False
         self._unparsed_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
@@ -110,14 +110,13 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the call that is being answered: nobody waits for it any more."""
-        self._is_lost = True
         super().connection_lost(exc)
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, and hold what the parser keeps to the limit of a head."""
-        if self._is_lost or self.transport.is_closing():
+        if self.transport.is_closing():
             return
         # The parser tells of a head once it is whole, and of what stands behind a body likewise.
         self._unparsed_bytes += len(data)
@@ -159,6 +158,7 @@ class Connection(HttpToolsProtocol):
         """End the body."""
         self._unparsed_bytes = 0
         self._is_in_body = False
+        self._since = self.loop.time()
         if not self.parser.should_upgrade():
             super().on_message_complete()
 
@@ -175,11 +175,6 @@ class Connection(HttpToolsProtocol):
             self.transport.write(_BAD_REQUEST)
             self.transport.close()
 
-    def certificate(self) -> bytes | None:
-        """Return the certificate of the other end (DER), which the handshake has checked; None: there is none."""
-        tls = self.transport.get_extra_info("ssl_object")
-        return tls.getpeercert(binary_form=True) if tls is not None else None
-
     def has_asked(self) -> bool:
         """Return whether it has brought the whole head of a request."""
         return self.cycle is not None
@@ -193,25 +188,13 @@ class Connection(HttpToolsProtocol):
         age_s = self._limits.settings.workers.connection_s
         return self._limits.is_shared and self.loop.time() - self.opened > age_s
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Hold the task that answers a request. It is cancelled where the connection is lost, and that is all."""
-        self._task = asyncio.current_task()
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not self._is_lost:
-                self.transport.abort()
-        finally:
-            self._task = None
-
     def abort(self) -> None:
         """End the connection at once."""
         self.transport.abort()
 
     def end_if_overdue(self) -> None:
         """End a connection whose client keeps a request back, or half of one, or does not take its answers."""
-        if not self._is_lost and self.loop.time() - self._since > self._patience_s():
+        if self.loop.time() - self._since > self._patience_s():
             self.transport.abort()
 
     def _patience_s(self) -> float:

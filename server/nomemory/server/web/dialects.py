@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,19 +21,21 @@ from google.protobuf.message_factory import GetMessageClass
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.settings import Settings
-from nomemory.server.web.bindings import Match
-from nomemory.server.web.encoding import as_json, dump, encode
+from nomemory.server.web.bindings import Match, in_turn, message_of_json, request_message
 from nomemory.server.web.errors import ErrorStatus, RefusedError
-from nomemory.server.web.exchange import Exchange
-from nomemory.server.web.request_message import in_turn, message_of_json, request_message
+from nomemory.server.web.exchange import Exchange, refuse_long
+from nomemory.server.web.transcoding import as_json, dump, encode
 
 JSON: Final = "application/json"
 _LINES: Final = "application/x-ndjson"
 _SINGLE: Final = (JSON, "application/proto")
 _STREAMED: Final = ("application/connect+json", "application/connect+proto")
-_BLANK_LINES: Final = re.compile(rb"\n\s*\n")
 _HEAD_BYTES: Final = 5
 _ENDS: Final = 0b10
+
+
+ErrorForm = Callable[[ErrorStatus], tuple[int, str, bytes]]
+"""Returns the status, the media type and the body of an answer that is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,14 @@ class Dialect:
         media_type: that of a single reply.
         reply: writes a reply, which comes in the binary format.
         stream: how a stream of replies is written.
-        error: returns the status, the media type and the body of an answer that is an error.
+        error: how an error is written.
     """
 
     requests: AsyncIterator[bytes]
     media_type: str
     reply: Callable[[bytes], bytes]
     stream: StreamForm
-    error: Callable[[ErrorStatus], tuple[int, str, bytes]]
+    error: ErrorForm
 
 
 def plain_error(error: ErrorStatus) -> tuple[int, str, bytes]:
@@ -186,22 +187,20 @@ async def lines_of(parts: AsyncIterator[bytes], most: int) -> AsyncIterator[byte
     Raises:
         Fault: REQUEST_TOO_LARGE, a line has more than so many bytes.
     """
-    pending: list[bytes] = []
-    size = 0
+    pending = bytearray()
     async for part in parts:
         await asyncio.sleep(0)  # many parts may be there already
-        *whole, rest = _BLANK_LINES.sub(b"\n", part).split(b"\n")
-        for line in whole:
-            _refuse_long(size + len(line), most)
-            joined = b"".join([*pending, line]).strip()
-            pending, size = [], 0
-            if joined:
-                yield joined
-        pending.append(rest)
-        size += len(rest)
-        _refuse_long(size, most)
-    if last := b"".join(pending).strip():
-        yield last
+        *whole, rest = part.split(b"\n")
+        if whole:
+            whole[0] = bytes(pending + whole[0])
+            pending.clear()
+        for line in filter(None, map(bytes.strip, whole)):
+            refuse_long(len(line), most)
+            yield line
+        pending += rest
+        refuse_long(len(pending), most)
+    if last := pending.strip():
+        yield bytes(last)
 
 
 async def _messages(parts: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
@@ -217,7 +216,7 @@ async def _messages(parts: AsyncIterator[bytes], most: int) -> AsyncIterator[byt
             flags, size = pending[0], int.from_bytes(pending[1:_HEAD_BYTES], "big")
             if flags:
                 raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "envelopes must have no flags")
-            _refuse_long(size, most)
+            refuse_long(size, most)
             if len(pending) < _HEAD_BYTES + size:
                 break
             message = bytes(pending[_HEAD_BYTES : _HEAD_BYTES + size])
@@ -225,11 +224,6 @@ async def _messages(parts: AsyncIterator[bytes], most: int) -> AsyncIterator[byt
             yield message
     if pending:
         raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "an envelope is cut short")
-
-
-def _refuse_long(size: int, most: int) -> None:
-    if size > most:
-        raise Fault(Reason.ERROR_REASON_REQUEST_TOO_LARGE, f"a message is larger than {most} bytes")
 
 
 def _envelopes(media_type: str) -> StreamForm:

@@ -14,7 +14,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.identity.caller import Metadata
 from nomemory.server.rpc.status import status_of
-from nomemory.server.web.encoding import as_json
+from nomemory.server.web.transcoding import as_json
 
 Headers = tuple[tuple[bytes, bytes], ...]
 _DETAILS_KEY: Final = "grpc-status-details-bin"
@@ -59,10 +59,13 @@ class ErrorStatus:
     code: str
     message: str
     details: tuple[ProtoMessage, ...]
+    further: Headers = ()
 
     def headers(self) -> Headers:
-        """Return the headers that belong to it: when to try again, in whole seconds, and what to show."""
-        found: Headers = ((b"www-authenticate", b"Bearer"),) if self.code == "UNAUTHENTICATED" else ()
+        """Return the headers that belong to it: when to try again, in whole seconds, what to show, and further ones."""
+        found = self.further
+        if self.code == "UNAUTHENTICATED":
+            found += ((b"www-authenticate", b"Bearer"),)
         for detail in self.details:
             if isinstance(detail, error_details_pb2.RetryInfo):
                 after_s = detail.retry_delay.seconds + detail.retry_delay.nanos * 1e-9
@@ -92,4 +95,6 @@ def error_of_fault(fault: Fault, request_id: str) -> ErrorStatus:
     """Return the error of a request that is refused before it is a call."""
     status = status_of(fault, request_id)
     error = error_of(status.code, status.details, status.trailing_metadata)
-    return replace(error, http_status=fault.http_status) if isinstance(fault, RefusedError) else error
+    if isinstance(fault, RefusedError):
+        return replace(error, http_status=fault.http_status, further=fault.headers)
+    return error

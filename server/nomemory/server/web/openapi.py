@@ -5,13 +5,13 @@ Messages and enums of the contract as JSON Schema.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, MethodDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from nomemory.server import __version__
 from nomemory.server.identity.access import Need
@@ -19,6 +19,8 @@ from nomemory.server.web.bindings import Binding, path_of
 from nomemory.server.web.values import inner, is_map, json_type, value_of
 
 Json = dict[str, Any]
+_JSON: Final = "application/json"
+_LINES: Final = "application/x-ndjson"
 _COMMENTS: Final = Path(__file__).with_name("comments.json")
 
 
@@ -35,22 +37,16 @@ def described(full_name: str) -> Json:
 
 
 class Schemas:
-    """The schemas that a document refers to, collected while it is made."""
+    """The schemas that a document refers to, collected while it is made: `found`, by their names."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Json] = {}
+        self.found: dict[str, Json] = {}
 
-    def all(self) -> Mapping[str, Json]:
-        """Return them by their names."""
-        return self._found
-
-    def of_message(self, message: Descriptor, without: Collection[str] = ()) -> Json:
-        """Return the schema of a message; one without some fields stands by itself."""
-        if without:
-            return self._object(message, without)
-        if message.name not in self._found:
-            self._found[message.name] = {}  # a message may have fields of its own type
-            self._found[message.name].update(self._object(message))
+    def of_message(self, message: Descriptor) -> Json:
+        """Return the schema of a message."""
+        if message.name not in self.found:
+            self.found[message.name] = {}  # a message may have fields of its own type
+            self.found[message.name].update(self._object(message))
         return {"$ref": f"#/components/schemas/{message.name}"}
 
     def of_field(self, field: FieldDescriptor, *, is_described: bool = True) -> Json:
@@ -62,8 +58,8 @@ class Schemas:
         one = self._value(field)
         return {**({"type": "array", "items": one} if field.is_repeated else one), **comment}
 
-    def _object(self, message: Descriptor, without: Collection[str] = ()) -> Json:
-        fields = {field.json_name: self.of_field(field) for field in message.fields if field.name not in without}
+    def _object(self, message: Descriptor) -> Json:
+        fields = {field.json_name: self.of_field(field) for field in message.fields}
         return {"type": "object", **described(message.full_name), "properties": fields, "additionalProperties": False}
 
     def _value(self, field: FieldDescriptor) -> Json:
@@ -73,10 +69,10 @@ class Schemas:
         return self.of_message(inner(field)) if known is None else dict(known.schema)
 
     def _of_enum(self, enum: EnumDescriptor) -> Json:
-        if enum.name not in self._found:
+        if enum.name not in self.found:
             told = [_comments().get(f"{enum.full_name}.{value.name}", value.name) for value in enum.values]
             about = " ".join([described(enum.full_name).get("description", ""), *told]).strip()
-            self._found[enum.name] = {
+            self.found[enum.name] = {
                 "type": "string",
                 "enum": [value.name for value in enum.values],
                 "description": about,
@@ -96,24 +92,19 @@ _HEADERS: Final[Mapping[str, Json]] = {
         "schema": {"type": "string"},
     },
 }
+_ERROR_FIELDS: Final[Json] = {
+    "code": {"type": "string", "description": "The gRPC code, such as `INVALID_ARGUMENT`."},
+    "message": {"type": "string", "description": "A sentence for people."},
+    "details": {
+        "type": "array",
+        "description": "google.rpc.ErrorInfo with the reason; BadRequest with each violation; RetryInfo.",
+        "items": {"type": "object", "properties": {"@type": {"type": "string"}}, "required": ["@type"]},
+    },
+}
 _ERROR: Final[Json] = {
     "type": "object",
     "description": "What went wrong.",
-    "properties": {
-        "error": {
-            "type": "object",
-            "properties": {
-                "code": {"type": "string", "description": "The gRPC code, such as `INVALID_ARGUMENT`."},
-                "message": {"type": "string", "description": "A sentence for people."},
-                "details": {
-                    "type": "array",
-                    "description": "google.rpc.ErrorInfo with the reason; BadRequest with each violation; RetryInfo.",
-                    "items": {"type": "object", "properties": {"@type": {"type": "string"}}, "required": ["@type"]},
-                },
-            },
-            "required": ["code", "message", "details"],
-        }
-    },
+    "properties": {"error": {"type": "object", "properties": _ERROR_FIELDS, "required": list(_ERROR_FIELDS)}},
     "required": ["error"],
 }
 
@@ -144,10 +135,10 @@ def document(bindings: Sequence[Binding], needs: Mapping[str, Need]) -> Json:
         "tags": [{"name": name, **described(service.full_name)} for name, service in services.items()],
         "paths": paths,
         "components": {
-            "schemas": {**schemas.all(), "Error": _ERROR},
+            "schemas": {**schemas.found, "Error": _ERROR},
             "securitySchemes": _SECURITY,
             "parameters": {name: {"name": name, "in": "header", **one} for name, one in _HEADERS.items()},
-            "responses": {"Error": {"description": "An error.", "content": _content(_ref("schemas", "Error"))}},
+            "responses": {"Error": {"description": "An error.", "content": _content(_ref("schemas", "Error"), _JSON)}},
         },
         "security": [{"bearer": []}, {"apiKey": []}, {}],
     }
@@ -155,39 +146,31 @@ def document(bindings: Sequence[Binding], needs: Mapping[str, Need]) -> Json:
 
 def _operation(binding: Binding, need: Need, schemas: Schemas) -> Json:
     method = binding.method
+    answers = ("text/event-stream", _LINES) if method.server_streaming else (_JSON,)
     operation: Json = {
         "operationId": f"{method.containing_service.name}_{method.name}",
         "tags": [method.containing_service.name],
         **described(method.full_name),
         "parameters": [*_fields_in_path(binding, schemas), *_headers(need)],
         "responses": {
-            "200": {"description": "The answer.", "content": _reply(method, schemas)},
+            "200": {
+                "description": "The answer.",
+                "content": _content(schemas.of_message(method.output_type), *answers),
+            },
             "default": _ref("responses", "Error"),
         },
     }
     if binding.has_body:
-        operation["requestBody"] = {"required": True, "content": _body(binding, schemas)}
+        bodies = (_LINES, _JSON) if method.client_streaming else (_JSON,)
+        content = _content(schemas.of_message(method.input_type), *bodies)
+        operation["requestBody"] = {"required": True, "content": content}
     else:
         operation["parameters"] += _fields_in_query(binding, schemas)
     return operation
 
 
-def _body(binding: Binding, schemas: Schemas) -> Json:
-    method = binding.method
-    schema = schemas.of_message(method.input_type, without=binding.variables.values())
-    media_types = ("application/x-ndjson", "application/json") if method.client_streaming else ("application/json",)
+def _content(schema: Json, *media_types: str) -> Json:
     return {media_type: {"schema": schema} for media_type in media_types}
-
-
-def _reply(method: MethodDescriptor, schemas: Schemas) -> Json:
-    schema = schemas.of_message(method.output_type)
-    if method.server_streaming:
-        return {media_type: {"schema": schema} for media_type in ("text/event-stream", "application/x-ndjson")}
-    return _content(schema)
-
-
-def _content(schema: Json) -> Json:
-    return {"application/json": {"schema": schema}}
 
 
 def _ref(kind: str, name: str) -> Json:

@@ -16,13 +16,11 @@ from nomemory.server.settings import Settings
 from nomemory.server.web.errors import Headers
 from nomemory.server.web.exchange import Exchange
 
-_ANY: Final = "*"
 _HEADERS_ALLOWED: Final = (
     b"authorization, content-type, x-api-key, x-user-id, x-user-id-bin, x-request-id, x-timeout-ms, "
     b"traceparent, tracestate, "
     b"connect-protocol-version, connect-timeout-ms"
 )
-_VERBS_ALLOWED: Final = b"GET, POST, PUT, PATCH, DELETE"
 _ALLOWED: Final[Headers] = (
     (b"vary", b"origin"),
     (b"access-control-expose-headers", b"x-request-id, retry-after"),
@@ -35,7 +33,7 @@ class Origins:
     def __init__(self, settings: Settings) -> None:
         self._allowed = frozenset(settings.http.cors_origins.split())
         self._preflight: Headers = (
-            (b"access-control-allow-methods", _VERBS_ALLOWED),
+            (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
             (b"access-control-allow-headers", _HEADERS_ALLOWED),
             (b"access-control-max-age", b"%d" % settings.http.cors_max_age_s),
         )
@@ -51,7 +49,7 @@ class Origins:
         host, origin = exchange.header(b"host"), exchange.header(b"origin")
         if self._trusts_everybody and not _is_own_name(host):
             raise _refused("this server goes by addresses and by localhost only")
-        if origin and self._allowed & {origin, _ANY}:
+        if origin and self._allowed & {origin, "*"}:
             exchange.common = ((b"access-control-allow-origin", origin.encode()), *_ALLOWED)
         elif origin and origin.partition("://")[2] != host:
             raise _refused("pages of this origin may not call this server: NOMEMORY_HTTP_CORS_ORIGINS")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,10 +23,10 @@ from nomemory.server.listen_address import INSPECTOR
 from nomemory.server.metrics.text import CONTENT_TYPE, Exposition
 from nomemory.server.overload.bounds import Bounds
 from nomemory.server.settings import Settings
-from nomemory.server.web.context import HttpContext
-from nomemory.server.web.encoding import dump
+from nomemory.server.web.calls import HttpContext
 from nomemory.server.web.errors import Headers
 from nomemory.server.web.exchange import Exchange
+from nomemory.server.web.transcoding import dump
 
 Page = Callable[[Exchange], Awaitable[None]]
 """Answers a GET."""
@@ -39,20 +40,11 @@ _MEDIA_TYPES: Final = {
 }
 _JSON: Final = (b"content-type", b"application/json")
 _POLICY: Final = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
-    b"form-action 'none'; frame-ancestors 'none'"
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _SAFE: Final[Headers] = (
     (b"content-security-policy", _POLICY),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-cache"),
-)
-_INSPECTOR_SAFE: Final[Headers] = (
-    (
-        b"content-security-policy",
-        _POLICY + b"; img-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'",
-    ),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -86,29 +78,28 @@ def probe(states: health.aio.HealthServicer) -> Page:
 
 def description(document: Mapping[str, Any], bounds: Bounds, settings: Settings) -> dict[bytes, Page]:
     """Return the contract, and a page to try it."""
-    described = _fixed(200, (_JSON, *_SAFE), dump(document), bounds, settings)
-    return {b"/openapi.json": described, **_folder("page", "/", _SAFE, bounds, settings)}
+    described = _fixed(200, (_JSON,), dump(document), bounds, settings)
+    return {b"/openapi.json": described, **_folder("page", "/", bounds, settings)}
 
 
 def inspector(bounds: Bounds, settings: Settings) -> dict[bytes, Page]:
     """Return the inspector's files."""
-    to_it = _fixed(308, ((b"location", INSPECTOR.encode()), *_INSPECTOR_SAFE), b"", bounds, settings)
-    files = _folder("inspector", INSPECTOR, _INSPECTOR_SAFE, bounds, settings)
-    return {INSPECTOR.rstrip("/").encode(): to_it, **files}
+    to_it = _fixed(308, ((b"location", INSPECTOR.encode()),), b"", bounds, settings)
+    return {INSPECTOR.rstrip("/").encode(): to_it, **_folder("inspector", INSPECTOR, bounds, settings)}
 
 
-def _folder(name: str, at: str, headers: Headers, bounds: Bounds, settings: Settings) -> dict[bytes, Page]:
+def _folder(name: str, at: str, bounds: Bounds, settings: Settings) -> dict[bytes, Page]:
     """Return the files of a folder by their paths, read once: they do not change while the process runs."""
     found: dict[bytes, Page] = {}
     for file in (_HERE / name).rglob("*"):
         if media_type := _MEDIA_TYPES.get(file.suffix):
-            page = _fixed(200, ((b"content-type", media_type), *headers), file.read_bytes(), bounds, settings)
+            page = _fixed(200, ((b"content-type", media_type),), file.read_bytes(), bounds, settings)
             found[f"{at}{file.relative_to(_HERE / name).as_posix()}".encode()] = page
     return {at.encode(): found[f"{at}index.html".encode()], **found}
 
 
 def _fixed(status: int, headers: Headers, body: bytes, bounds: Bounds, settings: Settings) -> Page:
-    return lambda exchange: _respond(exchange, status, headers, body, bounds, settings)
+    return lambda exchange: _respond(exchange, status, (*headers, *_SAFE), body, bounds, settings)
 
 
 async def _respond(
@@ -120,27 +111,24 @@ async def _respond(
     await exchange.respond(status, headers, body)
 
 
+@dataclass(frozen=True, slots=True)
 class MetricsPage:
     """Answers scrapes.
 
     Where the server checks credentials, or has a token for scrapes, a scrape brings that token, or a credential that
     may see the state of the whole server. Else whoever reaches the server may scrape: that is this machine.
 
-    Args:
+    Attributes:
         exposition: has the figures.
         bounds: what clients may hold of the server.
         access: knows the other credentials.
         settings: the token, and how long the server waits for its readers.
     """
 
-    def __init__(self, exposition: Exposition, bounds: Bounds, access: Access, settings: Settings) -> None:
-        self._exposition = exposition
-        self._bounds = bounds
-        self._access = access
-        token = settings.metrics.token
-        self._token = None if token is None else token.get_secret_value().encode()
-        self._checks_credentials = checks_credentials(settings)
-        self._settings = settings
+    exposition: Exposition
+    bounds: Bounds
+    access: Access
+    settings: Settings
 
     async def answer(self, exchange: Exchange) -> None:
         """Answer a scrape.
@@ -149,12 +137,12 @@ class MetricsPage:
             Fault: CREDENTIALS_MISSING, CREDENTIALS_INVALID or SCOPE_MISSING.
         """
         await self._admit(exchange)
-        async with asyncio.timeout(self._settings.timing.deadline_default_s):
-            body = await self._exposition.text()
-        await _respond(exchange, 200, _FIGURES, body, self._bounds, self._settings)
+        async with asyncio.timeout(self.settings.timing.deadline_default_s):
+            body = await self.exposition.text()
+        await _respond(exchange, 200, _FIGURES, body, self.bounds, self.settings)
 
     async def _admit(self, exchange: Exchange) -> None:
-        if self._token is None and not self._checks_credentials:
+        if self.settings.metrics.token is None and not checks_credentials(self.settings):
             return
         metadata = exchange.metadata()
         if not self._has_token(metadata):
@@ -162,14 +150,15 @@ class MetricsPage:
 
     def _has_token(self, metadata: Metadata) -> bool:
         sent = sent_credential(metadata)
-        if self._token is not None and isinstance(sent, SentToken):
-            return hmac.compare_digest(sent.text.encode(), self._token)
-        return False
+        token = self.settings.metrics.token
+        if token is None or not isinstance(sent, SentToken):
+            return False
+        return hmac.compare_digest(sent.text.encode(), token.get_secret_value().encode())
 
     async def _admit_caller(self, metadata: Metadata, exchange: Exchange) -> None:
-        if not self._checks_credentials:
+        if not checks_credentials(self.settings):
             raise Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, "scrapes need the token of NOMEMORY_METRICS_TOKEN")
-        caller = await self._access.caller(metadata, exchange.auth)
-        self._access.admit(caller, _SCRAPES, metadata)
+        caller = await self.access.caller(metadata, exchange.auth)
+        self.access.admit(caller, _SCRAPES, metadata)
         if caller.namespace is not None:
             raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "a namespace does not see the state of the whole server")

@@ -28,8 +28,6 @@ FLOAT_END: Final = 3.4028235677973366e38
 _INTEGER: Final = re.compile(r"-?\d{1,20}")
 _NUMBER: Final = re.compile(r"-?\d{1,400}(\.\d{1,400})?([eE][+-]?\d{1,4})?")
 _NO_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
-_EXACT: Final = float(1 << 53)
-"""Up to here every whole number is a float."""
 _EXACT_SECONDS: Final = 1 << 32
 """Seconds up to which a float has every microsecond."""
 _CAPITAL: Final = re.compile("[A-Z]")
@@ -106,20 +104,16 @@ def _integer_reader(bits: int) -> Callable[[Json], int]:
     end = 1 << (bits - 1)
 
     def read(value: Json) -> int:
-        number = value if type(value) is int else _whole(value)
+        number = value
+        if (type(value) is str and _INTEGER.fullmatch(value)) or (type(value) is float and value.is_integer()):
+            number = int(value)
+        if type(number) is not int:
+            raise UnfitError("must be a whole number")
         if not -end <= number < end:
             raise UnfitError(f"must be from {-end} to {end - 1}")
         return number
 
     return read
-
-
-def _whole(value: Json) -> int:
-    if type(value) is str and _INTEGER.fullmatch(value):
-        return int(value)
-    if type(value) is float and abs(value) <= _EXACT and value.is_integer():
-        return int(value)
-    raise UnfitError("must be a whole number")
 
 
 _read_int32: Final = _integer_reader(32)

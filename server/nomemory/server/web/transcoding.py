@@ -1,24 +1,27 @@
-"""JSON to messages of the contract, as protobuf maps it, by their descriptors.
+"""JSON to messages of the contract and back, as protobuf maps it, by their descriptors.
 
-Every violation is collected. Fields go by both of their names, `page_size` and `pageSize`. protobuf's own `json_format`
-stops at the first violation, and takes two to eight times as long.
+It is in lowerCamelCase, of fields that are set, with 64-bit numbers as texts. Fields of a request go by both of their
+names, `page_size` and `pageSize`, and every violation is collected. protobuf's own `json_format` stops at the first
+violation, and takes two to eight times as long to read, four times as long to write a page.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import jiter
+import orjson
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.faults import Fault, Reason, Violation, invalid
 from nomemory.server.web.values import FLOAT_END, Json, Read, UnfitError, is_map, json_type, read_float, value_of
 
+_OPTIONS: Final = orjson.OPT_UTC_Z | orjson.OPT_SERIALIZE_NUMPY
 _QUOTED_CHARS: Final = 40
 _VIOLATIONS_MAX: Final = 1_000
 _PLACE: Final = re.compile(r"at line \d+ column \d+$")
@@ -42,7 +45,9 @@ def parse(raw: bytes, values_max: int, numbers_max: int) -> Json:
     try:
         return jiter.from_json(raw, allow_inf_nan=False, cache_mode="none", catch_duplicate_keys=True)
     except ValueError as error:
-        raise _malformed(_wrong(str(error))) from None
+        place = _PLACE.search(str(error))  # its other words may quote a key
+        where = f", {place[0]}" if place else ""
+        raise _malformed(f"is not valid JSON in UTF-8, or has a key twice{where}") from None
 
 
 def _refuse_many(raw: bytes, values_max: int, numbers_max: int) -> None:
@@ -60,13 +65,6 @@ def _refuse_many(raw: bytes, values_max: int, numbers_max: int) -> None:
 
 def _malformed(wrong: str) -> Fault:
     return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, f"the request {wrong}")
-
-
-def _wrong(words: str) -> str:
-    """Say what is wrong, and where. The parser's own words may quote a key."""
-    place = _PLACE.search(words)
-    wrong = "has a key twice" if words.startswith("Detected duplicate key") else "is not valid JSON in UTF-8"
-    return f"{wrong}, {place[0]}" if place else wrong
 
 
 def decode(message: ProtoMessage, value: Json, violations: list[Violation], path: str = "") -> None:
@@ -204,3 +202,42 @@ def _violate(violations: list[Violation], path: str, wrong: str) -> None:
         more = Violation("the request", f"has more than {_VIOLATIONS_MAX} violations: the rest was not looked at")
         raise invalid([more, *violations])
     violations.append(Violation(path or "the request", wrong))
+
+
+def encode(message: ProtoMessage) -> bytes:
+    """Return a message as JSON."""
+    return dump(as_json(message))
+
+
+def dump(value: object) -> bytes:
+    """Return what `as_json` returned, or holds it, as JSON."""
+    return orjson.dumps(value, option=_OPTIONS)
+
+
+def as_json(message: ProtoMessage) -> dict[str, object]:
+    """Return a message as orjson can write it."""
+    found: dict[str, object] = {}
+    for field, value in message.ListFields():
+        name, write = _written(field)
+        found[name] = value if write is None else write(value)
+    return found
+
+
+@cache
+def _written(field: FieldDescriptor) -> tuple[str, Callable[[Any], object] | None]:
+    """Return how JSON calls a field, and what makes of its value what orjson can write; None: it can."""
+    return field.json_name, _writer_of_all(field) if field.is_repeated else _writer(field)
+
+
+def _writer_of_all(field: FieldDescriptor) -> Callable[[Any], object]:
+    if is_map(field):
+        write = _writer(value_of(field))
+        # Looking each key up costs half of what `items()` does, which is Python's own of any mapping.
+        return lambda entries: {key: entries[key] if write is None else write(entries[key]) for key in entries}
+    one = _writer(field)
+    return list if one is None else lambda values: [one(value) for value in values]
+
+
+def _writer(field: FieldDescriptor) -> Callable[[Any], object] | None:
+    of = json_type(field)
+    return as_json if of is None else of.write
