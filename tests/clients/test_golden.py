@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from nomemory.mcp.tools import TOOLS, Messages
+from nomemory.mcp.results import Messages
+from nomemory.mcp.tools import TOOLS
 from nomemory.recall.tools.arguments import known_arguments
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 from proofs.conformance.expectation import disagreements, faults

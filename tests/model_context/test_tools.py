@@ -143,6 +143,23 @@ async def test_a_refusal_is_told_to_programs_as_the_contract_does(guarded: Guard
     assert (unread.meta or {})[REFUSAL]["reason"] == "ERROR_REASON_INVALID_FIELD"
 
 
-async def test_the_instructions_teach_the_grammar(guarded: Guarded, connect: Connect) -> None:
+async def test_resources_are_the_users_conversations_and_messages(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.reader, "ann") as client:
-        assert '"an exact phrase"' in (client.instructions or "")
+        listed = [str(one.uri) for one in (await client.list_resources()).resources]
+        conversation = (await client.read_resource(listed[0])).contents[0]
+        message = (await client.read_resource("nomemory://messages/a9")).contents[0]
+        for other in ("nomemory://messages/b0", "nomemory://conversations/none", "file:///etc/passwd"):
+            with pytest.raises(MCPError, match="no such resource"):
+                await client.read_resource(other)
+    assert listed == ["nomemory://conversations/garden"]
+    assert [one["message_id"] for one in json.loads(conversation.text)] == [f"a{n}" for n in range(9)]  # type: ignore[union-attr]  # as above
+    assert json.loads(message.text)["content"] == "My sister Lena is allergic to peanuts"  # type: ignore[union-attr]  # as above
+
+
+async def test_the_prompt_teaches_the_grammar(guarded: Guarded, connect: Connect) -> None:
+    async with connect(guarded.reader, "ann") as client:
+        (listed,) = (await client.list_prompts()).prompts
+        prompt = await client.get_prompt(listed.name, {"question": "Who is allergic?"})
+    text = prompt.messages[0].content.text  # type: ignore[union-attr]  # as above
+    assert '"an exact phrase"' in text
+    assert text.endswith("Who is allergic?")

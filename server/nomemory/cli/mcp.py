@@ -65,11 +65,11 @@ def _address(http: str, certificate: Path | None, key: Path | None) -> ListenAdd
 
 
 async def _on_standard_input(target: Target, user: str | None) -> None:
+    from nomemory.mcp import stdio  # noqa: PLC0415 - an extra
     from nomemory.mcp.memory import Credential  # noqa: PLC0415 - an extra
-    from nomemory.mcp.server import serve_standard_input  # noqa: PLC0415 - an extra
 
     async with _memory(target) as memory:
-        await serve_standard_input(memory, Credential(with_credential((), target.identity), user))
+        await stdio.serve(memory, Credential(with_credential((), target.identity), user))
 
 
 async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final, cast
 
 import grpc
@@ -28,6 +27,8 @@ _STATUS: Final = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.INVALID_ARGUMENT: 400,
 }
+_UNAVAILABLE: Final = 503
+_BAD_REQUEST: Final = 400
 
 
 class _HeaderError(Exception):
@@ -84,28 +85,28 @@ async def _bound(context: Context) -> BoundCaller:
     return cast("BoundCaller", cast("Request", context.request).state.caller)
 
 
-@dataclass(frozen=True, slots=True)
 class _WhoCalls:
     """Binds each request to a caller. Refuses others with 401 and the like before the protocol sees the request."""
 
-    app: ASGIApp
-    memory: Memory
+    def __init__(self, app: ASGIApp, memory: Memory) -> None:
+        self._app = app
+        self._memory = memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refused := await self._refused(scope)):
             await refused(scope, receive, send)
             return
-        await self.app(scope, receive, send)
+        await self._app(scope, receive, send)
 
     async def _refused(self, scope: Scope) -> JSONResponse | None:
         try:
-            scope.setdefault("state", {})["caller"] = await self.memory.bind(credential_in(Headers(scope=scope)))
+            scope.setdefault("state", {})["caller"] = await self._memory.bind(credential_in(Headers(scope=scope)))
         except _HeaderError as error:
-            return JSONResponse({"error": str(error)}, 400)
+            return JSONResponse({"error": str(error)}, _BAD_REQUEST)
         except UserNotNamedError as error:
-            return JSONResponse({"error": f"{error}: send the header {USER}"}, 400)
+            return JSONResponse({"error": f"{error}: send the header {USER}"}, _BAD_REQUEST)
         except NoMemoryError as error:
-            status = _STATUS.get(error.code, 503)
+            status = _STATUS.get(error.code, _UNAVAILABLE)
             challenge = {"www-authenticate": "Bearer"} if error.code is grpc.StatusCode.UNAUTHENTICATED else None
             return JSONResponse({"error": error.message, "reason": error.reason}, status, challenge)
         return None

@@ -1,7 +1,6 @@
 """The tools: what each is called, what it takes, what it answers, and how it is done.
 
-The arguments of the tools that only this server has; the searches have those of a recall's own tools. What the tools
-answer, as JSON: the schemas are made from these definitions.
+The arguments of the tools that only this server has; the searches have those of a recall's own tools.
 """
 
 from __future__ import annotations
@@ -9,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 import mcp_types as types
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from nomemory.client import PROMPT_MESSAGES, chat_message, requests, tool_results
 from nomemory.client.prompt import prompt_block
 from nomemory.client.tool_results import Json
+from nomemory.mcp import results
 from nomemory.mcp.memory import BoundCaller, Memory
 from nomemory.recall.model.question import Role
 from nomemory.recall.tools.arguments import (
@@ -68,73 +69,6 @@ class RememberArguments(ArgumentObject):
     message_id: Identifier = Field(default="", description="an id of your own: the same id twice is stored once")
 
 
-class Message(BaseModel):
-    """One thing that was said, word for word."""
-
-    message_id: str
-    said_at: str = Field(description="RFC 3339")
-    role: str
-    name: str = ""
-    conversation_id: str = ""
-    content: str
-    truncated: bool = Field(default=False, description="whether content is only a part of what was said")
-    score: float | None = None
-
-
-class Messages(BaseModel):
-    """Messages, and where to go on."""
-
-    messages: list[Message]
-    next_cursor: str = Field(default="", description="pass it on as `cursor` for the next page; empty: there is none")
-    index_behind: bool = Field(default=False, description="whether messages were stored that cannot be found yet")
-
-
-class Quote(BaseModel):
-    """An exact stretch of a message."""
-
-    message_id: str
-    quote: str
-    said_at: str
-
-
-class Statement(BaseModel):
-    """One line of a memory view, and what proves it."""
-
-    text: str
-    citations: list[Quote]
-    superseded_by: str = Field(default="", description="the message that says anew what this one says")
-    attribution: str = Field(description="whose words: user, other, quoted")
-
-
-class Conflict(BaseModel):
-    """Two statements that cannot both hold."""
-
-    earlier: Statement
-    later: Statement
-    possible: bool = Field(description="whether it is a guess")
-
-
-class Recalled(BaseModel):
-    """What a recall found."""
-
-    verdict: str = Field(
-        description="supported, conflicting, insufficient or pending: what rules make of it; judge for yourself"
-    )
-    preferences: list[Statement]
-    profile: list[Statement]
-    constraints: list[Statement]
-    conflicts: list[Conflict]
-    evidence: list[Message]
-    notes: list[str]
-
-
-class Remembered(BaseModel):
-    """What became of a message."""
-
-    message_id: str
-    outcome: str = Field(description="created, or unchanged: the very same was stored already")
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a tool answers: as JSON, and as the text that a model reads; without a text, the JSON is that, too."""
@@ -151,7 +85,7 @@ class Tool:
     title: str
     description: str
     arguments: type[ArgumentObject]
-    result: type[BaseModel]
+    result: type[results.Result]
     run: Callable[[Memory, BoundCaller, Given], Awaitable[Answer]]
     writes: bool = False
 
@@ -220,66 +154,68 @@ async def _remember(memory: Memory, caller: BoundCaller, given: Given) -> Answer
     return Answer(tool_results.remembered(await memory.call(memory.ingest.WriteMessages, request, caller.metadata)))
 
 
-TOOLS: Final[Mapping[str, Tool]] = {
-    tool.name: tool
-    for tool in (
-        Tool(
-            "recall",
-            "Recall",
-            "Recall what was said that is nearest to a question about the user: dated messages, word for word, to "
-            "judge and to cite. Ask this first.",
-            RecallArguments,
-            Recalled,
-            _recall,
-        ),
-        Tool(
-            "search",
-            "Search",
-            "Find the messages that answer a question, best first, by words, meaning, time and speaker together.",
-            HybridArguments,
-            Messages,
-            _search,
-        ),
-        Tool(
-            "lexical_search",
-            "Search for words",
-            'Find words and exact "phrases", best first, page by page. Use it for names, numbers and literal text.',
-            LexicalArguments,
-            Messages,
-            _lexical_search,
-        ),
-        Tool(
-            "semantic_search",
-            "Search for meaning",
-            "Find what means the same in other words, nearest first.",
-            SemanticArguments,
-            Messages,
-            _semantic_search,
-        ),
-        Tool(
-            "messages_list",
-            "Read by time",
-            "Read messages by time, newest first, page by page.",
-            ListArguments,
-            Messages,
-            _messages_list,
-        ),
-        Tool(
-            "neighbors",
-            "Read around a message",
-            "Read what was said before and after a message, oldest first.",
-            NeighborArguments,
-            Messages,
-            _neighbors,
-        ),
-        Tool(
-            "remember",
-            "Remember",
-            "Store one message, word for word as it was said. Nothing is summed up or changed later.",
-            RememberArguments,
-            Remembered,
-            _remember,
-            writes=True,
-        ),
-    )
-}
+TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
+    {
+        tool.name: tool
+        for tool in (
+            Tool(
+                "recall",
+                "Recall",
+                "Recall what was said that is nearest to a question about the user: dated messages, word for word, to "
+                "judge and to cite. Ask this first.",
+                RecallArguments,
+                results.Recalled,
+                _recall,
+            ),
+            Tool(
+                "search",
+                "Search",
+                "Find the messages that answer a question, best first, by words, meaning, time and speaker together.",
+                HybridArguments,
+                results.Messages,
+                _search,
+            ),
+            Tool(
+                "lexical_search",
+                "Search for words",
+                'Find words and exact "phrases", best first, page by page. Use it for names, numbers and literal text.',
+                LexicalArguments,
+                results.Messages,
+                _lexical_search,
+            ),
+            Tool(
+                "semantic_search",
+                "Search for meaning",
+                "Find what means the same in other words, nearest first.",
+                SemanticArguments,
+                results.Messages,
+                _semantic_search,
+            ),
+            Tool(
+                "messages_list",
+                "Read by time",
+                "Read messages by time, newest first, page by page.",
+                ListArguments,
+                results.Messages,
+                _messages_list,
+            ),
+            Tool(
+                "neighbors",
+                "Read around a message",
+                "Read what was said before and after a message, oldest first.",
+                NeighborArguments,
+                results.Messages,
+                _neighbors,
+            ),
+            Tool(
+                "remember",
+                "Remember",
+                "Store one message, word for word as it was said. Nothing is summed up or changed later.",
+                RememberArguments,
+                results.Remembered,
+                _remember,
+                writes=True,
+            ),
+        )
+    }
+)

@@ -1,0 +1,104 @@
+"""Conversations and messages as resources. What they say is data, whoever wrote it."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+from urllib.parse import quote, unquote
+
+import mcp_types as types
+
+from nomemory.client import lifecycle, requests, tool_results
+from nomemory.mcp.memory import BoundCaller, Memory
+from nomemory.v1 import message_pb2
+
+CONVERSATION: Final = "nomemory://conversations/"
+MESSAGE: Final = "nomemory://messages/"
+MIME_TYPE: Final = "application/json"
+CONVERSATION_MESSAGES: Final = 200
+"""The most messages of a conversation in one resource: its latest. `messages_list` goes further back."""
+
+
+class NoSuchResourceError(Exception):
+    """There is no resource of that URI."""
+
+
+def templates() -> list[types.ResourceTemplate]:
+    """Return the forms that URIs have."""
+    return [
+        types.ResourceTemplate(
+            uri_template=f"{CONVERSATION}{{conversation_id}}",
+            name="conversation",
+            description=f"The latest {CONVERSATION_MESSAGES} messages of a conversation, oldest first",
+            mime_type=MIME_TYPE,
+        ),
+        types.ResourceTemplate(
+            uri_template=f"{MESSAGE}{{message_id}}",
+            name="message",
+            description="A message, whole",
+            mime_type=MIME_TYPE,
+        ),
+    ]
+
+
+async def conversations(memory: Memory, caller: BoundCaller, cursor: str) -> types.ListResourcesResult:
+    """Return a page of the user's conversations, the one with the latest message first.
+
+    Raises:
+        NoMemoryError: the call did not succeed.
+    """
+    request = lifecycle.list_conversations(caller.user_id, cursor=cursor)
+    reply = await memory.call(memory.query.ListConversations, request, caller.metadata)
+    found = [
+        types.Resource(
+            uri=CONVERSATION + quote(one.conversation_id, safe=""),
+            name=one.conversation_id,
+            description=f"{one.message_count} messages",
+            mime_type=MIME_TYPE,
+        )
+        for one in reply.conversations
+        if one.conversation_id
+    ]
+    return types.ListResourcesResult(resources=found, next_cursor=reply.next_cursor or None)
+
+
+async def read(memory: Memory, caller: BoundCaller, uri: str) -> str:
+    """Return a resource as JSON.
+
+    Raises:
+        NoSuchResourceError: there is none.
+        NoMemoryError: the call did not succeed.
+    """
+    if conversation_id := _named(uri, CONVERSATION):
+        return await _conversation(memory, caller, conversation_id)
+    if message_id := _named(uri, MESSAGE):
+        return await _message(memory, caller, message_id)
+    raise NoSuchResourceError(uri)
+
+
+def _named(uri: str, kind: str) -> str:
+    return unquote(uri.removeprefix(kind)) if uri.startswith(kind) else ""
+
+
+async def _conversation(memory: Memory, caller: BoundCaller, conversation_id: str) -> str:
+    request = requests.list_messages(caller.user_id, conversation_id=conversation_id, page_size=CONVERSATION_MESSAGES)
+    reply = await memory.call(memory.query.ListMessages, request, caller.metadata)
+    if not reply.items:
+        raise NoSuchResourceError(CONVERSATION)
+    return _json([_whole(one) for one in reversed(reply.items)])
+
+
+async def _message(memory: Memory, caller: BoundCaller, message_id: str) -> str:
+    request = requests.batch_get(caller.user_id, [message_id])
+    reply = await memory.call(memory.query.BatchGetMessages, request, caller.metadata)
+    if not reply.items:
+        raise NoSuchResourceError(MESSAGE)
+    return _json(_whole(reply.items[0]))
+
+
+def _whole(message: message_pb2.ChatMessage) -> dict[str, object]:
+    return {**tool_results.message(message), "content": message.content, "truncated": False}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,78 @@
+"""What the tools answer, as JSON. Their schemas are made from these definitions."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Result(BaseModel):
+    """What a tool answers."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Message(Result):
+    """One thing that was said, word for word."""
+
+    message_id: str
+    said_at: str = Field(description="RFC 3339")
+    role: str
+    name: str = ""
+    conversation_id: str = ""
+    content: str
+    truncated: bool = Field(default=False, description="whether content is only a part of what was said")
+    score: float | None = None
+
+
+class Messages(Result):
+    """Messages, and where to go on."""
+
+    messages: list[Message]
+    next_cursor: str = Field(default="", description="pass it on as `cursor` for the next page; empty: there is none")
+    index_behind: bool = Field(default=False, description="whether messages were stored that cannot be found yet")
+
+
+class Quote(Result):
+    """An exact stretch of a message."""
+
+    message_id: str
+    quote: str
+    said_at: str
+
+
+class Statement(Result):
+    """One line of a memory view, and what proves it."""
+
+    text: str
+    citations: list[Quote]
+    superseded_by: str = Field(default="", description="the message that says anew what this one says")
+    attribution: str = Field(description="whose words: user, other, quoted")
+
+
+class Conflict(Result):
+    """Two statements that cannot both hold."""
+
+    earlier: Statement
+    later: Statement
+    possible: bool = Field(description="whether it is a guess")
+
+
+class Recalled(Result):
+    """What a recall found."""
+
+    verdict: str = Field(
+        description="supported, conflicting, insufficient or pending: what rules make of it; judge for yourself"
+    )
+    preferences: list[Statement]
+    profile: list[Statement]
+    constraints: list[Statement]
+    conflicts: list[Conflict]
+    evidence: list[Message]
+    notes: list[str]
+
+
+class Remembered(Result):
+    """What became of a message."""
+
+    message_id: str
+    outcome: str = Field(description="created, or unchanged: the very same was stored already")
